@@ -1,0 +1,43 @@
+"""Penstock: continuous window queries in SQL, right while tuples come late, out of order or not at
+all.
+
+>>> import penstock as ps
+>>> db = ps.connect()
+>>> db.stream("s", [{"k": "a", "t": 3}, {"k": "a", "t": 1}], progress=ps.progress("t", delay=5))
+>>> query = db.sql("SELECT k, count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s GROUP BY k")
+>>> query.collect().to_pylist()
+[{'window_start': 0, 'window_end': 10, 'k': 'a', 'n': 2}]
+"""
+
+from penstock.database import Database, Explanation, Query, connect
+from penstock.errors import (
+    BindError,
+    EngineError,
+    ParseError,
+    PenstockError,
+    PlanError,
+    RunError,
+    SinkError,
+    SourceError,
+)
+from penstock.model.clock import ManualClock, SystemClock
+from penstock.progress import progress
+
+__version__ = "0.1.0"
+__all__ = [
+    "BindError",
+    "Database",
+    "EngineError",
+    "Explanation",
+    "ManualClock",
+    "ParseError",
+    "PenstockError",
+    "PlanError",
+    "Query",
+    "RunError",
+    "SinkError",
+    "SourceError",
+    "SystemClock",
+    "connect",
+    "progress",
+]

@@ -1,0 +1,126 @@
+"""Every error Penstock raises on purpose, and how it points at the mistake in the SQL text.
+
+One base class, one subclass per stage.  A message says what was found; `expected` says what would
+have been right, `hint` what to try; `span` places a caret once the SQL text is known.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of characters in an SQL text."""
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise ValueError(f"not a span: {self.start}..{self.end}")
+
+    def cover(self, other: Span | None) -> Span:
+        if other is None:
+            return self
+        return Span(min(self.start, other.start), max(self.end, other.end))
+
+
+class PenstockError(Exception):
+    """The base of all errors that a user can cause."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span: Span | None = None,
+        expected: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.expected = expected
+        self.hint = hint
+        self.text: str | None = None
+
+    def with_text(self, text: str) -> PenstockError:
+        """Remember the SQL text the span points into; the innermost text wins."""
+        if self.text is None:
+            self.text = text
+        return self
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.text is not None and self.span is not None:
+            lines += _excerpt(self.text, self.span)
+        if self.expected:
+            lines.append(f"  expected: {self.expected}")
+        if self.hint:
+            lines.append(f"  try: {self.hint}")
+        return "\n".join(lines)
+
+
+class ParseError(PenstockError):
+    """The text is not a sentence of the dialect."""
+
+
+class BindError(PenstockError):
+    """A name, a type or a clause does not fit what is known about the streams."""
+
+
+class PlanError(PenstockError):
+    """A plan node was put together in a way that has no meaning."""
+
+
+class SourceError(PenstockError):
+    """A source cannot be read, or does not hold what its stream declares."""
+
+
+class RunError(PenstockError):
+    """An expression has no answer for a tuple (overflow, a cast that fails)."""
+
+
+class SinkError(PenstockError):
+    """Results cannot be written where they should go."""
+
+
+class EngineError(PenstockError):
+    """The engine that was asked for cannot run the query."""
+
+
+def nearest(name: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
+    """The candidates that look most like `name`, best first, whatever their case."""
+    by_folded = {candidate.casefold(): candidate for candidate in candidates}
+    close = difflib.get_close_matches(name.casefold(), list(by_folded), n=limit, cutoff=0.5)
+    return [by_folded[key] for key in close]
+
+
+_WIDTH = 120
+
+
+def _excerpt(text: str, span: Span) -> list[str]:
+    """The line that `span` starts in, cut to a readable width, with a caret line below it."""
+    start = min(span.start, len(text))
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", start)
+    line_end = len(text) if line_end < 0 else line_end
+    line_number = text.count("\n", 0, start) + 1
+    column = start - line_start
+    width = max(1, min(span.end, line_end) - start)
+
+    line = text[line_start:line_end].replace("\t", " ").rstrip("\r")
+    left = max(0, column - _WIDTH // 2)
+    shown = line[left : left + _WIDTH]
+    lead = "…" if left else ""
+    tail = "…" if left + _WIDTH < len(line) else ""
+    caret_at = len(lead) + column - left
+    width = min(width, max(1, len(lead) + len(shown) - caret_at))
+    gutter = f"  {line_number} | "
+    return [
+        f"  at line {line_number}, column {column + 1}:",
+        gutter + lead + shown + tail,
+        " " * (len(gutter) + caret_at) + "^" * width,
+    ]

@@ -1,0 +1,1 @@
+"""What a stream is: types, schema, batches, punctuations, progress policies and the clock."""
