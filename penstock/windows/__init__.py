@@ -1,0 +1,1 @@
+"""What a window means: which tuples each window holds, and which windows each tuple is in."""

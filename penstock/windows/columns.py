@@ -1,0 +1,56 @@
+"""Exact arithmetic on whole int64 columns, where the plain operators would wrap around.
+
+Constants are Python ints of any size; no row is ever touched by Python.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import PlanError
+from penstock.model.types import INT64_MAX, INT64_MIN
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+
+def floor_div(values: Ints, plus: int, by: int) -> Ints:
+    """floor((values + plus) / by); refused if a quotient does not fit int64.
+
+    >>> floor_div(np.array([-1, 0, 2**63 - 1]), plus=2**63 - 1, by=2)
+    array([4611686018427387903, 4611686018427387903, 9223372036854775807])
+    """
+    if by > INT64_MAX:
+        raise PlanError(f"a window that moves by {by} ticks does not fit 64 bits")
+    if not len(values):
+        return np.empty(0, np.int64)
+    for extreme in (int(values.min()), int(values.max())):
+        if not INT64_MIN <= (extreme + plus) // by <= INT64_MAX:
+            reached = (extreme + plus) // by
+            raise PlanError(
+                f"the windows of value {extreme} reach id {reached}, which does not fit 64 bits"
+            )
+    quotients, remainders = np.divmod(values, by)
+    plus_quotient, plus_remainder = divmod(plus, by)
+    carry = remainders >= by - plus_remainder  # remainders + plus_remainder >= by, without the sum
+    # The result fits, so its last 64 bits are all of it, even if a partial sum needs a 65th.
+    last_bits = np.uint64(plus_quotient % 2**64)
+    total: npt.NDArray[np.uint64] = quotients.view(np.uint64) + carry + last_bits
+    return total.view(np.int64)
+
+
+def exceeds_by_at_most(left: Ints, right: Ints, limit: int) -> Flags:
+    """left - right <= limit, elementwise.
+
+    >>> exceeds_by_at_most(np.array([2**63 - 1, -(2**63)]), np.array([-(2**63), 2**63 - 1]), 5)
+    array([False,  True])
+    """
+    # A difference of two int64 has 65 bits: the comparison is its sign, uint64 holds its size.
+    if limit >= 0:
+        above = left.view(np.uint64) - right.view(np.uint64)
+        return (left < right) | (above <= limit)
+    below = right.view(np.uint64) - left.view(np.uint64)
+    return (left < right) & (below >= -limit)
