@@ -1,0 +1,1 @@
+"""What functions there are: names, argument types and result types, apart from how they compute."""

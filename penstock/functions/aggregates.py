@@ -1,0 +1,128 @@
+"""The catalogue of aggregate functions, and the shape of an aggregate written in Python.
+
+All of them ignore NULLs except count(*), and all but count give NULL over nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from penstock.functions.signature import Family, Signature
+from penstock.model.types import (
+    BIGINT,
+    DOUBLE,
+    STRING,
+    Kind,
+    Type,
+    decimal_type,
+)
+
+
+@runtime_checkable
+class PythonAggregate(Protocol):
+    """An aggregate of the user's.  A state is any value; `accumulate` gets Arrow columns, one per
+    argument, with at least one row; an optional `subtract(state, other)` takes `other` back."""
+
+    def init(self) -> Any: ...
+    def accumulate(self, state: Any, *columns: pa.Array) -> Any: ...
+    def merge(self, state: Any, other: Any) -> Any: ...
+    def finish(self, state: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateFunction:
+    name: str
+    signature: Signature
+    returns: Callable[[tuple[Type, ...]], Type] = field(compare=False)
+    about: str
+    constants: int = 0  # how many of the last arguments must be literals
+    implementation: PythonAggregate | None = None
+
+
+def _sum_type(arguments: tuple[Type, ...]) -> Type:
+    match arguments[0].kind:
+        case Kind.INT | Kind.BIGINT:
+            return BIGINT
+        case Kind.DECIMAL:
+            return decimal_type(38, arguments[0].scale)
+        case _:
+            return arguments[0]
+
+
+def _like_first(arguments: tuple[Type, ...]) -> Type:
+    return arguments[0]
+
+
+def _always(sql_type: Type) -> Callable[[tuple[Type, ...]], Type]:
+    return lambda _: sql_type
+
+
+_F = Family
+_ONE_ANY = Signature((_F.ANY,))
+_ONE_ORDERED = Signature((_F.ORDERED,))
+_ONE_DOUBLE = Signature((_F.DOUBLE,))
+_SHARE = Signature((_F.ANY, _F.DOUBLE))
+_AT = Signature((_F.DOUBLE, _F.DOUBLE))
+
+_ALL = [
+    AggregateFunction("count", Signature((_F.ANY,), optional=1), _always(BIGINT), "how many"),
+    AggregateFunction("sum", Signature((_F.NUMBER,)), _sum_type, "the total"),
+    AggregateFunction("min", _ONE_ORDERED, _like_first, "the smallest"),
+    AggregateFunction("max", _ONE_ORDERED, _like_first, "the largest"),
+    AggregateFunction("avg", Signature((_F.NUMBER,)), _always(DOUBLE), "the mean"),
+    AggregateFunction("var_samp", _ONE_DOUBLE, _always(DOUBLE), "variance of a sample"),
+    AggregateFunction("var_pop", _ONE_DOUBLE, _always(DOUBLE), "variance of all there is"),
+    AggregateFunction("stddev_samp", _ONE_DOUBLE, _always(DOUBLE), "deviation of a sample"),
+    AggregateFunction("stddev_pop", _ONE_DOUBLE, _always(DOUBLE), "deviation of all there is"),
+    AggregateFunction(
+        "first", _ONE_ANY, _like_first, "the value at the lowest position; of equals, the smallest"
+    ),
+    AggregateFunction(
+        "last", _ONE_ANY, _like_first, "the value at the highest position; of equals, the largest"
+    ),
+    AggregateFunction("median", _ONE_DOUBLE, _always(DOUBLE), "the middle, interpolated"),
+    AggregateFunction("quantile", _AT, _always(DOUBLE), "the value at a share, interpolated", 1),
+    AggregateFunction("mode", _ONE_ORDERED, _like_first, "the most frequent; of equals, the least"),
+    AggregateFunction(
+        "top_k",
+        Signature((_F.ANY, _F.INTEGER)),
+        _always(STRING),
+        "the k most frequent values with their counts, as JSON",
+        1,
+    ),
+    AggregateFunction(
+        "heavy_hitters",
+        _SHARE,
+        _always(STRING),
+        "the values that make up at least a share of all, with their counts, as JSON",
+        1,
+    ),
+    AggregateFunction("approx_count_distinct", _ONE_ANY, _always(BIGINT), "about how many kinds"),
+    AggregateFunction("approx_quantile", _AT, _always(DOUBLE), "about the value at a share", 1),
+]
+
+AGGREGATES: dict[str, AggregateFunction] = {function.name: function for function in _ALL}
+ALIASES: dict[str, str] = {
+    "mean": "avg",
+    "average": "avg",
+    "variance": "var_samp",
+    "var": "var_samp",
+    "stddev": "stddev_samp",
+    "stdev": "stddev_samp",
+    "std": "stddev_samp",
+    "percentile": "quantile",
+    "quantile_cont": "quantile",
+    "topk": "top_k",
+    "first_value": "first",
+    "last_value": "last",
+    "approx_distinct": "approx_count_distinct",
+}
+
+
+def aggregate(name: str) -> AggregateFunction | None:
+    lower = name.lower()
+    return AGGREGATES.get(ALIASES.get(lower, lower))

@@ -1,0 +1,208 @@
+"""Nodes that fold many tuples into one: aggregation by window, aggregation by key, distinct."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from penstock.errors import PlanError, Span
+from penstock.model.domain import Domain
+from penstock.model.schema import Field, Schema
+from penstock.model.types import BIGINT, Kind, Type, decimal_type
+from penstock.plan.expressions import AggregateCall, Expression, Named
+from penstock.plan.node import Node, Progressing
+from penstock.windows.landmark import Landmark
+from penstock.windows.rows import Order, RowWindow
+from penstock.windows.slide_by_tuple import SlideByTuple
+from penstock.windows.sliding import Sliding
+
+Window: TypeAlias = Sliding | Landmark | RowWindow | SlideByTuple
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAggregate:
+    name: str
+    call: AggregateCall
+
+    def __str__(self) -> str:
+        return str(self.call) if str(self.call) == self.name else f"{self.call} AS {self.name}"
+
+
+@dataclass(frozen=True)
+class WindowAggregate(Node):
+    """For every window, a row per group of its extent: window_id, window_start, window_end, the
+    keys, the aggregates.  `partition` splits the stream before the windows are laid (PA)."""
+
+    input: Node
+    window: Window
+    attribute: Expression | None
+    partition: tuple[Named, ...]
+    keys: tuple[Named, ...]
+    aggregates: tuple[NamedAggregate, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by_arrival = isinstance(self.window, RowWindow) and self.window.order is Order.ARRIVAL
+        if (self.attribute is None) != by_arrival:
+            raise PlanError("every window but one over arrivals needs a windowing attribute")
+        if self.attribute is not None and self.input.promise(self.attribute) is None:
+            raise PlanError(f"{self.attribute} does not progress")
+        if self.partition and not self.counts_rows:
+            raise PlanError("only windows that count rows are partitioned; others group")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @property
+    def counts_rows(self) -> bool:
+        return isinstance(self.window, (RowWindow, SlideByTuple))
+
+    @property
+    def domain(self) -> Domain:
+        """The ticks that window_start and window_end are values of."""
+        if isinstance(self.window, RowWindow):
+            return Domain(BIGINT)
+        assert self.attribute is not None
+        return Domain(self.attribute.type)
+
+    @property
+    def bound_type(self) -> Type:
+        """Windows reach beyond the values in them, so their bounds get the wider type."""
+        match self.domain.type.kind:
+            case Kind.INT:
+                return BIGINT
+            case Kind.DECIMAL:
+                return decimal_type(38, self.domain.type.scale)
+            case _:
+                return self.domain.type
+
+    @cached_property
+    def schema(self) -> Schema:
+        id_type = self.bound_type if isinstance(self.window, SlideByTuple) else BIGINT
+        return Schema(
+            (
+                Field("window_id", id_type),
+                Field("window_start", self.bound_type),
+                Field("window_end", self.bound_type),
+                *(Field(key.name, key.expression.type) for key in self.keys),
+                *(Field(aggregate.name, aggregate.call.type) for aggregate in self.aggregates),
+            )
+        )
+
+    @cached_property
+    def progress(self) -> tuple[Progressing, ...]:
+        if self.partition:
+            return ()  # each partition has its own numbers
+        names = ["window_end", "window_id"]
+        if not isinstance(self.window, Landmark):
+            names.insert(0, "window_start")
+        return tuple(
+            Progressing(self.schema.fields[self.schema.index(name)], "closed windows")
+            for name in names
+        )
+
+    def details(self) -> list[str]:
+        lines = [
+            "WindowAggregate " + ", ".join(map(str, self.aggregates)),
+            f"window: {self.describe_window()}",
+            f"category: {self.window.category.value}",
+        ]
+        if self.keys:
+            lines.append("group by: " + ", ".join(map(str, self.keys)))
+        return lines
+
+    def describe_window(self) -> str:
+        """The window as it is written in SQL."""
+        length = self.domain.format_length
+        match self.window:
+            case Sliding(span, slide, origin):
+                words = [f"RANGE {length(span)}", f"SLIDE {length(slide)}", f"WA {self.attribute}"]
+                if origin:
+                    words.append(f"ORIGIN {self.domain.format(origin)}")
+            case Landmark(slide, origin):
+                words = ["RANGE ALL", f"SLIDE {length(slide)}", f"WA {self.attribute}"]
+                if origin:
+                    words.append(f"ORIGIN {self.domain.format(origin)}")
+            case RowWindow(span, slide, order):
+                wide = "ALL" if span is None else f"{span} ROWS"
+                by = "row-num" if order is Order.ARRIVAL else f"rank({self.attribute})"
+                words = [f"RANGE {wide}", f"SLIDE {slide} ROWS", f"WA {by}"]
+            case SlideByTuple(span, every, order):
+                by = "row-num" if order is Order.ARRIVAL else f"rank({self.attribute})"
+                words = [f"RANGE {length(span)}", f"RATTR {self.attribute}"]
+                words += [f"SLIDE {every} ROWS", f"SATTR {by}"]
+        if self.partition:
+            words.append("PA " + ", ".join(map(str, self.partition)))
+        return "[" + ", ".join(words) + "]"
+
+
+@dataclass(frozen=True)
+class GroupAggregate(Node):
+    """A row per group, complete when a progressing key has been passed."""
+
+    input: Node
+    keys: tuple[Named, ...]
+    aggregates: tuple[NamedAggregate, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.progress:
+            raise PlanError("one of the keys has to progress")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema(
+            (
+                *(Field(key.name, key.expression.type) for key in self.keys),
+                *(Field(aggregate.name, aggregate.call.type) for aggregate in self.aggregates),
+            )
+        )
+
+    @cached_property
+    def progress(self) -> tuple[Progressing, ...]:
+        passed = []
+        for key, output in zip(self.keys, self.schema, strict=False):
+            if self.input.promise(key.expression) is not None:
+                passed.append(Progressing(output, "closed groups"))
+        return tuple(passed)
+
+    def details(self) -> list[str]:
+        return [
+            "GroupAggregate " + ", ".join(map(str, self.aggregates)),
+            "group by: " + ", ".join(map(str, self.keys)),
+        ]
+
+
+@dataclass(frozen=True)
+class Distinct(Node):
+    """Every different tuple once; a progressing column says when it can be forgotten."""
+
+    input: Node
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.input.progress:
+            raise PlanError("DISTINCT needs a column that progresses")
+        if self.input.signed:
+            raise PlanError("DISTINCT over a difference has no meaning")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    @cached_property
+    def progress(self) -> tuple[Progressing, ...]:
+        return self.input.progress
+
+    def details(self) -> list[str]:
+        return ["Distinct"]

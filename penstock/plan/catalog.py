@@ -1,0 +1,91 @@
+"""The names a database knows: streams, queries and the user's aggregates.  Case does not matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.errors import BindError, Span, nearest
+from penstock.functions.aggregates import AggregateFunction, aggregate
+from penstock.plan.query import Query
+from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamDefinition
+
+
+@dataclass
+class Catalog:
+    streams: dict[str, StreamDefinition] = field(default_factory=dict)
+    queries: dict[str, tuple[str, Query]] = field(default_factory=dict)  # name as written, plan
+    aggregates: dict[str, AggregateFunction] = field(default_factory=dict)
+
+    def add_stream(self, stream: StreamDefinition, span: Span | None = None) -> None:
+        self._refuse_taken(stream.name, span)
+        self.streams[stream.name.casefold()] = stream
+
+    def add_query(self, name: str, query: Query, span: Span | None = None) -> None:
+        self._refuse_taken(name, span)
+        self.queries[name.casefold()] = (name, query)
+
+    def add_aggregate(self, function: AggregateFunction) -> None:
+        if aggregate(function.name) is not None:
+            raise BindError(f"{function.name} is a built-in aggregate")
+        self.aggregates[function.name.casefold()] = function
+
+    def aggregate(self, name: str) -> AggregateFunction | None:
+        return self.aggregates.get(name.casefold()) or aggregate(name)
+
+    def relation(self, name: str, span: Span | None = None) -> StreamDefinition | Query:
+        """The stream or query of that name."""
+        key = name.casefold()
+        if key in self.streams:
+            return self.streams[key]
+        if key in self.queries:
+            return self.queries[key][1]
+        known = self._names()
+        close = nearest(name, known)
+        raise BindError(
+            f"there is no stream or query called {name!r}",
+            span=span,
+            expected=f"one of {', '.join(sorted(known))}" if known else None,
+            hint=close[0] if close else "CREATE STREAM first",
+        )
+
+    def drop_stream(self, name: str, span: Span | None = None) -> None:
+        found = self.streams.get(name.casefold())
+        if found is None:
+            raise self._missing("stream", name, [s.name for s in self.streams.values()], span)
+        readers = [
+            query_name
+            for query_name, query in self.queries.values()
+            if any(isinstance(node, Scan) and node.stream == found for node in query.walk())
+        ]
+        if readers:
+            raise BindError(
+                f"stream {found.name} is read by {', '.join(readers)}",
+                span=span,
+                hint=f"DROP QUERY {readers[0]} first",
+            )
+        del self.streams[name.casefold()]
+
+    def drop_query(self, name: str, span: Span | None = None) -> None:
+        if name.casefold() not in self.queries:
+            raise self._missing("query", name, [n for n, _ in self.queries.values()], span)
+        del self.queries[name.casefold()]
+
+    def _names(self) -> list[str]:
+        streams = [stream.name for stream in self.streams.values()]
+        return streams + [name for name, _ in self.queries.values()]
+
+    def _refuse_taken(self, name: str, span: Span | None) -> None:
+        if name.casefold() in self.streams or name.casefold() in self.queries:
+            raise BindError(
+                f"{name!r} exists already", span=span, hint="DROP it first, or take another name"
+            )
+
+    def _missing(self, kind: str, name: str, known: list[str], span: Span | None) -> BindError:
+        close = nearest(name, known)
+        return BindError(
+            f"there is no {kind} called {name!r}",
+            span=span,
+            expected=f"one of {', '.join(sorted(known))}" if known else None,
+            hint=close[0] if close else None,
+        )

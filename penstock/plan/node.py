@@ -1,0 +1,64 @@
+"""What every plan node has: inputs, a schema, the columns that progress, and words for EXPLAIN."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from penstock.model.schema import Field, Schema
+from penstock.plan.expressions import Expression
+from penstock.plan.monotone import rises_with
+
+
+@dataclass(frozen=True, slots=True)
+class Progressing:
+    """A column on which punctuations come, and what promises them."""
+
+    field: Field
+    promise: str
+
+    def __str__(self) -> str:
+        return f"{self.field.qualified} ({self.promise})"
+
+
+class Node(ABC):
+    """A frozen dataclass per kind; equal when structure and expressions are equal."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Node, ...]: ...
+
+    @cached_property
+    @abstractmethod
+    def schema(self) -> Schema: ...
+
+    @cached_property
+    @abstractmethod
+    def progress(self) -> tuple[Progressing, ...]: ...
+
+    @abstractmethod
+    def details(self) -> list[str]:
+        """What EXPLAIN prints of the node besides its schema and progress; the first is a title."""
+
+    @property
+    def signed(self) -> bool:
+        """Whether negative items may come out."""
+        return any(node.signed for node in self.inputs)
+
+    def walk(self) -> Iterator[Node]:
+        yield self
+        for node in self.inputs:
+            yield from node.walk()
+
+    def promise(self, expression: Expression) -> str | None:
+        """What promises that later tuples have higher values of the expression, if anything."""
+        columns = rises_with(expression)
+        promises = []
+        for column in columns:
+            for progressing in self.progress:
+                field = progressing.field
+                if (field.name, field.relation) == (column.name, column.relation):
+                    promises.append(progressing.promise)
+        return ", ".join(promises) if columns and len(promises) == len(columns) else None

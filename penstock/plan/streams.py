@@ -1,0 +1,106 @@
+"""What is known about a stream: columns, where its tuples come from, and how it progresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.errors import PlanError
+from penstock.model.domain import Domain
+from penstock.model.duration import format_duration
+from penstock.model.progress import (
+    Delay,
+    Ordered,
+    ProgressPolicy,
+    Punctuated,
+    Slack,
+    TimestampKind,
+)
+from penstock.model.schema import Field, Schema
+from penstock.plan.expressions import Expression
+from penstock.sources.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class PunctuationRows:
+    """Rows that satisfy `when` are not data: they promise that no later tuple is below `bound`."""
+
+    when: Expression
+    bound: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class StreamProgress:
+    """`per` splits the source into sub-sources that progress apart; `per_file` does so by file."""
+
+    attribute: str
+    policy: ProgressPolicy
+    per: Expression | None = None
+    per_file: bool = False
+    punctuation: PunctuationRows | None = None
+
+    def __post_init__(self) -> None:
+        if (self.punctuation is not None) != isinstance(self.policy.rule, Punctuated):
+            raise PlanError("PUNCTUATED and its rows go together")
+
+    def describe(self, domain: Domain) -> str:
+        words = []
+        if self.policy.timestamps is not TimestampKind.EXTERNAL:
+            words.append(self.policy.timestamps.value)
+        match self.policy.rule:
+            case Ordered():
+                words.append("ORDERED")
+            case Delay(ticks):
+                words.append(f"DELAY {domain.format_length(ticks)}")
+            case Slack(rows):
+                words.append(f"SLACK {rows} ROWS")
+            case Punctuated():
+                assert self.punctuation is not None
+                words.append(f"PUNCTUATED WHEN {self.punctuation.when}")
+                words.append(f"BOUND {self.punctuation.bound}")
+        if self.per_file:
+            words.append("PER FILE")
+        elif self.per is not None:
+            words.append(f"PER {self.per}")
+        if self.policy.idle_after is not None:
+            words.append(f"IDLE AFTER {format_duration(self.policy.idle_after)}")
+        if self.policy.future_limit is not None:
+            words.append(f"FUTURE LIMIT {format_duration(self.policy.future_limit)}")
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDefinition:
+    name: str
+    schema: Schema
+    progress: StreamProgress | None = None
+    source: Source | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.progress is not None:
+            Domain(self.attribute.type)
+
+    @property
+    def attribute(self) -> Field:
+        """The progressing attribute."""
+        assert self.progress is not None
+        return self.schema.fields[self.schema.index(self.progress.attribute)]
+
+    @property
+    def stamped(self) -> bool:
+        """Whether the progressing attribute is stamped here rather than read."""
+        return (
+            self.progress is not None
+            and self.progress.policy.timestamps is not TimestampKind.EXTERNAL
+        )
+
+    @property
+    def is_latent(self) -> bool:
+        """Whether that happens only where an operator needs it."""
+        return self.progress is not None and self.progress.policy.timestamps is TimestampKind.LATENT
+
+    @property
+    def input_schema(self) -> Schema:
+        """The columns that the source has to supply."""
+        if not self.stamped:
+            return self.schema
+        return Schema(tuple(each for each in self.schema if each != self.attribute))
