@@ -1,0 +1,136 @@
+"""Expressions over groups: what stands in SELECT and HAVING beside aggregates."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from penstock.errors import BindError, Span
+from penstock.functions.aggregates import AggregateFunction
+from penstock.language.binding.expressions import ExpressionBinder
+from penstock.language.binding.literals import span_of
+from penstock.language.binding.scope import Scope
+from penstock.model.schema import Field
+from penstock.plan.aggregates import NamedAggregate
+from penstock.plan.catalog import Catalog
+from penstock.plan.expressions import AggregateCall, Column, Expression, Literal, Named, cast_to
+
+WINDOW_COLUMNS = ("window_id", "window_start", "window_end")
+
+
+def has_aggregate(syntax: exp.Expr, catalog: Catalog) -> bool:
+    return any(
+        isinstance(node, exp.Anonymous) and catalog.aggregate(str(node.name)) is not None
+        for node in syntax.walk()
+    )
+
+
+class GroupBinder(ExpressionBinder):
+    """Binds expressions over the output of an aggregation: keys, window columns and aggregates
+    become columns; the aggregates that were met are collected."""
+
+    def __init__(
+        self, scope: Scope, catalog: Catalog, keys: list[Named], window: list[Field]
+    ) -> None:
+        super().__init__(scope, catalog, "an aggregate")
+        self.tuples = ExpressionBinder(scope, catalog, "an aggregate")
+        self.keys = keys
+        self.window = {field.name: field for field in window}
+        self.aggregates: list[NamedAggregate] = []
+
+    def bind(self, syntax: exp.Expr) -> Expression:
+        return self._as_key(syntax) or super().bind(syntax)
+
+    def _as_key(self, syntax: exp.Expr) -> Column | None:
+        """The column of the key that the whole expression is, if it is one."""
+        if has_aggregate(syntax, self.catalog):
+            return None
+        try:
+            bound = self.tuples.bind(syntax)
+        except BindError:
+            return None  # a window column, or an error that is reported where it stands
+        for key in self.keys:
+            if key.expression == bound:
+                return Column(key.name, bound.type, span=bound.span)
+        return None
+
+    def column(self, syntax: exp.Column) -> Expression:
+        name = syntax.name.lower()
+        if not syntax.table and name in self.window:
+            return Column.of(self.window[name], span_of(syntax))
+        found = self.tuples.column(syntax)
+        raise BindError(
+            f"column {str(found)!r} is neither in GROUP BY nor inside an aggregate",
+            span=span_of(syntax),
+            hint=f"GROUP BY {syntax.sql()}, or first({syntax.sql()})",
+        )
+
+    def function(self, syntax: exp.Anonymous) -> Expression:
+        function = self.catalog.aggregate(str(syntax.name))
+        if function is None:
+            return super().function(syntax)
+        return self._aggregate(function, syntax, None)
+
+    def _bind(self, syntax: exp.Expr) -> Expression:
+        if isinstance(syntax, exp.Filter) and isinstance(syntax.this, exp.Anonymous):
+            function = self.catalog.aggregate(str(syntax.this.name))
+            if function is not None:
+                where = self.tuples.condition(syntax.expression.this, "FILTER")
+                return self._aggregate(function, syntax.this, where)
+        return super()._bind(syntax)
+
+    def _aggregate(
+        self, function: AggregateFunction, syntax: exp.Anonymous, where: Expression | None
+    ) -> Expression:
+        span = span_of(syntax)
+        given = list(syntax.expressions)
+        distinct = bool(given) and isinstance(given[0], exp.Distinct)
+        if distinct:
+            given = [*given[0].expressions, *given[1:]]
+        call = self._call(function, given, distinct, where, span)
+        for known in self.aggregates:
+            if known.call == call:
+                return Column(known.name, call.type, span=span)
+        name = str(call)
+        while any(known.name == name for known in self.aggregates):
+            name += "'"
+        self.aggregates.append(NamedAggregate(name, call))
+        return Column(name, call.type, span=span)
+
+    def _call(
+        self,
+        function: AggregateFunction,
+        given: list[exp.Expr],
+        distinct: bool,
+        where: Expression | None,
+        span: Span | None,
+    ) -> AggregateCall:
+        if len(given) == 1 and isinstance(given[0], exp.Star):
+            if function.name != "count" or distinct:
+                raise BindError(f"only count takes *, {function.name} takes a column", span=span)
+            given = []
+        elif function.name == "count" and not given:
+            raise BindError("count takes a column or *", span=span, hint="count(*)")
+        arguments = [self.tuples.bind(argument) for argument in given]
+        types = function.signature.convert(function.name, [each.type for each in arguments])
+        converted = tuple(cast_to(each, to) for each, to in zip(arguments, types, strict=True))
+        _check_constants(function, arguments)
+        return AggregateCall(
+            function, converted, function.returns(types), distinct, where, span=span
+        )
+
+
+def _check_constants(function: AggregateFunction, arguments: list[Expression]) -> None:
+    """Shares and counts are constants, in a range that has a meaning."""
+    for argument in arguments[len(arguments) - function.constants :] if function.constants else ():
+        if not isinstance(argument, Literal) or argument.value is None:
+            raise BindError(
+                f"the last argument of {function.name} is a constant", span=argument.span
+            )
+        value = argument.value
+        if function.name == "top_k":
+            if value < 1:
+                raise BindError("top_k wants at least 1", span=argument.span)
+        elif not 0 <= value <= 1:
+            raise BindError(
+                f"{value} is not a share", span=argument.span, expected="between 0 and 1"
+            )

@@ -1,0 +1,396 @@
+"""Scalar expressions: names resolved, types checked, conversions made explicit."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from penstock.errors import BindError, Span, nearest
+from penstock.functions.operators import arithmetic
+from penstock.functions.scalar import ALIASES, SCALARS, scalar
+from penstock.language.binding.literals import (
+    constant,
+    interval,
+    number,
+    span_of,
+    sql_type,
+    text_as,
+)
+from penstock.language.binding.scope import Scope
+from penstock.model.types import (
+    BOOLEAN,
+    NULL,
+    STRING,
+    Kind,
+    Type,
+    common_type,
+)
+from penstock.plan.catalog import Catalog
+from penstock.plan.expressions import (
+    Call,
+    Case,
+    Cast,
+    Expression,
+    Literal,
+    cast_to,
+)
+
+MAX_CHAIN = 200  # operators in a row; conditions and texts may be chained without end
+
+_ARITHMETIC: dict[type[exp.Expr], str] = {
+    exp.Add: "add",
+    exp.Sub: "subtract",
+    exp.Mul: "multiply",
+    exp.Div: "divide",
+    exp.IntDiv: "div",
+    exp.Mod: "mod",
+}
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "eq",
+    exp.NEQ: "ne",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+}
+_NOT_DETERMINED = {
+    "now",
+    "current_timestamp",
+    "current_date",
+    "current_time",
+    "rand",
+    "random",
+    "uuid",
+}
+
+
+class ExpressionBinder:
+    """Binds expressions over the columns of one relation."""
+
+    def __init__(self, scope: Scope, catalog: Catalog, clause: str = "this clause") -> None:
+        self.scope = scope
+        self.catalog = catalog
+        self.clause = clause
+
+    def bind(self, syntax: exp.Expr) -> Expression:
+        try:
+            return self._bind(syntax)
+        except BindError as error:
+            if error.span is None:
+                error.span = span_of(syntax)
+            raise
+
+    def condition(self, syntax: exp.Expr, where: str) -> Expression:
+        bound = cast_null(self.bind(syntax), BOOLEAN)
+        if bound.type != BOOLEAN:
+            raise BindError(
+                f"{where} needs a condition, this is a {bound.type}", span=span_of(syntax)
+            )
+        return bound
+
+    # --- the kinds of expressions ----------------------------------------------------------------
+
+    def _bind(self, syntax: exp.Expr) -> Expression:
+        span = span_of(syntax)
+        match syntax:
+            case exp.Paren():
+                return self.bind(syntax.this)
+            case exp.Column():
+                return self.column(syntax)
+            case exp.Null():
+                return Literal(None, NULL, span=span)
+            case exp.Boolean():
+                return Literal(bool(syntax.this), BOOLEAN, span=span)
+            case exp.Literal():
+                if syntax.is_string:
+                    return Literal(syntax.name, STRING, span=span)
+                return number(syntax.name, span)
+            case exp.Interval():
+                return interval(syntax, span)
+            case exp.And() | exp.Or():
+                return self._connective(syntax, span)
+            case exp.Not():
+                return Call("not", (self.condition(syntax.this, "NOT"),), BOOLEAN, span=span)
+            case exp.Neg():
+                return self._negate(syntax, span)
+            case exp.Is():
+                return self._is(syntax, span)
+            case exp.NullSafeEQ() | exp.NullSafeNEQ():
+                pair = self._align(syntax.this, syntax.expression)
+                distinct = Call("is_distinct", pair, BOOLEAN, span=span)
+                if isinstance(syntax, exp.NullSafeNEQ):
+                    return distinct
+                return Call("not", (distinct,), BOOLEAN, span=span)
+            case exp.Between():
+                low = self._compare("ge", syntax.this, syntax.args["low"], span)
+                high = self._compare("le", syntax.this, syntax.args["high"], span)
+                return Call("and", (low, high), BOOLEAN, span=span)
+            case exp.In():
+                return self._in(syntax, span)
+            case exp.Like() | exp.ILike():
+                return self._like(syntax, span)
+            case exp.DPipe():
+                pieces = [self.bind(piece) for piece in _spine(syntax, exp.DPipe)]
+                return self.call("concat", pieces, span)
+            case exp.Case():
+                return self._case(syntax, span)
+            case exp.Cast() | exp.TryCast():
+                return self._cast(syntax, span)
+            case exp.Extract():
+                field = Literal(syntax.this.name.lower(), STRING, span=span)
+                return self.call("date_part", [field, self.bind(syntax.expression)], span)
+            case exp.StrPosition():
+                arguments = [self.bind(syntax.this), self.bind(syntax.args["substr"])]
+                return self.call("strpos", arguments, span)
+            case exp.Substring():
+                parts = [syntax.this, syntax.args.get("start"), syntax.args.get("length")]
+                return self.call("substr", [self.bind(part) for part in parts if part], span)
+            case exp.Anonymous():
+                return self.function(syntax)
+            case _ if type(syntax) in _ARITHMETIC:
+                return self._arithmetic(syntax)
+            case _ if type(syntax) in _COMPARISONS:
+                name = _COMPARISONS[type(syntax)]
+                return self._compare(name, syntax.this, syntax.expression, span)
+            case exp.Star():
+                raise BindError("* stands alone in a SELECT, or in count(*)", span=span)
+            case exp.Tuple():
+                raise BindError("a list of values cannot stand here", span=span)
+            case exp.Filter():
+                raise BindError("FILTER belongs to an aggregate", span=span)
+            case exp.Window():
+                raise BindError(
+                    "OVER is not part of the dialect",
+                    span=span,
+                    hint="a window in brackets: [RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts]",
+                )
+            case _:
+                raise BindError(f"{syntax.key.upper()} is not part of the dialect", span=span)
+
+    def column(self, syntax: exp.Column) -> Expression:
+        if syntax.args.get("db") or not isinstance(syntax.this, exp.Identifier):
+            raise BindError(
+                "a column has a name and at most a relation before it", span=span_of(syntax)
+            )
+        return self.scope.find(syntax.name, syntax.table or None, span_of(syntax))
+
+    def function(self, syntax: exp.Anonymous) -> Expression:
+        """A call by name; here, aggregates are refused."""
+        name, span = str(syntax.name), span_of(syntax)
+        if self.catalog.aggregate(name) is not None:
+            raise self.misplaced_aggregate(name, span)
+        if any(isinstance(argument, exp.Distinct | exp.Star) for argument in syntax.expressions):
+            raise BindError(f"{name} is not an aggregate, so it takes no * or DISTINCT", span=span)
+        self.known(name, span)
+        return self.call(name, [self.bind(argument) for argument in syntax.expressions], span)
+
+    def misplaced_aggregate(self, name: str, span: Span | None) -> BindError:
+        return BindError(
+            f"the aggregate {name} cannot stand in {self.clause}, which sees single tuples",
+            span=span,
+            hint="HAVING" if self.clause in ("WHERE", "ON") else "a sub-query in FROM",
+        )
+
+    def known(self, name: str, span: Span | None) -> None:
+        if scalar(name) is not None:
+            return
+        if name.lower() in _NOT_DETERMINED:
+            raise BindError(
+                f"{name} would make the answer depend on when it is computed",
+                span=span,
+                hint="PROGRESS ON ts INTERNAL stamps tuples as they enter",
+            )
+        aggregates = list(self.catalog.aggregates)
+        close = nearest(name, [*SCALARS, *ALIASES, *aggregates, "count", "sum", "avg", "median"])
+        raise BindError(
+            f"there is no function called {name!r}", span=span, hint=" or ".join(close) or None
+        )
+
+    def call(self, name: str, arguments: list[Expression], span: Span | None) -> Call:
+        function = scalar(name)
+        assert function is not None
+        types = function.signature.convert(function.name, [each.type for each in arguments])
+        converted = tuple(
+            cast_to(each, wanted) for each, wanted in zip(arguments, types, strict=True)
+        )
+        if function.name in ("date_trunc", "date_part"):
+            _check_unit(function.name, converted[0])
+        return Call(function.name, converted, function.returns(types), span=span)
+
+    # --- operators -------------------------------------------------------------------------------
+
+    def _connective(self, syntax: exp.Expr, span: Span | None) -> Expression:
+        name = "and" if isinstance(syntax, exp.And) else "or"
+        parts = [self.condition(part, name.upper()) for part in _spine(syntax, type(syntax))]
+        return Call(name, tuple(parts), BOOLEAN, span=span)
+
+    def _arithmetic(self, syntax: exp.Expr) -> Expression:
+        """A chain of operators, taken from the left without recursion."""
+        chain: list[exp.Expr] = []
+        while type(syntax) in _ARITHMETIC:
+            chain.append(syntax)
+            syntax = syntax.this
+        if len(chain) > MAX_CHAIN:
+            raise BindError(
+                f"{len(chain)} operators in a row",
+                span=span_of(chain[0]),
+                expected=f"up to {MAX_CHAIN}",
+            )
+        left = self.bind(syntax)
+        for operation in reversed(chain):
+            left = self._combine(operation, left, self.bind(operation.expression))
+        return left
+
+    def _combine(self, syntax: exp.Expr, left: Expression, right: Expression) -> Expression:
+        name = _ARITHMETIC[type(syntax)]
+        try:
+            types = arithmetic(name, left.type, right.type)
+        except BindError as error:
+            error.span = span_of(syntax)
+            raise
+        operands = (cast_to(left, types.left), cast_to(right, types.right))
+        return Call(name, operands, types.result, span=span_of(syntax))
+
+    def _negate(self, syntax: exp.Neg, span: Span | None) -> Expression:
+        operand = self.bind(syntax.this)
+        if isinstance(operand, Literal) and operand.type.is_number and operand.value is not None:
+            return constant(syntax)
+        if not operand.type.is_number and operand.type.kind is not Kind.INTERVAL:
+            raise BindError(f"a {operand.type} has no sign", span=span)
+        result = common_type(operand.type, number("2147483648", None).type)
+        wide = result if result and operand.type.is_integer else operand.type
+        return Call("negate", (cast_to(operand, wide),), wide, span=span)
+
+    def _compare(self, name: str, left: exp.Expr, right: exp.Expr, span: Span | None) -> Expression:
+        return Call(name, self._align(left, right), BOOLEAN, span=span)
+
+    def _align(self, left: exp.Expr, right: exp.Expr) -> tuple[Expression, Expression]:
+        one, other = self.bind(left), self.bind(right)
+        return alike([one, other], "compare")  # type: ignore[return-value]
+
+    def _is(self, syntax: exp.Is, span: Span | None) -> Expression:
+        if isinstance(syntax.expression, exp.Null):
+            return Call("is_null", (self.bind(syntax.this),), BOOLEAN, span=span)
+        if isinstance(syntax.expression, exp.Boolean):
+            operand = self.condition(syntax.this, "IS")
+            wanted = Literal(bool(syntax.expression.this), BOOLEAN)
+            distinct = Call("is_distinct", (operand, wanted), BOOLEAN, span=span)
+            return Call("not", (distinct,), BOOLEAN, span=span)
+        raise BindError("IS takes NULL, TRUE, FALSE or DISTINCT FROM", span=span)
+
+    def _in(self, syntax: exp.In, span: Span | None) -> Expression:
+        if syntax.args.get("query") or syntax.args.get("field") or not syntax.expressions:
+            raise BindError("IN takes a list of values", span=span, hint="IN (1, 2, 3)")
+        values = [self.bind(syntax.this), *(self.bind(value) for value in syntax.expressions)]
+        return Call("in", alike(values, "compare"), BOOLEAN, span=span)
+
+    def _like(self, syntax: exp.Like | exp.ILike, span: Span | None) -> Expression:
+        name = "like" if isinstance(syntax, exp.Like) else "ilike"
+        operands = [cast_null(self.bind(part), STRING) for part in (syntax.this, syntax.expression)]
+        for operand in operands:
+            if operand.type != STRING:
+                raise BindError(f"{name.upper()} takes texts, not a {operand.type}", span=span)
+        return Call(name, tuple(operands), BOOLEAN, span=span)
+
+    def _case(self, syntax: exp.Case, span: Span | None) -> Expression:
+        conditions, values = [], []
+        for branch in syntax.args["ifs"]:
+            if syntax.this is not None:
+                condition = self._compare("eq", syntax.this, branch.this, span)
+            else:
+                condition = self.condition(branch.this, "WHEN")
+            conditions.append(condition)
+            values.append(self.bind(branch.args["true"]))
+        default = syntax.args.get("default")
+        values.append(self.bind(default) if default else Literal(None, NULL, span=span))
+        if not conditions:
+            raise BindError("CASE needs a WHEN", span=span)
+        *results, otherwise = alike(values, "give")
+        branches = tuple(zip(conditions, results, strict=True))
+        return Case(branches, otherwise, otherwise.type, span=span)
+
+    def _cast(self, syntax: exp.Cast, span: Span | None) -> Expression:
+        wanted = sql_type(syntax.args["to"], span)
+        operand = self.bind(syntax.this)
+        tries = isinstance(syntax, exp.TryCast)
+        if isinstance(operand, Literal) and operand.type == STRING and not tries:
+            return text_as(operand.value, wanted, span)
+        if operand.type.kind is Kind.NULL or operand.type == wanted:
+            return cast_to(operand, wanted)
+        if not castable(operand.type, wanted):
+            raise BindError(f"a {operand.type} cannot be made a {wanted}", span=span)
+        return Cast(operand, wanted, tries, span=span)
+
+
+def alike(values: list[Expression], verb: str) -> tuple[Expression, ...]:
+    """The values in one type.  A quoted text among times is read as a time."""
+    shared = NULL
+    for value in values:
+        if isinstance(value, Literal) and value.type.kind is Kind.STRING:
+            continue
+        shared = _common(shared, value.type, value.span, verb)
+    converted: list[Expression] = []
+    times = (Kind.TIMESTAMP, Kind.DATE, Kind.INTERVAL)
+    for value in values:
+        if isinstance(value, Literal) and value.type.kind is Kind.STRING and shared.kind in times:
+            converted.append(text_as(value.value, shared, value.span))
+        else:
+            shared = _common(shared, value.type, value.span, verb)
+            converted.append(value)
+    return tuple(cast_to(value, shared) for value in converted)
+
+
+def _common(one: Type, other: Type, span: Span | None, verb: str) -> Type:
+    both = common_type(one, other)
+    if both is None:
+        raise BindError(
+            f"cannot {verb} a {one} and a {other}",
+            span=span,
+            expected=f"a {one}",
+            hint=f"CAST(… AS {one})",
+        )
+    return both
+
+
+def castable(given: Type, wanted: Type) -> bool:
+    numberlike = {Kind.BOOLEAN, Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE}
+    times = {Kind.DATE, Kind.TIMESTAMP}
+    if given.kind in numberlike and wanted.kind in numberlike:
+        return True
+    if given.kind in times and wanted.kind in times:
+        return True
+    if wanted.kind is Kind.STRING:
+        return given.kind is not Kind.INTERVAL
+    return given.kind is Kind.STRING
+
+
+def cast_null(expression: Expression, wanted: Type) -> Expression:
+    return cast_to(expression, wanted) if expression.type.kind is Kind.NULL else expression
+
+
+def _spine(syntax: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """The operands of a chain of one operator, left to right, without recursion."""
+    operands: list[exp.Expr] = []
+    while type(syntax) is kind:
+        operands.append(syntax.expression)
+        syntax = syntax.this
+    operands.append(syntax)
+    return operands[::-1]
+
+
+_TRUNC_UNITS = [
+    *("microsecond", "millisecond", "second", "minute", "hour"),
+    *("day", "week", "month", "quarter", "year"),
+]
+_PART_UNITS = [*_TRUNC_UNITS, "dayofweek", "dayofyear", "epoch"]
+
+
+def _check_unit(function: str, unit: Expression) -> None:
+    units = _TRUNC_UNITS if function == "date_trunc" else _PART_UNITS
+    if not isinstance(unit, Literal) or str(unit.value).lower() not in units:
+        close = nearest(str(getattr(unit, "value", "")), units)
+        raise BindError(
+            f"{unit} is not a unit of {function}",
+            span=unit.span,
+            expected=f"one of {', '.join(units)}",
+            hint=f"'{close[0]}'" if close else None,
+        )

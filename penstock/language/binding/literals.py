@@ -1,0 +1,211 @@
+"""Constants: numbers, texts, times and lengths of time, and the types they name."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from penstock.errors import BindError, PenstockError, Span
+from penstock.language.syntax import Quantity
+from penstock.model.domain import Domain
+from penstock.model.duration import microseconds, parse_duration
+from penstock.model.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INT64_MAX,
+    INTERVAL,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Kind,
+    Type,
+    decimal_type,
+    to_python,
+)
+from penstock.plan.expressions import Literal
+from penstock.sources.text import parse_column
+
+_TYPES: dict[str, Type] = {
+    "BOOLEAN": BOOLEAN,
+    "TINYINT": INT,
+    "SMALLINT": INT,
+    "INT": INT,
+    "BIGINT": BIGINT,
+    "FLOAT": DOUBLE,
+    "DOUBLE": DOUBLE,
+    "TEXT": STRING,
+    "CHAR": STRING,
+    "NCHAR": STRING,
+    "VARCHAR": STRING,
+    "NVARCHAR": STRING,
+    "BINARY": BINARY,
+    "VARBINARY": BINARY,
+    "BLOB": BINARY,
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMPTZ": TIMESTAMP,
+    "TIMESTAMPLTZ": TIMESTAMP,
+    "TIMESTAMPNTZ": TIMESTAMP,
+    "DATETIME": TIMESTAMP,
+}
+TYPE_NAMES = "BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p,s), STRING, BINARY, DATE, TIMESTAMP"
+
+
+def span_of(syntax: exp.Expr) -> Span | None:
+    """Where an expression stands in the text."""
+    meta = syntax.meta
+    if "start" in meta and "end" in meta:
+        return Span(meta["start"], max(meta["start"], meta["end"] + 1))
+    covered: Span | None = None
+    for child in syntax.iter_expressions():
+        inner = span_of(child)
+        covered = inner if covered is None else covered.cover(inner)
+    return covered
+
+
+def sql_type(syntax: exp.Expr, span: Span | None) -> Type:
+    """The type that a type name stands for."""
+    if isinstance(syntax, exp.DataType) and isinstance(syntax.this, exp.DataType.Type):
+        name = syntax.this.value
+        parameters = [parameter.name for parameter in syntax.expressions]
+        if name == "DECIMAL":
+            if not all(each.isdigit() for each in parameters) or len(parameters) > 2:
+                raise BindError("DECIMAL takes a precision and a scale", span=span)
+            precision, scale = [*map(int, parameters), *[18, 3][len(parameters) :]][:2]
+            scale = 0 if len(parameters) == 1 else scale
+            try:
+                return decimal_type(precision, scale)
+            except PenstockError as error:
+                raise BindError(error.message, span=span) from None
+        if name in _TYPES:
+            return _TYPES[name]
+    raise BindError(
+        f"{syntax.sql()!r} is not a type that streams carry", span=span, expected=TYPE_NAMES
+    )
+
+
+def number(text: str, span: Span | None) -> Literal:
+    """A number as written: whole numbers INT or BIGINT, `1.5` exact, `1e3` DOUBLE."""
+    if "e" in text.lower():
+        return Literal(float(text), DOUBLE, span=span)
+    value = Decimal(text)
+    if "." not in text:
+        whole = int(value)
+        if whole < 2**31:
+            return Literal(whole, INT, span=span)
+        if whole <= INT64_MAX:
+            return Literal(whole, BIGINT, span=span)
+    digits = value.as_tuple().digits
+    scale = max(0, -int(value.as_tuple().exponent))
+    precision = max(len(digits), scale + 1)
+    if precision > 38:
+        raise BindError(f"{text[:50]} has more than 38 digits", span=span)
+    return Literal(value, decimal_type(precision, scale), span=span)
+
+
+def text_as(text: str, wanted: Type, span: Span | None) -> Literal:
+    """A quoted text read as another type."""
+    if wanted.kind is Kind.STRING:
+        return Literal(text, STRING, span=span)
+    if wanted.kind is Kind.INTERVAL:
+        try:
+            return Literal(parse_duration(text), INTERVAL, span=span)
+        except PenstockError as error:
+            error.span = span
+            raise
+    column, bad = parse_column(pa.array([text], pa.string()), wanted)
+    if bad[0]:
+        raise BindError(
+            f"{text!r} is not a {wanted}", span=span, expected=_EXAMPLES.get(wanted.kind)
+        )
+    return Literal(to_python(column, wanted)[0], wanted, span=span)
+
+
+_EXAMPLES = {
+    Kind.TIMESTAMP: "a text such as '2026-01-31 23:59:59'",
+    Kind.DATE: "a text such as '2026-01-31'",
+}
+
+
+def interval(syntax: exp.Interval, span: Span | None) -> Literal:
+    try:
+        if syntax.args.get("unit") is None:
+            return Literal(parse_duration(syntax.this.name), INTERVAL, span=span)
+        length = microseconds(Decimal(syntax.this.name), syntax.args["unit"].name)
+        return Literal(length, INTERVAL, span=span)
+    except PenstockError as error:
+        error.span = span
+        raise
+
+
+def constant(syntax: exp.Expr) -> Literal:
+    """A literal, possibly with a sign or a type before it; nothing that has to be computed."""
+    span = span_of(syntax)
+    match syntax:
+        case exp.Null():
+            return Literal(None, NULL, span=span)
+        case exp.Boolean():
+            return Literal(bool(syntax.this), BOOLEAN, span=span)
+        case exp.Literal():
+            if syntax.is_string:
+                return Literal(syntax.name, STRING, span=span)
+            return number(syntax.name, span)
+        case exp.Interval():
+            return interval(syntax, span)
+        case exp.Paren():
+            return constant(syntax.this)
+        case exp.Neg():
+            inner = constant(syntax.this)
+            if inner.type.is_number:
+                return Literal(-inner.value, inner.type, span=span)
+        case exp.Cast() if isinstance(syntax.this, exp.Literal) and syntax.this.is_string:
+            return text_as(syntax.this.name, sql_type(syntax.args["to"], span), span)
+    raise BindError("only constants can stand here", span=span, hint="a number or a quoted text")
+
+
+def constant_as(syntax: exp.Expr, wanted: Type) -> Any:
+    """The value of a constant that is given where a value of type `wanted` is needed."""
+    literal = constant(syntax)
+    if literal.value is None:
+        return None
+    if literal.type.kind is Kind.STRING:
+        return text_as(literal.value, wanted, literal.span).value
+    if literal.type.is_number and wanted.is_number:
+        return text_as(str(literal.value), wanted, literal.span).value
+    if literal.type == wanted:
+        return literal.value
+    if (literal.type.kind, wanted.kind) == (Kind.DATE, Kind.TIMESTAMP):
+        return literal.value * 86_400_000_000
+    raise BindError(f"a {literal.type} is given for a {wanted}", span=literal.span)
+
+
+def ticks(quantity: Quantity, domain: Domain) -> int:
+    """A length in the ticks of the attribute it is laid on."""
+    try:
+        if quantity.unit is None:
+            return domain.length_of_number(quantity.amount)
+        return domain.length_of_time(microseconds(quantity.amount, quantity.unit))
+    except PenstockError as error:
+        raise BindError(
+            error.message, span=quantity.span, expected=error.expected, hint=error.hint
+        ) from None
+
+
+def length_of_time(quantity: Quantity) -> int:
+    """A length in microseconds."""
+    return ticks(quantity, Domain(TIMESTAMP))
+
+
+def whole_rows(quantity: Quantity) -> int:
+    if not quantity.is_rows or quantity.amount != quantity.amount.to_integral_value():
+        raise BindError(
+            f"{quantity} is not a number of rows", span=quantity.span, expected="n ROWS"
+        )
+    return int(quantity.amount)

@@ -1,0 +1,61 @@
+"""Looking up column names: as written first, then whatever their case; one answer or an error."""
+
+from __future__ import annotations
+
+from penstock.errors import BindError, Span, nearest
+from penstock.model.schema import Field, Schema
+from penstock.plan.expressions import Column
+
+
+class Scope:
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def find(self, name: str, relation: str | None, span: Span | None) -> Column:
+        matches = self.matches(name, relation)
+        if len(matches) == 1:
+            return Column.of(matches[0], span)
+        if matches:
+            choices = [field.qualified for field in matches]
+            raise BindError(
+                f"column {name!r} is ambiguous",
+                span=span,
+                expected=f"one of {', '.join(choices)}",
+                hint=choices[0],
+            )
+        raise self._unknown(name, relation, span)
+
+    def matches(self, name: str, relation: str | None) -> list[Field]:
+        """The columns of that name: exactly so if there are any, else whatever the case."""
+        within = [
+            field
+            for field in self.schema
+            if relation is None or (field.relation or "").casefold() == relation.casefold()
+        ]
+        exact = [field for field in within if field.name == name]
+        return exact or [field for field in within if field.name.casefold() == name.casefold()]
+
+    def _unknown(self, name: str, relation: str | None, span: Span | None) -> BindError:
+        relations = sorted({field.relation for field in self.schema if field.relation})
+        if relation is not None and relation.casefold() not in map(str.casefold, relations):
+            close = nearest(relation, relations)
+            return BindError(
+                f"there is no relation {relation!r} here",
+                span=span,
+                expected=f"one of {', '.join(relations)}" if relations else None,
+                hint=f"{close[0]}.{name}" if close else None,
+            )
+        fields = [
+            field
+            for field in self.schema
+            if relation is None or (field.relation or "").casefold() == relation.casefold()
+        ]
+        names = list(dict.fromkeys(field.name for field in fields))
+        close = nearest(name, names)
+        shown = f"{relation}.{name}" if relation else name
+        return BindError(
+            f"unknown column {shown!r}",
+            span=span,
+            expected=f"one of {', '.join(names)}",
+            hint=" or ".join(close) or None,
+        )

@@ -1,0 +1,183 @@
+"""CREATE STREAM: columns, source and progress."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.errors import BindError, PenstockError, nearest
+from penstock.language.binding.expressions import ExpressionBinder
+from penstock.language.binding.literals import (
+    constant_as,
+    length_of_time,
+    span_of,
+    sql_type,
+    ticks,
+    whole_rows,
+)
+from penstock.language.binding.scope import Scope
+from penstock.language.syntax import (
+    CreateStream,
+    FilesSyntax,
+    ProgressClause,
+    Quantity,
+    ValuesSyntax,
+)
+from penstock.model.domain import Domain
+from penstock.model.progress import (
+    Delay,
+    Ordered,
+    ProgressPolicy,
+    Punctuated,
+    Rule,
+    Slack,
+    TimestampKind,
+)
+from penstock.model.schema import Field, Schema
+from penstock.model.types import TIMESTAMP, Kind
+from penstock.plan.catalog import Catalog
+from penstock.plan.expressions import cast_to
+from penstock.plan.streams import PunctuationRows, StreamDefinition, StreamProgress
+from penstock.sources.files import FileFormat, FileSource
+from penstock.sources.source import Source
+from penstock.sources.values import ValuesSource
+
+
+def bind_stream(syntax: CreateStream, catalog: Catalog, base: Path | None) -> StreamDefinition:
+    """A stream; file names are relative to `base`."""
+    schema = _schema(syntax)
+    progress = bind_progress(syntax.progress, schema, catalog) if syntax.progress else None
+    if progress is not None and progress.per_file and not isinstance(syntax.source, FilesSyntax):
+        assert syntax.progress is not None
+        raise BindError("PER FILE needs FROM FILES", span=syntax.progress.span)
+    stream = StreamDefinition(syntax.name.text, schema, progress)
+    source: Source | None = None
+    match syntax.source:
+        case FilesSyntax():
+            source = _files(syntax.source, base)
+        case ValuesSyntax():
+            source = _values(syntax.source, stream.input_schema)
+    return StreamDefinition(syntax.name.text, schema, progress, source)
+
+
+def _schema(syntax: CreateStream) -> Schema:
+    fields: list[Field] = []
+    for column in syntax.columns:
+        if any(column.name.text.casefold() == field.name.casefold() for field in fields):
+            raise BindError(f"two columns are called {column.name.text!r}", span=column.name.span)
+        fields.append(Field(column.name.text, sql_type(column.type, column.span)))
+    return Schema(tuple(fields))
+
+
+def _files(syntax: FilesSyntax, base: Path | None) -> FileSource:
+    file_format = None
+    if syntax.format is not None:
+        names = [each.name for each in FileFormat]
+        word = syntax.format.text.upper()
+        if word not in names:
+            close = nearest(word, names)
+            raise BindError(
+                f"{syntax.format.text!r} is not a file format",
+                span=syntax.format.span,
+                expected=f"one of {', '.join(names)}",
+                hint=close[0] if close else None,
+            )
+        file_format = FileFormat[word]
+    return FileSource(syntax.pattern.text, file_format, base)
+
+
+def _values(syntax: ValuesSyntax, schema: Schema) -> ValuesSource:
+    rows = []
+    for row, span in zip(syntax.rows, syntax.spans, strict=True):
+        if len(row) != len(schema):
+            raise BindError(
+                f"a row has {len(row)} values, the stream {len(schema)} columns",
+                span=span,
+                expected=str(schema),
+            )
+        rows.append(tuple(constant_as(value, f.type) for value, f in zip(row, schema, strict=True)))
+    return ValuesSource(tuple(rows))
+
+
+def bind_progress(clause: ProgressClause, schema: Schema, catalog: Catalog) -> StreamProgress:
+    scope = Scope(schema)
+    attribute = scope.find(clause.attribute.text, None, clause.attribute.span)
+    try:
+        domain = Domain(attribute.type)
+        policy = ProgressPolicy(
+            _rule(clause, domain),
+            TimestampKind(clause.timestamps),
+            _time("IDLE AFTER", clause.idle_after, domain),
+            _time("FUTURE LIMIT", clause.future_limit, domain),
+        )
+    except PenstockError as error:
+        error.span = error.span or clause.span
+        raise
+    if policy.timestamps is not TimestampKind.EXTERNAL and attribute.type != TIMESTAMP:
+        raise BindError(
+            f"{clause.timestamps} timestamps need a TIMESTAMP column, {attribute.name} is a "
+            f"{attribute.type}",
+            span=clause.span,
+        )
+    binder = ExpressionBinder(scope, catalog, "PROGRESS")
+    per = binder.bind(clause.per) if clause.per is not None else None
+    return StreamProgress(
+        attribute.name, policy, per, clause.per_file, _punctuation(clause, binder)
+    )
+
+
+def _rule(clause: ProgressClause, domain: Domain) -> Rule:
+    match clause.rule, clause.amount:
+        case "ORDERED", _:
+            return Ordered()
+        case "PUNCTUATED", _:
+            return Punctuated()
+        case "DELAY", Quantity() as amount:
+            return Delay(_not_negative("DELAY", amount, ticks(amount, domain)))
+        case "SLACK", Quantity() as amount:
+            return Slack(_not_negative("SLACK", amount, whole_rows(amount)))
+        case _ if clause.timestamps != "EXTERNAL":
+            return Ordered()
+    raise BindError(
+        "PROGRESS does not say how the stream progresses",
+        span=clause.span,
+        expected="ORDERED, DELAY length, SLACK n ROWS or PUNCTUATED WHEN … BOUND …",
+        hint=f"PROGRESS ON {clause.attribute.text} "
+        + ("DELAY 5 SECONDS" if domain.type.kind is Kind.TIMESTAMP else "ORDERED"),
+    )
+
+
+def _not_negative(word: str, quantity: Quantity, length: int) -> int:
+    if length < 0:
+        raise BindError(f"{word} is {quantity}", span=quantity.span, expected="zero or more")
+    return length
+
+
+def _time(word: str, quantity: Quantity | None, domain: Domain) -> int | None:
+    """A length of wall-clock time; only TIMESTAMPs can be compared with a clock."""
+    if quantity is None:
+        return None
+    if domain.type.kind is not Kind.TIMESTAMP:
+        raise BindError(
+            f"{word} compares with the clock, so the column has to be a TIMESTAMP",
+            span=quantity.span,
+        )
+    length = length_of_time(quantity)
+    if length <= 0:
+        raise BindError(f"{word} is {quantity}", span=quantity.span, expected="more than zero")
+    return length
+
+
+def _punctuation(clause: ProgressClause, binder: ExpressionBinder) -> PunctuationRows | None:
+    if clause.when is None or clause.bound is None:
+        return None
+    when = binder.condition(clause.when, "PUNCTUATED WHEN")
+    bound = binder.bind(clause.bound)
+    attribute = binder.scope.find(clause.attribute.text, None, clause.attribute.span)
+    if bound.type != attribute.type:
+        if not (bound.type.is_number and attribute.type.is_number):
+            raise BindError(
+                f"the bound is a {bound.type}, {attribute.name} a {attribute.type}",
+                span=span_of(clause.bound),
+            )
+        bound = cast_to(bound, attribute.type)
+    return PunctuationRows(when, bound)

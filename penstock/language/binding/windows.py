@@ -1,0 +1,187 @@
+"""Windows of aggregates: which kind the brackets mean, on which column, in which ticks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.errors import BindError, PenstockError, Span
+from penstock.language.binding.expressions import ExpressionBinder
+from penstock.language.binding.literals import constant_as, span_of, ticks, whole_rows
+from penstock.language.syntax import Attribute, Quantity, WindowClause
+from penstock.model.domain import Domain
+from penstock.plan.aggregates import Window
+from penstock.plan.expressions import Column, Expression
+from penstock.plan.node import Node
+from penstock.windows.landmark import Landmark
+from penstock.windows.rows import Order, RowWindow
+from penstock.windows.slide_by_tuple import SlideByTuple
+from penstock.windows.sliding import Sliding
+
+
+class BoundWindow(NamedTuple):
+    window: Window
+    attribute: Expression | None
+    partition: tuple[Expression, ...]
+
+
+class WindowBinder:
+    def __init__(self, clause: WindowClause, input_: Node, expressions: ExpressionBinder) -> None:
+        self.clause = clause
+        self.input = input_
+        self.expressions = expressions
+
+    def bind(self) -> BoundWindow:
+        clause = self.clause
+        if clause.range is None and not clause.range_all:
+            raise BindError("the window has no RANGE", span=clause.span, hint="RANGE 10 MINUTES")
+        for name, length in (("RANGE", clause.range), ("SLIDE", clause.slide)):
+            if length is not None and length.amount <= 0:
+                raise BindError(f"{name} is {length}", span=length.span, expected="more than zero")
+        partition = tuple(self.expressions.bind(part) for part in clause.partition)
+        try:
+            return self._kind()._replace(partition=partition)
+        except PenstockError as error:
+            if error.span is None:
+                error.span = clause.span
+            raise
+
+    def _kind(self) -> BoundWindow:
+        clause = self.clause
+        by_tuple = clause.range_attribute is not None or clause.slide_attribute is not None
+        slides_rows = clause.slide is not None and clause.slide.is_rows
+        ranges_rows = clause.range is not None and clause.range.is_rows
+        counts = clause.attribute is not None and (
+            clause.attribute.ranked or clause.attribute.column is None
+        )
+        if by_tuple or (slides_rows and not ranges_rows and not counts and not clause.range_all):
+            return self._slide_by_tuple()
+        if counts or ranges_rows or slides_rows:
+            return self._rows()
+        return self._values()
+
+    # --- the kinds -------------------------------------------------------------------------------
+
+    def _values(self) -> BoundWindow:
+        """[RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts], and RANGE ALL for a landmark window"""
+        clause = self.clause
+        attribute = self._progressing(clause.attribute, "WA")
+        domain = Domain(attribute.type)
+        origin = self._origin(domain)
+        if clause.range_all:
+            return BoundWindow(Landmark(ticks(self._slide(), domain), origin), attribute, ())
+        assert clause.range is not None
+        length = ticks(clause.range, domain)
+        slide = length if clause.tumbling and clause.slide is None else None
+        if slide is None:
+            slide = ticks(self._slide(), domain)
+        if clause.tumbling and slide != length:
+            raise BindError("a TUMBLING window slides by its RANGE", span=clause.span)
+        return BoundWindow(Sliding(length, slide, origin), attribute, ())
+
+    def _rows(self) -> BoundWindow:
+        """[RANGE 1000 ROWS, SLIDE 10 ROWS, WA row-num], or WA rank(ts)"""
+        clause = self.clause
+        if clause.origin is not None:
+            raise BindError("rows are counted from 0, without ORIGIN", span=span_of(clause.origin))
+        given = clause.attribute
+        if given is not None and not given.ranked and given.column is not None:
+            raise BindError(
+                "a window in ROWS is over the number of the row",
+                span=given.span,
+                hint="WA row-num, or WA rank(ts)",
+            )
+        length = None if clause.range is None else whole_rows(clause.range)
+        slide = length if clause.tumbling and clause.slide is None else None
+        if slide is None:
+            slide = whole_rows(self._slide())
+        partitioned = bool(clause.partition)
+        if clause.attribute is None or not clause.attribute.ranked:
+            window = RowWindow(length, slide, Order.ARRIVAL, partitioned)
+            return BoundWindow(window, None, ())
+        attribute = self._progressing(clause.attribute, "WA")
+        return BoundWindow(RowWindow(length, slide, Order.RANK, partitioned), attribute, ())
+
+    def _slide_by_tuple(self) -> BoundWindow:
+        """[RANGE 5 MINUTES, RATTR ts, SLIDE 1 ROW, SATTR row-num], or SATTR rank(ts)"""
+        clause = self.clause
+        if clause.range is None:
+            raise BindError("a window that slides by tuple has a RANGE of values", span=clause.span)
+        if clause.range_attribute is not None and clause.attribute is not None:
+            raise BindError("the window has both WA and RATTR", span=clause.attribute.span)
+        attribute = self._progressing(clause.range_attribute or clause.attribute, "RATTR")
+        order = Order.ARRIVAL
+        slide = clause.slide_attribute
+        if slide is not None and slide.column is not None:
+            ranked = self.expressions.bind(slide.column)
+            if not slide.ranked or ranked != attribute:
+                raise BindError(
+                    "the window slides over something else than it ranges over",
+                    span=slide.span,
+                    expected=f"SATTR row-num or SATTR rank({attribute})",
+                )
+            order = Order.RANK
+        every = whole_rows(self._slide())
+        length = ticks(clause.range, Domain(attribute.type))
+        window = SlideByTuple(length, every, order, bool(clause.partition))
+        return BoundWindow(window, attribute, ())
+
+    # --- the parts -------------------------------------------------------------------------------
+
+    def _slide(self) -> Quantity:
+        if self.clause.slide is None:
+            given = self.clause.range
+            raise BindError(
+                "the window has a RANGE but no SLIDE",
+                span=self.clause.span,
+                expected="how often an answer is wanted",
+                hint=f"SLIDE {given} for windows that do not overlap"
+                if given
+                else "SLIDE 1 MINUTE",
+            )
+        return self.clause.slide
+
+    def _origin(self, domain: Domain) -> int:
+        if self.clause.origin is None:
+            return 0
+        value = constant_as(self.clause.origin, domain.type)
+        if value is None:
+            raise BindError("ORIGIN is NULL", span=span_of(self.clause.origin))
+        return domain.tick(value)
+
+    def _progressing(self, attribute: Attribute | None, word: str) -> Expression:
+        if attribute is None:
+            return only_progressing(self.input, self.clause.span, word)
+        if attribute.column is None:
+            raise BindError(
+                "row-num counts rows, but the RANGE is not in ROWS",
+                span=attribute.span,
+                hint="RANGE 1000 ROWS",
+            )
+        return check_progress(self.input, self.expressions.bind(attribute.column), attribute.span)
+
+
+def check_progress(input_: Node, attribute: Expression, span: Span | None) -> Expression:
+    """The attribute, if punctuations come on it; otherwise no window over it would ever close."""
+    if input_.promise(attribute) is None:
+        known = [progressing.field.qualified for progressing in input_.progress]
+        raise BindError(
+            f"{attribute} does not progress, so a window over it would never close",
+            span=span,
+            expected=f"one of {', '.join(known)}" if known else None,
+            hint=None if known else "PROGRESS ON … when the stream is created",
+        )
+    return attribute
+
+
+def only_progressing(input_: Node, span: Span | None, word: str) -> Column:
+    """The attribute of a window that names none: the one column that progresses."""
+    progressing = input_.progress
+    if len(progressing) != 1:
+        known = ", ".join(each.field.qualified for each in progressing)
+        raise BindError(
+            f"the window does not say which column it is over ({word})",
+            span=span,
+            expected=f"one of {known}" if known else "a column that progresses",
+            hint=f"{word} {progressing[0].field.qualified}" if progressing else None,
+        )
+    return Column.of(progressing[0].field)

@@ -1,0 +1,119 @@
+"""SQL text to syntax.  Whatever the text is, the outcome is statements or a `ParseError`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.errors import ParseError, PenstockError, Span
+from penstock.language.parsing.parser import Parser, Penstock, SyntaxAt
+from penstock.language.parsing.statements import column, statement
+from penstock.language.syntax import ColumnSyntax, Quantity, Statement
+
+T = TypeVar("T")
+
+MAX_NESTING = 30  # parentheses and CASEs inside each other; each takes some 20 calls to parse
+MAX_LENGTH = 4_000_000
+
+
+def parse_script(sql: str) -> list[Statement]:
+    """The statements of a script, which semicolons separate."""
+    with pointing_into(sql):
+        tokens = _tokenize(sql)
+        _check_nesting(tokens)
+        return [found for found in _parse(sql, tokens, statement) if found is not None]
+
+
+def parse_expression(sql: str) -> exp.Expr:
+    """One scalar expression."""
+    return _parse_one(sql, lambda parser: parser.scalar())
+
+
+def parse_quantity(sql: str) -> Quantity:
+    """One length: `5 seconds`, `100 rows`, `7`."""
+    return _parse_one(sql, lambda parser: parser.quantity())
+
+
+def parse_columns(sql: str) -> tuple[ColumnSyntax, ...]:
+    """Columns as in CREATE STREAM: `a INT, ts TIMESTAMP`."""
+    return _parse_one(sql, lambda parser: parser.list_of(lambda: column(parser)))
+
+
+def _parse_one(sql: str, rule: Callable[[Parser], T]) -> T:
+    with pointing_into(sql):
+        tokens = _tokenize(sql)
+        _check_nesting(tokens)
+        found = _parse(sql, tokens, rule)
+        if len(found) != 1:
+            raise ParseError("expected one expression", span=Span(0, len(sql)))
+        return found[0]
+
+
+@contextmanager
+def pointing_into(sql: str) -> Iterator[None]:
+    """Give every error of the block the text that its span points into."""
+    try:
+        yield
+    except RecursionError:
+        message = "the query is nested too deeply"
+        raise ParseError(message, hint="sub-queries in FROM").with_text(sql) from None
+    except PenstockError as error:
+        error.with_text(sql)
+        raise
+
+
+def _tokenize(sql: str) -> list[Token]:
+    if len(sql) > MAX_LENGTH:
+        raise ParseError(f"the text has {len(sql):,} characters", expected=f"up to {MAX_LENGTH:,}")
+    try:
+        return Penstock().tokenize(sql)
+    except TokenError as error:
+        raise _unterminated(sql, error) from None
+
+
+def _unterminated(sql: str, error: TokenError) -> ParseError:
+    cause = str(error.__cause__ or error)
+    match = re.search(r"Missing (\S+) from \d+:(\d+)", cause)
+    if not match and (comment := sql.rfind("/*")) >= 0 and "*/" not in sql[comment:]:
+        match = re.match(r"(\S+) (\d+)", f"*/ {comment}")
+    if not match:
+        start = max(0, min(error.start or 0, len(sql)))
+        return ParseError("this cannot be read as SQL", span=Span(start, start))
+    quote, start = match[1], min(int(match[2]), len(sql))
+    what = {"`": "a quoted name", "*/": "a comment"}.get(quote, "a string")
+    return ParseError(
+        f"{what} is not terminated",
+        span=Span(start, start + 1),
+        expected=f"a closing {quote}",
+    )
+
+
+def _check_nesting(tokens: list[Token]) -> None:
+    depth = 0
+    for token in tokens:
+        if token.token_type in (TokenType.L_PAREN, TokenType.CASE):
+            depth += 1
+            if depth > MAX_NESTING:
+                raise ParseError(
+                    f"parentheses are nested more than {MAX_NESTING} deep",
+                    span=Span(token.start, token.end + 1),
+                    hint="sub-queries in FROM",
+                )
+        elif token.token_type in (TokenType.R_PAREN, TokenType.END):
+            depth -= 1
+
+
+def _parse(sql: str, tokens: list[Token], rule: Callable[[Parser], T]) -> list[T]:
+    parser = Parser(dialect=Penstock())
+    try:
+        return parser._parse(rule, tokens, sql)  # type: ignore[arg-type, return-value]
+    except SyntaxAt as error:
+        raise ParseError(error.message, span=error.span, hint=error.hint) from None
+    except SqlglotError as error:
+        raise ParseError(str(error).splitlines()[0], span=parser.here()) from None

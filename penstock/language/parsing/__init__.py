@@ -1,0 +1,1 @@
+"""The grammar, a module per clause, on sqlglot's tokenizer and expression parser."""

@@ -1,0 +1,271 @@
+"""The parser's toolbox: sqlglot's expression parser, cut down to this dialect, with spans.
+
+sqlglot parses a hundred dialects; what Penstock does not speak is switched off here, so that every
+function is a plain call and nothing is quietly taken for another dialect's idea.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+import sqlglot.errors
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.parser import Parser as SqlglotParser
+from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Tokenizer
+
+from penstock.errors import Span
+from penstock.language.syntax import Name, Quantity
+
+T = TypeVar("T")
+_WORDLESS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.SENTINEL)
+# Words that end an expression or a relation, and so cannot be an alias without AS.
+RESERVED = frozenset(
+    [
+        *("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "LATE", "EMIT", "UNION"),
+        *("EXCEPT", "ON", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER", "NATURAL"),
+        *("ORDER", "LIMIT", "OFFSET", "AS", "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN"),
+        *("CASE", "WHEN", "THEN", "ELSE", "END", "DISTINCT", "USING", "INTERSECT", "QUALIFY"),
+        *("MODE", "WITHIN", "PROGRESS", "FORMAT", "BOUND", "PER", "IDLE", "FUTURE"),
+    ]
+)
+
+
+class SyntaxAt(sqlglot.errors.ParseError):
+    """A syntax error with its place; sqlglot's own backtracking has to be able to catch it."""
+
+    def __init__(self, message: str, span: Span, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.span, self.hint = message, span, hint
+
+
+class Parser(SqlglotParser):
+    FUNCTIONS = {}
+    FUNCTION_PARSERS = {
+        name: SqlglotParser.FUNCTION_PARSERS[name]
+        for name in ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING")
+    }
+    NO_PAREN_FUNCTIONS = {}
+    NO_PAREN_FUNCTION_PARSERS = {"CASE": SqlglotParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+    RANGE_PARSERS = {
+        token: SqlglotParser.RANGE_PARSERS[token]
+        for token in (
+            TokenType.BETWEEN,
+            TokenType.IN,
+            TokenType.IS,
+            TokenType.LIKE,
+            TokenType.ILIKE,
+        )
+    }
+    COLUMN_OPERATORS = {
+        token: SqlglotParser.COLUMN_OPERATORS[token] for token in (TokenType.DOT, TokenType.DCOLON)
+    }
+    BRACKETS = frozenset()  # brackets hold windows, never subscripts
+    PLACEHOLDER_PARSERS = {}
+    LAMBDAS = {}
+    TYPE_LITERAL_PARSERS = {}
+
+    # --- sqlglot's hooks -------------------------------------------------------------------------
+
+    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
+        at = token if token and token.token_type is not TokenType.SENTINEL else None
+        if at is None:
+            self.refuse(message)
+        raise SyntaxAt(_plain(message), _span_of(at))
+
+    def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
+        """Note where every node stands: from its first child (or itself) to the last token."""
+        made = super().expression(instance, token, comments)
+        meta = made.meta
+        last = self._prev
+        if last.token_type is not TokenType.SENTINEL:
+            starts = [
+                child.meta["start"] for child in made.iter_expressions() if "start" in child.meta
+            ]
+            meta["start"] = min([*starts, meta.get("start", last.start)])
+            meta["end"] = max(meta.get("end", last.end), last.end)
+        return made
+
+    def _parse_select(self, *_: Any, **__: Any) -> None:
+        """Scalar expressions hold no sub-queries; those stand in FROM."""
+        if self.at("SELECT", "WITH"):
+            self.refuse(
+                "a sub-query cannot stand here", hint="put it in FROM: FROM (SELECT …) AS q"
+            )
+
+    def _parse_interval(self, *_: Any, **__: Any) -> Any:
+        if self._next.token_type not in (TokenType.STRING, TokenType.NUMBER):
+            return None
+        if not self.accept("INTERVAL"):
+            return None
+        start = self._prev
+        quantity = self.quantity()
+        made = self.expression(
+            exp.Interval(
+                this=exp.Literal.string(str(quantity.amount)),
+                unit=exp.Var(this=quantity.unit) if quantity.unit else None,
+            )
+        )
+        made.meta["start"] = start.start
+        return made
+
+    # --- tokens by their words -------------------------------------------------------------------
+
+    @property
+    def word(self) -> str:
+        """The current token as an upper-case word; '' for strings, quoted names and numbers."""
+        return _word(self._curr)
+
+    @property
+    def next_word(self) -> str:
+        return _word(self._next)
+
+    def at(self, *words: str) -> bool:
+        return self.word in words
+
+    def accept(self, *words: str) -> bool:
+        """Take the words if they come one after the other."""
+        for offset, word in enumerate(words):
+            position = self._index + offset
+            if position >= len(self._tokens) or _word(self._tokens[position]) != word:
+                return False
+        self._advance(len(words))
+        return True
+
+    def expect(self, *words: str) -> None:
+        for word in words:
+            if not self.accept(word):
+                self.refuse(f"expected {word}, found {self.found()}")
+
+    def found(self) -> str:
+        token = self._curr
+        return "the end of the statement" if not self._tokens_left() else repr(token.text)
+
+    def here(self) -> Span:
+        """Where the parser stands; after the last token at the end of the statement."""
+        if self._tokens_left():
+            return _span_of(self._curr)
+        end = self._prev.end + 1 if self._prev.token_type is not TokenType.SENTINEL else 0
+        return Span(end, end)
+
+    def since(self, start: Span) -> Span:
+        """From `start` to the last token taken."""
+        return Span(start.start, max(start.end, self._prev.end + 1))
+
+    def refuse(self, message: str, hint: str | None = None) -> NoReturn:
+        raise SyntaxAt(_plain(message), self.here(), hint)
+
+    def _tokens_left(self) -> bool:
+        return self._index < len(self._tokens)
+
+    # --- small pieces shared by the clauses ------------------------------------------------------
+
+    def scalar(self, what: str = "an expression") -> exp.Expr:
+        start = self._index
+        parsed = self._parse_disjunction()
+        if parsed is None or self._index == start:
+            self.refuse(f"expected {what}, found {self.found()}")
+        return parsed
+
+    def name(self, what: str, allow_reserved: bool = False) -> Name:
+        token = self._curr
+        quoted = token.token_type is TokenType.IDENTIFIER
+        usable = quoted or ((token.text[:1].isalpha() or token.text[:1] == "_") and self.word)
+        if not self._tokens_left() or not usable:
+            self.refuse(f"expected {what}, found {self.found()}")
+        if not quoted and not allow_reserved and self.word in RESERVED:
+            self.refuse(f"{token.text!r} cannot be {what}", hint=f"`{token.text}` in back quotes")
+        self._advance()
+        return Name(token.text, _span_of(token))
+
+    def alias(self) -> Name | None:
+        """`AS x`, or a bare name that is not a reserved word."""
+        if self.accept("AS"):
+            return self.name("an alias")
+        is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+        if is_name and self.word not in RESERVED:
+            return self.name("an alias")
+        return None
+
+    def text(self, what: str) -> Name:
+        """A quoted text."""
+        token = self._curr
+        if token.token_type is not TokenType.STRING:
+            self.refuse(f"expected {what} in quotes, found {self.found()}")
+        self._advance()
+        return Name(token.text, _span_of(token))
+
+    def quantity(self) -> Quantity:
+        """`10 MINUTES`, `1000 ROWS`, `2.5`, `'5' SECONDS`, `'5 seconds'`."""
+        start = self.here()
+        self.accept("INTERVAL")
+        negative = self._match(TokenType.DASH)
+        if self._curr.token_type is TokenType.STRING:
+            amount_text, _, unit = self._curr.text.strip().partition(" ")
+        else:
+            amount_text, unit = self._curr.text, ""
+        if self._curr.token_type not in (TokenType.NUMBER, TokenType.STRING):
+            self.refuse(f"expected a number, found {self.found()}", hint="10 MINUTES or 100 ROWS")
+        try:
+            amount = Decimal(amount_text)
+        except ArithmeticError:
+            self.refuse(f"expected a number, found {self.found()}", hint="10 MINUTES or 100 ROWS")
+        if not amount.is_finite() or abs(amount.adjusted()) > 30:
+            self.refuse(f"{amount_text[:40]!r} is out of range")
+        self._advance()
+        if not unit and self.word and self.word[:1].isalpha() and self.word not in RESERVED:
+            unit = self.word
+            self._advance()
+        return Quantity(-amount if negative else amount, unit.upper() or None, self.since(start))
+
+    def list_of(self, item: Callable[[], T]) -> tuple[T, ...]:
+        items = [item()]
+        while self._match(TokenType.COMMA):
+            items.append(item())
+        return tuple(items)
+
+    def open_paren(self, what: str) -> None:
+        if not self._match(TokenType.L_PAREN):
+            self.refuse(f"expected ( before {what}, found {self.found()}")
+
+    def close_paren(self) -> None:
+        if not self._match(TokenType.R_PAREN):
+            self.refuse(f"expected ), found {self.found()}")
+
+
+class Penstock(Dialect):
+    """Texts in single or double quotes, names in back quotes, as in Spark SQL."""
+
+    class Tokenizer(Tokenizer):
+        QUOTES = ["'", '"']
+        IDENTIFIERS = ["`"]
+        STRING_ESCAPES = ["'", '"']
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        KEYWORDS = {
+            **{k: v for k, v in Tokenizer.KEYWORDS.items() if not k.startswith("{")},
+            "GROUPBY": TokenType.GROUP_BY,
+            "GROUP-BY": TokenType.GROUP_BY,
+            "∪": TokenType.UNION,
+        }
+
+    Parser = Parser
+
+
+def _word(token: Token) -> str:
+    return "" if token.token_type in _WORDLESS else token.text.upper()
+
+
+def _span_of(token: Token) -> Span:
+    return Span(token.start, max(token.start, token.end + 1))
+
+
+def _plain(message: str) -> str:
+    """sqlglot's own messages, in words for people who have not read its source."""
+    if message.startswith("Required argument"):
+        return "something is missing here"
+    if message.startswith("Invalid expression"):
+        return "this does not belong here"
+    return message[:1].lower() + message[1:] if message.startswith("Expect") else message

@@ -1,0 +1,73 @@
+"""PROGRESS ON ts DELAY 5 SECONDS PER link IDLE AFTER 2 SECONDS FUTURE LIMIT 1 HOUR"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import nearest
+from penstock.language.parsing.parser import Parser
+from penstock.language.syntax import ProgressClause
+
+_WORDS = (
+    "ORDERED",
+    "DELAY",
+    "SLACK",
+    "PUNCTUATED",
+    "PER",
+    "IDLE",
+    "FUTURE",
+    "EXTERNAL",
+    "INTERNAL",
+    "LATENT",
+)
+
+
+def progress_clause(parser: Parser) -> ProgressClause | None:
+    """progress ::= PROGRESS ON column [EXTERNAL | INTERNAL | LATENT] [rule] [PER (FILE | expr)]
+    [IDLE AFTER length] [FUTURE LIMIT length]
+
+    rule ::= ORDERED | DELAY length | SLACK n ROWS | PUNCTUATED WHEN condition BOUND expression"""
+    start = parser.here()
+    if not parser.accept("PROGRESS"):
+        return None
+    parser.expect("ON")
+    attribute = parser.name("a column")
+    parts: dict[str, Any] = {}
+    while word := parser.word:
+        if word not in _WORDS:
+            close = nearest(word, _WORDS)
+            parser.refuse(
+                f"expected {', '.join(_WORDS)}, found {parser.found()}",
+                hint=close[0] if close else None,
+            )
+        parser._advance()
+        for key, value in _part(parser, word).items():
+            if key in parts:
+                parser.refuse(f"the progress clause says its {key.replace('_', ' ')} twice")
+            parts[key] = value
+    return ProgressClause(attribute, parser.since(start), **parts)
+
+
+def _part(parser: Parser, word: str) -> dict[str, Any]:
+    match word:
+        case "EXTERNAL" | "INTERNAL" | "LATENT":
+            return {"timestamps": word}
+        case "ORDERED":
+            return {"rule": word}
+        case "DELAY" | "SLACK":
+            return {"rule": word, "amount": parser.quantity()}
+        case "PUNCTUATED":
+            parser.expect("WHEN")
+            when = parser.scalar("a condition")
+            parser.expect("BOUND")
+            return {"rule": word, "when": when, "bound": parser.scalar("a bound")}
+        case "PER":
+            if parser.accept("FILE"):
+                return {"per_file": True}
+            return {"per": parser.scalar("what tells sub-sources apart")}
+        case "IDLE":
+            parser.expect("AFTER")
+            return {"idle_after": parser.quantity()}
+        case _:
+            parser.expect("LIMIT")
+            return {"future_limit": parser.quantity()}

@@ -1,0 +1,143 @@
+"""FROM: streams and queries by name, sub-queries, unions, differences and sequences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from penstock.language.parsing.parser import Parser
+from penstock.language.parsing.window_clause import window_clause
+from penstock.language.syntax import (
+    ExceptRelation,
+    Name,
+    NamedRelation,
+    Relation,
+    SequenceRelation,
+    SubqueryRelation,
+    UnionRelation,
+    WindowClause,
+)
+
+_OUTER = ("LEFT", "RIGHT", "FULL", "NATURAL", "CROSS", "OUTER", "SEMI", "ANTI")
+
+
+def from_clause(parser: Parser) -> tuple[tuple[Relation, ...], tuple[exp.Expr, ...]]:
+    """from ::= relation {',' relation | [INNER] JOIN relation ON condition}
+
+    Returns the relations and the conditions of the joins.  A comma before WHERE is let pass: the
+    thesis writes it."""
+    relations = [relation(parser)]
+    conditions = []
+    while True:
+        if parser._match(TokenType.COMMA):
+            if parser.at("WHERE", "GROUP", "GROUP BY", "WINDOW"):
+                break
+            relations.append(relation(parser))
+        elif parser.at(*_OUTER):
+            parser.refuse(
+                f"{parser.word} joins are not part of the dialect", hint="JOIN … ON, or EXCEPT ON"
+            )
+        elif parser.accept("INNER", "JOIN") or parser.accept("JOIN"):
+            relations.append(relation(parser))
+            parser.expect("ON")
+            conditions.append(parser.scalar("a join condition"))
+        else:
+            break
+    return tuple(relations), tuple(conditions)
+
+
+def relation(parser: Parser) -> Relation:
+    """relation ::= union [EXCEPT ON '(' column {',' column} ')' union]"""
+    start = parser.here()
+    left = _union(parser)
+    if not parser.accept("EXCEPT"):
+        return left
+    parser.expect("ON")
+    parser.open_paren("the columns to compare")
+    columns = parser.list_of(lambda: parser.name("a column"))
+    parser.close_paren()
+    right = _union(parser)
+    return ExceptRelation(left, right, columns, parser.since(start))
+
+
+def _union(parser: Parser) -> Relation:
+    """union ::= operand {UNION [ALL] operand}; the last alias and window are the union's."""
+    start = parser.here()
+    operands = [_operand(parser)]
+    while parser.at("UNION", "∪"):
+        if isinstance(last := operands[-1], NamedRelation | SubqueryRelation | UnionRelation) and (
+            last.alias or last.window
+        ):
+            parser.refuse("an alias or window before UNION", hint="name the union as a whole")
+        parser._advance()
+        parser.accept("ALL")
+        operands.append(_operand(parser))
+    last = operands[-1]
+    if len(operands) == 1 or isinstance(last, SequenceRelation | ExceptRelation):
+        if len(operands) > 1:
+            parser.refuse("a sequence or difference cannot be united as it stands")
+        return last
+    operands[-1] = replace(last, alias=None, window=None)
+    return UnionRelation(tuple(operands), last.alias, last.window, parser.since(start))
+
+
+def _operand(parser: Parser) -> Relation:
+    """operand ::= (name | '(' query ')' | '(' relation ')' | sequence) [[AS] alias] [window]"""
+    start = parser.here()
+    if parser.at("SEQUENCE") and parser._next.token_type is TokenType.L_PAREN:
+        return _sequence(parser)
+    if parser._match(TokenType.L_PAREN):
+        return _in_parentheses(parser)
+    name = parser.name("a stream or query")
+    alias, window = _alias_and_window(parser)
+    return NamedRelation(name, alias, window, parser.since(start))
+
+
+def _in_parentheses(parser: Parser) -> Relation:
+    from penstock.language.parsing.select import query  # a query holds relations, and they queries
+
+    start = parser.here()
+    if parser.at("SELECT"):
+        inner = query(parser)
+        parser.close_paren()
+        alias, window = _alias_and_window(parser)
+        return SubqueryRelation(inner, alias, window, parser.since(start))
+    found = relation(parser)
+    parser.close_paren()
+    alias, window = _alias_and_window(parser)
+    if alias is None and window is None:
+        return found
+    if isinstance(found, SequenceRelation | ExceptRelation):
+        parser.refuse("an alias or window after a sequence or difference")
+    return replace(found, alias=alias or found.alias, window=window or found.window)
+
+
+def _alias_and_window(parser: Parser) -> tuple[Name | None, WindowClause | None]:
+    window = window_clause(parser)
+    alias = parser.alias()
+    return alias, window or window_clause(parser)
+
+
+def _sequence(parser: Parser) -> SequenceRelation:
+    """sequence ::= SEQUENCE '(' operand THEN operand MODE (RECENT | CHRONICLE)
+    [ON condition] [WITHIN length] ')'"""
+    start = parser.here()
+    parser._advance(2)
+    first = _operand(parser)
+    parser.expect("THEN")
+    second = _operand(parser)
+    if parser.at("THEN"):
+        parser.refuse("a sequence has two steps", hint="put the first two in a sub-query")
+    parser.expect("MODE")
+    mode = parser.word
+    if mode not in ("RECENT", "CHRONICLE"):
+        parser.refuse(f"expected RECENT or CHRONICLE, found {parser.found()}")
+    parser._advance()
+    on = parser.scalar("a condition") if parser.accept("ON") else None
+    within = parser.quantity() if parser.accept("WITHIN") else None
+    if on is None and parser.accept("ON"):
+        on = parser.scalar("a condition")
+    parser.close_paren()
+    return SequenceRelation(first, second, mode, on, within, parser.since(start))

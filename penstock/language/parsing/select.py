@@ -1,0 +1,124 @@
+"""SELECT … [window] FROM … WHERE … GROUP BY … HAVING … WINDOW … LATE … EMIT …"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from penstock.errors import Span
+from penstock.language.parsing.parser import Parser
+from penstock.language.parsing.relations import from_clause
+from penstock.language.parsing.window_clause import window_clause
+from penstock.language.syntax import Name, Quantity, QuerySyntax, Select, SelectItem, WindowClause
+
+
+def query(parser: Parser) -> QuerySyntax:
+    """query ::= select {UNION ALL select} [late] [emit]"""
+    start = parser.here()
+    selects = [_select(parser)]
+    while parser.at("UNION", "∪"):
+        if not parser.accept("UNION", "ALL"):
+            parser.refuse(
+                "UNION between SELECTs would have to remember every row for ever",
+                hint="UNION ALL, or SELECT DISTINCT over it",
+            )
+        selects.append(_select(parser))
+    late, early, in_order, modifiers = _late_and_emit(parser)
+    return QuerySyntax(tuple(selects), late, early, in_order, modifiers, parser.since(start))
+
+
+def _select(parser: Parser) -> Select:
+    start = parser.here()
+    parser.expect("SELECT")
+    distinct = parser.accept("DISTINCT")
+    parser.accept("ALL")
+    items, window = _items(parser)
+    parser.expect("FROM")
+    relations, on = from_clause(parser)
+    window_all = _window_all(parser)
+    where = parser.scalar("a condition") if parser.accept("WHERE") else None
+    window_all = window_all or _window_all(parser)
+    group_by: tuple[exp.Expr, ...] = ()
+    if parser._match(TokenType.GROUP_BY):
+        group_by = parser.list_of(lambda: parser.scalar("a column to group by"))
+    having = parser.scalar("a condition") if parser.accept("HAVING") else None
+    window_all = window_all or _window_all(parser)
+    for word, hint in (
+        ("ORDER BY", "EMIT IN ORDER, or sort where the rows arrive"),
+        ("LIMIT", "a stream has no last row; cut where the rows arrive"),
+        ("OFFSET", None),
+        ("QUALIFY", None),
+    ):
+        if parser.at(word):
+            parser.refuse(f"{word} is not part of a continuous query", hint=hint)
+    return Select(
+        items,
+        distinct,
+        window,
+        relations,
+        on,
+        where,
+        group_by,
+        having,
+        window_all,
+        parser.since(start),
+    )
+
+
+def _items(parser: Parser) -> tuple[tuple[SelectItem, ...], WindowClause | None]:
+    """items ::= item {',' item}; the window stands after the last, or after any one of them."""
+    items: list[SelectItem] = []
+    window: WindowClause | None = None
+    while True:
+        items.append(_item(parser))
+        found = window_clause(parser)
+        if found is not None and window is not None:
+            parser.refuse("a SELECT has one window")
+        window = window or found
+        if not parser._match(TokenType.COMMA):
+            return tuple(items), window
+
+
+def _item(parser: Parser) -> SelectItem:
+    start = parser.here()
+    if parser._match(TokenType.STAR):
+        return SelectItem(exp.Star(), None, "*", parser.since(start))
+    parsed = parser.scalar("a column or expression")
+    span = parser.since(start)
+    text = re.sub(r"\s+", " ", parser.sql[span.start : span.end])
+    text = re.sub(r"^(\w+) \(", r"\1(", text)
+    return SelectItem(parsed, parser.alias(), text, span)
+
+
+def _window_all(parser: Parser) -> Quantity | None:
+    """WINDOW 10 MINUTES: the same window for every stream in FROM."""
+    return parser.quantity() if parser.accept("WINDOW") else None
+
+
+def _late_and_emit(parser: Parser) -> tuple[Name | None, Quantity | None, bool, Span | None]:
+    """late ::= LATE (DROP | SIDE | AMEND);  emit ::= EMIT [EARLY EVERY length] [IN ORDER]"""
+    start = parser.here()
+    late: Name | None = None
+    early: Quantity | None = None
+    in_order = False
+    seen: set[str] = set()
+    while parser.at("LATE", "EMIT"):
+        if parser.word in seen:
+            parser.refuse(f"{parser.word} is said twice")
+        seen.add(parser.word)
+        if parser.accept("LATE"):
+            if not parser.at("DROP", "SIDE", "AMEND"):
+                parser.refuse(f"expected DROP, SIDE or AMEND after LATE, found {parser.found()}")
+            late = Name(parser.word, parser.here())
+            parser._advance()
+            continue
+        parser.expect("EMIT")
+        if parser.accept("EARLY"):
+            parser.expect("EVERY")
+            early = parser.quantity()
+        in_order = parser.accept("IN", "ORDER")
+        if early is None and not in_order:
+            parser.refuse(f"expected EARLY EVERY or IN ORDER after EMIT, found {parser.found()}")
+    return late, early, in_order, parser.since(start) if seen else None

@@ -1,0 +1,108 @@
+"""CREATE STREAM, CREATE QUERY, DROP, EXPLAIN and plain queries."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from penstock.errors import nearest
+from penstock.language.parsing.parser import Parser
+from penstock.language.parsing.progress_clause import progress_clause
+from penstock.language.parsing.select import query
+from penstock.language.syntax import (
+    ColumnSyntax,
+    CreateQuery,
+    CreateStream,
+    Drop,
+    Explain,
+    FilesSyntax,
+    Statement,
+    ValuesSyntax,
+)
+
+_STARTS = ("CREATE", "DROP", "SELECT", "EXPLAIN")
+
+
+def statement(parser: Parser) -> Statement | None:
+    """statement ::= create-stream | create-query | drop | EXPLAIN query | query"""
+    if not parser._tokens_left():
+        return None
+    return _statement(parser)
+
+
+def _statement(parser: Parser) -> Statement:
+    start = parser.here()
+    if parser.at("SELECT"):
+        return query(parser)
+    if parser.accept("EXPLAIN"):
+        return Explain(query(parser), parser.since(start))
+    if parser.accept("CREATE", "STREAM"):
+        return _create_stream(parser)
+    if parser.accept("CREATE", "QUERY"):
+        name = parser.name("a name for the query")
+        parser.expect("AS")
+        return CreateQuery(name, query(parser), parser.since(start))
+    if parser.accept("DROP"):
+        return _drop(parser)
+    return _no_statement(parser)
+
+
+def _no_statement(parser: Parser) -> NoReturn:
+    if parser.accept("CREATE"):
+        parser.refuse(f"expected STREAM or QUERY after CREATE, found {parser.found()}")
+    close = nearest(parser._curr.text, _STARTS)
+    parser.refuse(
+        f"a statement begins with CREATE, DROP, SELECT or EXPLAIN, not {parser.found()}",
+        hint=close[0] if close else None,
+    )
+
+
+def _drop(parser: Parser) -> Drop:
+    start = parser.here()
+    kind = parser.word
+    if kind not in ("STREAM", "QUERY"):
+        parser.refuse(f"expected STREAM or QUERY after DROP, found {parser.found()}")
+    parser._advance()
+    if_exists = parser.accept("IF", "EXISTS")
+    return Drop(kind, parser.name(f"a {kind.lower()}"), if_exists, parser.since(start))
+
+
+def _create_stream(parser: Parser) -> CreateStream:
+    """create-stream ::= CREATE STREAM name '(' column {',' column} ')' [source] [progress]"""
+    start = parser.here()
+    name = parser.name("a name for the stream")
+    parser.open_paren("the columns")
+    columns = parser.list_of(lambda: column(parser))
+    parser.close_paren()
+    source = _source(parser)
+    progress = progress_clause(parser)
+    return CreateStream(name, columns, source, progress, parser.since(start))
+
+
+def column(parser: Parser) -> ColumnSyntax:
+    start = parser.here()
+    name = parser.name("a column", allow_reserved=True)
+    sql_type = parser._parse_types(schema=True)
+    if sql_type is None:
+        parser.refuse(f"expected a type for {name.text}, found {parser.found()}")
+    return ColumnSyntax(name, sql_type, parser.since(start))
+
+
+def _source(parser: Parser) -> FilesSyntax | ValuesSyntax | None:
+    """source ::= FROM FILES 'pattern' [FORMAT name] | FROM VALUES '(' … ')' {',' '(' … ')'}"""
+    if not parser.accept("FROM"):
+        return None
+    if parser.accept("FILES") or parser.accept("FILE"):
+        pattern = parser.text("a file name or pattern")
+        return FilesSyntax(pattern, parser.name("a format") if parser.accept("FORMAT") else None)
+    parser.expect("VALUES")
+    rows, spans = [], []
+
+    def row() -> None:
+        start = parser.here()
+        parser.open_paren("a row")
+        rows.append(parser.list_of(lambda: parser.scalar("a value")))
+        parser.close_paren()
+        spans.append(parser.since(start))
+
+    parser.list_of(row)
+    return ValuesSyntax(tuple(rows), tuple(spans))

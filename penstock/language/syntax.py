@@ -1,0 +1,208 @@
+"""What the parser found, before any name is looked up.  Scalar expressions are sqlglot's nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from penstock.errors import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """`5 MINUTES`, `1000 ROWS`, `100`, `'1 hour'`; the unit is upper-case or None."""
+
+    amount: Decimal
+    unit: str | None
+    span: Span
+
+    @property
+    def is_rows(self) -> bool:
+        return self.unit in ("ROW", "ROWS", "TUPLE", "TUPLES")
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.unit}" if self.unit else str(self.amount)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """`ts`, `M1.ts`, `row-num` (no column) or `rank(ts)`."""
+
+    column: exp.Expr | None
+    ranked: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WindowClause:
+    """The brackets: what was written, in whatever order."""
+
+    span: Span
+    range: Quantity | None = None
+    range_all: bool = False
+    tumbling: bool = False
+    slide: Quantity | None = None
+    attribute: Attribute | None = None
+    range_attribute: Attribute | None = None
+    slide_attribute: Attribute | None = None
+    partition: tuple[exp.Expr, ...] = ()
+    origin: exp.Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRelation:
+    name: Name
+    alias: Name | None
+    window: WindowClause | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class SubqueryRelation:
+    query: QuerySyntax
+    alias: Name | None
+    window: WindowClause | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class UnionRelation:
+    branches: tuple[Relation, ...]
+    alias: Name | None
+    window: WindowClause | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptRelation:
+    left: Relation
+    right: Relation
+    columns: tuple[Name, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRelation:
+    first: Relation
+    second: Relation
+    mode: str
+    on: exp.Expr | None
+    within: Quantity | None
+    span: Span
+
+
+Relation: TypeAlias = (
+    NamedRelation | SubqueryRelation | UnionRelation | ExceptRelation | SequenceRelation
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    """An expression with an optional alias; `*` and `r.*` are sqlglot's stars."""
+
+    expression: exp.Expr
+    alias: Name | None
+    text: str  # as written, for the name of a column without an alias
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    items: tuple[SelectItem, ...]
+    distinct: bool
+    window: WindowClause | None
+    relations: tuple[Relation, ...]
+    on: tuple[exp.Expr, ...]
+    where: exp.Expr | None
+    group_by: tuple[exp.Expr, ...]
+    having: exp.Expr | None
+    window_all: Quantity | None  # WINDOW 10 MINUTES
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySyntax:
+    """One SELECT, or several with UNION ALL between them, and what applies to the whole."""
+
+    selects: tuple[Select, ...]
+    late: Name | None
+    early: Quantity | None
+    in_order: bool
+    modifiers: Span | None  # where LATE or EMIT stands, if it does
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSyntax:
+    name: Name
+    type: exp.Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class FilesSyntax:
+    pattern: Name
+    format: Name | None
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesSyntax:
+    rows: tuple[tuple[exp.Expr, ...], ...]
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressClause:
+    attribute: Name
+    span: Span
+    timestamps: str = "EXTERNAL"
+    rule: str | None = None  # ORDERED, DELAY, SLACK, PUNCTUATED
+    amount: Quantity | None = None  # of DELAY and SLACK
+    when: exp.Expr | None = None  # of PUNCTUATED
+    bound: exp.Expr | None = None
+    per: exp.Expr | None = None
+    per_file: bool = False
+    idle_after: Quantity | None = None
+    future_limit: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    name: Name
+    columns: tuple[ColumnSyntax, ...]
+    source: FilesSyntax | ValuesSyntax | None
+    progress: ProgressClause | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    kind: str  # STREAM or QUERY
+    name: Name
+    if_exists: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CreateQuery:
+    name: Name
+    query: QuerySyntax
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    query: QuerySyntax
+    span: Span
+
+
+Statement: TypeAlias = CreateStream | CreateQuery | Drop | Explain | QuerySyntax

@@ -1,0 +1,83 @@
+"""`penstock.progress(…)`: the PROGRESS clause for streams that are made in Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+from penstock.errors import BindError, Span
+from penstock.language.parse import parse_expression, parse_quantity
+from penstock.language.syntax import Name, ProgressClause, Quantity
+
+Length = str | int | timedelta
+_NOWHERE = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What `progress` was told; expressions and lengths are texts of the SQL dialect."""
+
+    attribute: str
+    clause: ProgressClause
+
+
+def progress(
+    attribute: str,
+    *,
+    ordered: bool = False,
+    delay: Length | None = None,
+    slack: int | None = None,
+    punctuated: tuple[str, str] | None = None,
+    per: str | None = None,
+    idle: Length | None = None,
+    future_limit: Length | None = None,
+    timestamps: str = "EXTERNAL",
+) -> Progress:
+    """How a stream progresses on `attribute`: one of `ordered`, `delay`, `slack` or `punctuated`
+    (a condition and a bound), and what else the PROGRESS clause can say.
+
+    >>> progress("ts", delay="5 seconds", per="link").clause.amount.unit
+    'SECONDS'
+    """
+    chosen = {
+        "ORDERED": ordered or None,
+        "DELAY": delay,
+        "SLACK": slack,
+        "PUNCTUATED": punctuated,
+    }
+    rules = [name for name, value in chosen.items() if value is not None]
+    if len(rules) > 1:
+        raise BindError(
+            f"progress on {attribute!r} says {' and '.join(rules)}", expected="one of them"
+        )
+    if timestamps.upper() not in ("EXTERNAL", "INTERNAL", "LATENT"):
+        raise BindError(
+            f"{timestamps!r} is not a kind of timestamps",
+            expected="EXTERNAL, INTERNAL or LATENT",
+        )
+    amount = _length(delay)
+    if slack is not None:
+        amount = Quantity(Decimal(slack), "ROWS", _NOWHERE)
+    when, bound = (parse_expression(text) for text in punctuated) if punctuated else (None, None)
+    clause = ProgressClause(
+        Name(attribute, _NOWHERE),
+        _NOWHERE,
+        timestamps=timestamps.upper(),
+        rule=rules[0] if rules else None,
+        amount=amount,
+        when=when,
+        bound=bound,
+        per=parse_expression(per) if per is not None else None,
+        idle_after=_length(idle),
+        future_limit=_length(future_limit),
+    )
+    return Progress(attribute, clause)
+
+
+def _length(length: Length | None) -> Quantity | None:
+    if length is None:
+        return None
+    if isinstance(length, timedelta):
+        return Quantity(Decimal(length // timedelta(microseconds=1)), "MICROSECONDS", _NOWHERE)
+    return parse_quantity(str(length))
