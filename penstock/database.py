@@ -1,0 +1,291 @@
+"""The Python interface: a database of streams and queries, and query objects that can be run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from penstock.errors import BindError, EngineError, nearest
+from penstock.functions.aggregates import AggregateFunction, PythonAggregate
+from penstock.functions.signature import Family, Signature
+from penstock.language.binding.literals import sql_type
+from penstock.language.binding.select import bind_query
+from penstock.language.binding.streams import bind_progress, bind_stream
+from penstock.language.parse import parse_columns, parse_script, pointing_into
+from penstock.language.syntax import CreateQuery, CreateStream, Drop, Explain, Statement
+from penstock.model.clock import Clock, SystemClock
+from penstock.model.schema import Field, Schema
+from penstock.model.types import Kind, Type, from_arrow
+from penstock.plan import query as plan
+from penstock.plan.catalog import Catalog
+from penstock.plan.explain import explain
+from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamDefinition
+from penstock.progress import Progress
+from penstock.reference.engine import Answer, answer
+from penstock.sources.memory import memory_source
+
+ENGINES = ("reference", "local", "spark")
+SchemaLike: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | pa.Schema | str
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Where the tuples went that a query read."""
+
+    read: int
+    late: int
+    rejected: int
+
+
+class Query:
+    """A query that can be explained and run.  It runs once; ask the database again to run anew."""
+
+    def __init__(self, plan_: plan.Query, text: str, database: Database) -> None:
+        self.plan = plan_
+        self._text = text
+        self._database = database
+
+    def explain(self) -> str:
+        return explain(self.plan)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.plan.schema.arrow
+
+    def collect(self) -> pa.Table:
+        """All rows of the answer."""
+        return self._answer.table
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows as dictionaries."""
+        for batch in self.collect().to_batches():
+            yield from batch.to_pylist()
+
+    @property
+    def late(self) -> pa.Table:
+        """The tuples that missed windows, with the bound they broke and the windows they missed."""
+        return self._answer.run.late_table()
+
+    @property
+    def rejected(self) -> pa.Table:
+        """The rows that could not be read, had no progress value or came from the future."""
+        return self._answer.run.rejects.table()
+
+    @property
+    def account(self) -> Account:
+        run = self._answer.run
+        return Account(run.tuples_read, run.late_count, run.rejects.count())
+
+    @cached_property
+    def _answer(self) -> Answer:
+        database = self._database
+        if database.engine != "reference":
+            raise EngineError(
+                f"the {database.engine} engine has not landed yet", hint="engine='reference'"
+            )
+        with pointing_into(self._text):
+            return answer(self.plan, database.clock, database.strict)
+
+    def __repr__(self) -> str:
+        return f"<penstock.Query {', '.join(map(str, self.plan.schema))}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What EXPLAIN answers."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def table(self) -> pa.Table:
+        return pa.table({"plan": self.text.splitlines()})
+
+
+class Database:
+    """Streams and queries by name.  File names in SQL are relative to `base`."""
+
+    def __init__(
+        self,
+        engine: str = "reference",
+        *,
+        clock: Clock | None = None,
+        strict: bool = False,
+        base: Path | None = None,
+    ) -> None:
+        if engine not in ENGINES:
+            close = nearest(engine, ENGINES)
+            raise EngineError(
+                f"there is no engine called {engine!r}",
+                expected=f"one of {', '.join(ENGINES)}",
+                hint=close[0] if close else None,
+            )
+        self.engine = engine
+        self.clock = clock or SystemClock()
+        self.strict = strict
+        self.base = base
+        self.catalog = Catalog()
+
+    def sql(self, text: str) -> Query | Explanation | None:
+        """Carry out a script; the result is that of its last statement."""
+        *_, last = [None, *self.script(text)]
+        return last
+
+    def script(self, text: str) -> Iterator[Query | Explanation | None]:
+        """Carry out a script statement by statement."""
+        for statement in parse_script(text):
+            with pointing_into(text):
+                result = self._execute(statement, text)
+            yield result
+
+    def stream(
+        self,
+        name: str,
+        source: object,
+        *,
+        schema: SchemaLike | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Name a stream of Arrow, pandas or Polars data, or of an iterable of rows or batches.
+        The schema is taken from the data where it can be."""
+        given = _schema(schema) if schema is not None else None
+        wanted, stamped = given, None
+        if given is not None and progress is not None and _is_stamped(progress):
+            stamped = next((f for f in given if f.name == progress.attribute), None)
+            wanted = Schema(tuple(field for field in given if field != stamped))
+        data, found = memory_source(source, wanted)
+        if progress is not None and _is_stamped(progress) and stamped is None:
+            stamped = Field(progress.attribute, from_arrow(pa.timestamp("us")) or Type(Kind.NULL))
+        columns = found if stamped is None else (given or Schema((*found.fields, stamped)))
+        bound = bind_progress(progress.clause, columns, self.catalog) if progress else None
+        self.catalog.add_stream(StreamDefinition(name, columns, bound, data))
+
+    def aggregate(
+        self,
+        name: str,
+        implementation: PythonAggregate,
+        *,
+        returns: str,
+        arguments: Sequence[str] = ("DOUBLE",),
+    ) -> None:
+        """Register an aggregate written in Python: `init`, `accumulate(state, *columns)`, `merge`,
+        `finish`, and `subtract` if it can."""
+        if not isinstance(implementation, PythonAggregate):
+            raise BindError(
+                f"the aggregate {name} is not complete",
+                expected="methods init, accumulate, merge and finish",
+            )
+        families = tuple(_family(_type(text)) for text in arguments)
+        result = _type(returns)
+        self.catalog.add_aggregate(
+            AggregateFunction(
+                name.lower(),
+                Signature(families),
+                lambda _: result,
+                "registered",
+                implementation=implementation,
+            )
+        )
+
+    def query(self, name: str) -> Query:
+        """A query that CREATE QUERY has named."""
+        found = self.catalog.relation(name)
+        if isinstance(found, StreamDefinition):
+            raise BindError(f"{name!r} is a stream", hint=f"db.sql('SELECT * FROM {name}')")
+        return Query(found, "", self)
+
+    @property
+    def streams(self) -> list[str]:
+        return [stream.name for stream in self.catalog.streams.values()]
+
+    @property
+    def queries(self) -> list[str]:
+        return [name for name, _ in self.catalog.queries.values()]
+
+    def _execute(self, statement: Statement, text: str) -> Query | Explanation | None:
+        match statement:
+            case CreateStream():
+                stream = bind_stream(statement, self.catalog, self.base)
+                self.catalog.add_stream(stream, statement.name.span)
+            case CreateQuery():
+                bound = bind_query(statement.query, self.catalog)
+                self.catalog.add_query(statement.name.text, bound, statement.name.span)
+            case Drop(kind, name, if_exists):
+                known = self.streams if kind == "STREAM" else self.queries
+                if if_exists and name.text.casefold() not in map(str.casefold, known):
+                    return None
+                drop = self.catalog.drop_stream if kind == "STREAM" else self.catalog.drop_query
+                drop(name.text, name.span)
+            case Explain():
+                return Explanation(explain(bind_query(statement.query, self.catalog)))
+            case _:
+                return Query(bind_query(statement, self.catalog), text, self)
+        return None
+
+    def __repr__(self) -> str:
+        return f"<penstock.Database engine={self.engine!r} streams={self.streams}>"
+
+
+def connect(
+    engine: str = "reference",
+    *,
+    clock: Clock | None = None,
+    strict: bool = False,
+    base: str | Path | None = None,
+) -> Database:
+    """A new, empty database whose queries run on `engine`."""
+    return Database(engine, clock=clock, strict=strict, base=Path(base) if base else None)
+
+
+def sources_of(query: plan.Query) -> list[StreamDefinition]:
+    """The streams that a query reads."""
+    return [node.stream for node in query.walk() if isinstance(node, Scan)]
+
+
+def _is_stamped(progress: Progress) -> bool:
+    return progress.clause.timestamps != "EXTERNAL"
+
+
+def _schema(given: SchemaLike) -> Schema:
+    """`"a INT, ts TIMESTAMP"`, `{"a": "INT"}`, pairs, or an Arrow schema."""
+    if isinstance(given, pa.Schema):
+        fields = []
+        for field in given:
+            found = from_arrow(field.type)
+            if found is None:
+                raise BindError(f"column {field.name!r} has the Arrow type {field.type}")
+            fields.append(Field(field.name, found))
+        return Schema(tuple(fields))
+    if isinstance(given, str):
+        with pointing_into(given):
+            columns = parse_columns(given)
+            return Schema(tuple(Field(c.name.text, sql_type(c.type, c.span)) for c in columns))
+    pairs = given.items() if isinstance(given, Mapping) else given
+    return Schema(tuple(Field(name, _type(text)) for name, text in pairs))
+
+
+def _type(text: str) -> Type:
+    sql = f"x {text}"
+    with pointing_into(sql):
+        column = parse_columns(sql)[0]
+        return sql_type(column.type, column.span)
+
+
+def _family(sql_type_: Type) -> Family:
+    families = {
+        Kind.DOUBLE: Family.DOUBLE,
+        Kind.INT: Family.INTEGER,
+        Kind.BIGINT: Family.INTEGER,
+        Kind.STRING: Family.STRING,
+        Kind.BOOLEAN: Family.BOOLEAN,
+        Kind.TIMESTAMP: Family.TIMESTAMP,
+        Kind.DECIMAL: Family.NUMBER,
+    }
+    return families.get(sql_type_.kind, Family.ANY)

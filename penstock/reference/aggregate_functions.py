@@ -1,0 +1,231 @@
+"""What the aggregates compute over the values of an extent, exactly and in any order.
+
+Sums, means and variances are taken over fractions, so no order of arrival can change a digit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from penstock.errors import RunError
+from penstock.model.types import INT64_MAX, INT64_MIN, Kind, Type, to_arrow
+from penstock.plan.expressions import AggregateCall, Literal
+from penstock.reference.casts import fits, to_text
+
+
+class Input(NamedTuple):
+    """The arguments of one tuple, and where it stands in the window."""
+
+    arguments: tuple[Any, ...]
+    position: int
+
+
+def aggregate(call: AggregateCall, inputs: Sequence[Input]) -> Any:
+    if not call.arguments:
+        return len(inputs)
+    given = [each for each in inputs if None not in each.arguments]
+    if call.distinct:
+        given = _distinct(given)
+    name = call.function.name
+    if call.function.implementation is not None:
+        return _python(call, given)
+    if name == "count":
+        return len(given)
+    if not given:
+        return None
+    if name in ("first", "last"):
+        order = [(each.position, sort_key(each.arguments[0]), each) for each in given]
+        chosen = min(order, key=_order) if name == "first" else max(order, key=_order)
+        return chosen[2].arguments[0]
+    return _AGGREGATES[name]([each.arguments[0] for each in given], call)
+
+
+def _order(entry: tuple[int, Any, Input]) -> tuple[int, Any]:
+    return entry[:2]
+
+
+def _distinct(given: Sequence[Input]) -> list[Input]:
+    seen: dict[Hashable, Input] = {}
+    for each in given:
+        seen.setdefault(tuple(map(canonical, each.arguments)), each)
+    return list(seen.values())
+
+
+def canonical(value: Any) -> Hashable:
+    """What equal values share in grouping: all NaNs are one, and −0.0 is 0.0."""
+    if isinstance(value, float):
+        return ("NaN",) if math.isnan(value) else value + 0.0
+    return value  # type: ignore[no-any-return]
+
+
+def sort_key(value: Any) -> tuple[bool, bool, Any]:
+    """An order in which NaN is the largest number, and NULL comes after everything."""
+    if value is None:
+        return (True, False, 0)
+    if isinstance(value, float) and math.isnan(value):
+        return (False, True, 0)
+    return (False, False, value)
+
+
+# --- exact arithmetic ----------------------------------------------------------------------------
+
+
+def _infinite(values: list[Any]) -> float | None:
+    """The sum where infinities or NaN take part; None where all are finite."""
+    if all(not isinstance(value, float) or math.isfinite(value) for value in values):
+        return None
+    return float(sum(value for value in values if not math.isfinite(value)))
+
+
+def _total(values: list[Any]) -> Fraction:
+    return sum(map(Fraction, values), Fraction(0))
+
+
+def _float(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+
+
+def _sum(values: list[Any], call: AggregateCall) -> Any:
+    special = _infinite(values)
+    if special is not None:
+        return special
+    return _as(_total(values), call.type)
+
+
+def _as(exact: Fraction, wanted: Type) -> Any:
+    match wanted.kind:
+        case Kind.DOUBLE:
+            return _float(exact)
+        case Kind.DECIMAL:
+            value = Decimal(int(exact * 10**wanted.scale)).scaleb(-wanted.scale)
+            if not fits(value, wanted):
+                raise RunError(f"the sum {value} is too large for {wanted}")
+            return value
+        case _:
+            if not INT64_MIN <= exact <= INT64_MAX:
+                raise RunError(f"the sum {exact} is too large for {wanted}")
+            return int(exact)
+
+
+def _avg(values: list[Any]) -> float:
+    special = _infinite(values)
+    if special is not None:
+        return special
+    return _float(_total(values) / len(values))
+
+
+def _variance(values: list[Any], sample: bool) -> float | None:
+    count = len(values) - sample
+    if count < 1:
+        return None
+    if _infinite(values) is not None:
+        return math.nan
+    mean = _total(values) / len(values)
+    return _float(_total([(Fraction(value) - mean) ** 2 for value in values]) / count)
+
+
+def _deviation(values: list[Any], sample: bool) -> float | None:
+    variance = _variance(values, sample)
+    return None if variance is None else math.sqrt(variance)
+
+
+def _quantile(values: list[float], share: float) -> float:
+    """Between the two nearest values, in proportion to the distance."""
+    ordered = sorted(values, key=sort_key)
+    exact = Fraction(share) * (len(ordered) - 1)
+    low, part = ordered[math.floor(exact)], exact - math.floor(exact)
+    if part == 0:
+        return low
+    high = ordered[math.floor(exact) + 1]
+    if low == high or not (math.isfinite(low) and math.isfinite(high)):
+        return low if low == high else low + (high - low) * float(part)
+    return _float(Fraction(low) + (Fraction(high) - Fraction(low)) * part)
+
+
+# --- frequencies ---------------------------------------------------------------------------------
+
+
+def _frequencies(values: list[Any]) -> list[tuple[Any, int]]:
+    """Values with their counts, the most frequent first, the smaller first among equals."""
+    counts = Counter(map(canonical, values))
+    kept = {canonical(value): value for value in values}
+    pairs = [(kept[key], count) for key, count in counts.items()]
+    return sorted(pairs, key=lambda pair: (-pair[1], sort_key(pair[0])))
+
+
+def as_json(pairs: list[tuple[Any, int]], sql_type: Type) -> str:
+    def plain(value: Any) -> Any:
+        if sql_type.kind in (Kind.BOOLEAN, Kind.INT, Kind.BIGINT, Kind.STRING):
+            return value
+        if sql_type.kind is Kind.DOUBLE and math.isfinite(value):
+            return value + 0.0
+        if sql_type.kind is Kind.BINARY:
+            return value.hex()
+        return to_text(value, sql_type)
+
+    return json.dumps([[plain(value), count] for value, count in pairs], ensure_ascii=False)
+
+
+def _top_k(values: list[Any], call: AggregateCall) -> str:
+    return as_json(_frequencies(values)[: _constant(call)], call.arguments[0].type)
+
+
+def _heavy_hitters(values: list[Any], call: AggregateCall) -> str:
+    least = Fraction(_constant(call)) * len(values)
+    heavy = [(value, count) for value, count in _frequencies(values) if count >= least]
+    return as_json(heavy, call.arguments[0].type)
+
+
+def _constant(call: AggregateCall) -> Any:
+    """The value of the last argument, which the binder has made sure is a literal."""
+    argument = call.arguments[-1]
+    assert isinstance(argument, Literal)
+    return argument.value
+
+
+def _python(call: AggregateCall, given: Sequence[Input]) -> Any:
+    """An aggregate of the user's; what it returns has to fit the type that it declared."""
+    implementation = call.function.implementation
+    assert implementation is not None
+    state = implementation.init()
+    if given:
+        columns = [
+            to_arrow([each.arguments[i] for each in given], argument.type)
+            for i, argument in enumerate(call.arguments)
+        ]
+        state = implementation.accumulate(state, *columns)
+    value = implementation.finish(state)
+    try:
+        return to_arrow([value], call.type).to_pylist()[0] if value is not None else None
+    except (ValueError, TypeError) as error:
+        raise RunError(
+            f"the aggregate {call.function.name} returned {value!r}, which is not a {call.type}"
+        ) from error
+
+
+_AGGREGATES: dict[str, Callable[[list[Any], AggregateCall], Any]] = {
+    "sum": _sum,
+    "avg": lambda values, _: _avg(values),
+    "min": lambda values, _: min(values, key=sort_key),
+    "max": lambda values, _: max(values, key=sort_key),
+    "var_samp": lambda values, _: _variance(values, sample=True),
+    "var_pop": lambda values, _: _variance(values, sample=False),
+    "stddev_samp": lambda values, _: _deviation(values, sample=True),
+    "stddev_pop": lambda values, _: _deviation(values, sample=False),
+    "median": lambda values, _: _quantile(values, 0.5),
+    "quantile": lambda values, call: _quantile(values, _constant(call)),
+    "mode": lambda values, _: _frequencies(values)[0][0],
+    "top_k": _top_k,
+    "heavy_hitters": _heavy_hitters,
+    "approx_count_distinct": lambda values, _: len(set(map(canonical, values))),
+    "approx_quantile": lambda values, call: _quantile(values, _constant(call)),
+}

@@ -1,0 +1,80 @@
+"""The whole plan: one function per node, applied from the leaves up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.model.batch import SIGN
+from penstock.model.clock import Clock
+from penstock.model.types import to_arrow
+from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.joins import Difference, Join, Sequence
+from penstock.plan.node import Node
+from penstock.plan.query import Query
+from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.reference.aggregate_functions import sort_key
+from penstock.reference.difference import difference
+from penstock.reference.group_aggregate import distinct, group_aggregate
+from penstock.reference.join import join
+from penstock.reference.relation import Relation
+from penstock.reference.run import Run
+from penstock.reference.scan import scan
+from penstock.reference.sequence import sequence
+from penstock.reference.stateless import filter_, project, stamp, union
+from penstock.reference.window_aggregate import window_aggregate
+from penstock.sources.rejects import RejectLog
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query, and an account of the tuples that did not take part."""
+
+    table: pa.Table
+    run: Run
+
+
+def answer(query: Query, clock: Clock, strict: bool = False) -> Answer:
+    run = Run(query.late, clock, RejectLog(strict))
+    relation = evaluate(query.input, run)
+    rows = relation.rows
+    if query.in_order:
+        first = query.progress[0].field
+        position = query.schema.index(first.name, first.relation)
+        rows = sorted(rows, key=lambda row: sort_key(row.values[position]))
+    columns = {
+        field.qualified: to_arrow([row.values[i] for row in rows], field.type)
+        for i, field in enumerate(query.schema)
+    }
+    if query.signed:
+        columns[SIGN] = pa.array([row.sign for row in rows], pa.int8())
+    return Answer(pa.table(columns), run)
+
+
+def evaluate(node: Node, run: Run) -> Relation:
+    given = [evaluate(each, run) for each in node.inputs]
+    match node:
+        case Scan():
+            return scan(node, run)
+        case Stamp():
+            return stamp(node, given[0], run)
+        case Filter():
+            return filter_(node, given[0])
+        case Project():
+            return project(node, given[0])
+        case Union():
+            return union(node, given)
+        case WindowAggregate():
+            return window_aggregate(node, given[0], run)
+        case GroupAggregate():
+            return group_aggregate(node, given[0], run)
+        case Distinct():
+            return distinct(node, given[0], run)
+        case Join():
+            return join(node, given, run)
+        case Difference():
+            return difference(node, given[0], given[1], run)
+        case Sequence():
+            return sequence(node, given[0], given[1], run)
+    raise AssertionError(f"a node that nobody taught the reference engine: {type(node).__name__}")

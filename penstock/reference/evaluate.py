@@ -1,0 +1,154 @@
+"""Scalar expressions on one tuple, with SQL's NULLs and three truth values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from penstock.errors import RunError
+from penstock.model.duration import DAY
+from penstock.model.schema import Schema
+from penstock.model.types import EXACT, Kind
+from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
+from penstock.reference.casts import cast
+from penstock.reference.functions import FUNCTIONS, arithmetic, compare
+from penstock.reference.times import TIME_FUNCTIONS
+
+Evaluator = Callable[[tuple[Any, ...]], Any]
+
+
+def evaluator(expression: Expression, schema: Schema) -> Evaluator:
+    """A function from a tuple of the schema to the value of the expression."""
+    evaluate = _evaluator(expression, schema)
+
+    def checked(values: tuple[Any, ...]) -> Any:
+        try:
+            return evaluate(values)
+        except RunError as error:
+            error.span = error.span or expression.span
+            error.hint = error.hint or f"look at {expression} for the tuple {values}"
+            raise
+
+    return checked
+
+
+def _evaluator(expression: Expression, schema: Schema) -> Evaluator:
+    match expression:
+        case Column():
+            position = expression.position(schema)
+            return lambda values: values[position]
+        case Literal():
+            return lambda _: expression.value
+        case Cast(operand, wanted, tries):
+            inner = _evaluator(operand, schema)
+            return lambda values: cast(inner(values), operand.type, wanted, tries)
+        case Case():
+            return _case(expression, schema)
+        case Call():
+            return _call(expression, [_evaluator(each, schema) for each in expression.arguments])
+
+
+def _case(expression: Case, schema: Schema) -> Evaluator:
+    branches = [
+        (_evaluator(condition, schema), _evaluator(value, schema))
+        for condition, value in expression.branches
+    ]
+    otherwise = _evaluator(expression.otherwise, schema)
+
+    def choose(values: tuple[Any, ...]) -> Any:
+        for condition, value in branches:
+            if condition(values) is True:
+                return value(values)
+        return otherwise(values)
+
+    return choose
+
+
+def _call(call: Call, arguments: list[Evaluator]) -> Evaluator:
+    name = call.function
+    if name in _SPECIAL:
+        special = _SPECIAL[name]
+        return lambda values: special([each(values) for each in arguments])
+    if name == "if":
+        condition, yes, no = arguments
+        return lambda values: yes(values) if condition(values) is True else no(values)
+    if name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        return lambda values: compare(name, *(each(values) for each in arguments))
+    if name in ("add", "subtract", "multiply", "divide", "div", "mod", "negate", "abs"):
+        return lambda values: arithmetic(name, [each(values) for each in arguments], call.type)
+    function = _on_dates(call) if name in TIME_FUNCTIONS else FUNCTIONS[name]
+
+    def strict(values: tuple[Any, ...]) -> Any:
+        given = [each(values) for each in arguments]
+        if any(value is None for value in given):
+            return None
+        value = function(*given)
+        if call.type.kind is Kind.DECIMAL:
+            return value.quantize(Decimal(1).scaleb(-call.type.scale), context=EXACT)
+        return value
+
+    return strict
+
+
+def _on_dates(call: Call) -> Callable[..., Any]:
+    """Functions on times see a DATE as its midnight."""
+    function = TIME_FUNCTIONS[call.function]
+    if call.arguments[-1].type.kind is not Kind.DATE:
+        return function
+    if call.function == "date_trunc":
+        return lambda unit, days: function(unit, days * DAY) // DAY
+    return lambda *given: function(*given[:-1], given[-1] * DAY)
+
+
+# --- functions that say something about NULL themselves ------------------------------------------
+
+
+def _and(given: list[Any]) -> bool | None:
+    if any(value is False for value in given):
+        return False
+    return None if any(value is None for value in given) else True
+
+
+def _or(given: list[Any]) -> bool | None:
+    if any(value is True for value in given):
+        return True
+    return None if any(value is None for value in given) else False
+
+
+def _not(given: list[Any]) -> bool | None:
+    return None if given[0] is None else not given[0]
+
+
+def _in(given: list[Any]) -> bool | None:
+    needle, *haystack = given
+    return _or([compare("eq", needle, value) for value in haystack])
+
+
+def _is_distinct(given: list[Any]) -> bool:
+    left, right = given
+    if left is None or right is None:
+        return (left is None) != (right is None)
+    return not compare("eq", left, right)
+
+
+def _nullif(given: list[Any]) -> Any:
+    return None if compare("eq", *given) is True else given[0]
+
+
+def _present(given: list[Any]) -> list[Any]:
+    return [value for value in given if value is not None]
+
+
+_SPECIAL: dict[str, Callable[[list[Any]], Any]] = {
+    "and": _and,
+    "or": _or,
+    "not": _not,
+    "in": _in,
+    "is_null": lambda given: given[0] is None,
+    "is_distinct": _is_distinct,
+    "coalesce": lambda given: next(iter(_present(given)), None),
+    "nullif": _nullif,
+    "greatest": lambda given: max(_present(given), default=None),
+    "least": lambda given: min(_present(given), default=None),
+}

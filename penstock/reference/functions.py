@@ -1,0 +1,205 @@
+"""What the scalar functions compute, on plain values that are not NULL."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
+from typing import Any
+
+from penstock.errors import RunError
+from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
+from penstock.reference.casts import fits, truncate
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+
+
+def compare(name: str, left: Any, right: Any) -> bool | None:
+    if left is None or right is None:
+        return None
+    return _COMPARE[name](left, right)
+
+
+# --- arithmetic ----------------------------------------------------------------------------------
+
+
+def arithmetic(name: str, given: list[Any], result: Type) -> Any:
+    """NULL if an operand is, NULL for division by zero; what does not fit its type is an error."""
+    if any(value is None for value in given):
+        return None
+    if name in ("divide", "div", "mod") and given[1] == 0:
+        return None
+    value = _ARITHMETIC[name](*given)
+    if result.kind is Kind.DECIMAL:
+        value = Decimal(value)
+        if not fits(value, result):
+            raise RunError(f"{value} is too large for {result}")
+        return value.quantize(Decimal(1).scaleb(-result.scale), context=EXACT)
+    if isinstance(value, int) and result.kind is not Kind.DOUBLE:
+        low, high = (-(2**31), 2**31 - 1) if result.kind is Kind.INT else (INT64_MIN, INT64_MAX)
+        if not low <= value <= high:
+            raise RunError(f"{value} is too large for {result}")
+    return value
+
+
+def _divide(left: float, right: float) -> float:
+    return left / right
+
+
+def _div(left: Any, right: Any) -> Any:
+    """Towards zero."""
+    if isinstance(left, int):
+        quotient = abs(left) // abs(right)
+        return quotient if (left < 0) == (right < 0) else -quotient
+    return truncate(EXACT.divide(left, right))
+
+
+def _mod(left: Any, right: Any) -> Any:
+    """What is left, with the sign of the dividend."""
+    if isinstance(left, float):
+        return math.fmod(left, right) if math.isfinite(left) else math.nan
+    if isinstance(left, int):
+        rest = abs(left) % abs(right)
+        return rest if left >= 0 else -rest
+    return EXACT.remainder(left, right)
+
+
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: EXACT.add(a, b) if isinstance(a, Decimal) else a + b,
+    "subtract": lambda a, b: EXACT.subtract(a, b) if isinstance(a, Decimal) else a - b,
+    "multiply": lambda a, b: EXACT.multiply(a, b) if isinstance(a, Decimal) else a * b,
+    "divide": _divide,
+    "div": _div,
+    "mod": _mod,
+    "negate": operator.neg,
+    "abs": abs,
+}
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def _round(value: Any, places: int = 0) -> Any:
+    if isinstance(value, Decimal):
+        return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, EXACT)
+    if isinstance(value, int):
+        if places >= 0:
+            return value
+        step = 10**-places
+        rounded = (abs(value) + step // 2) // step * step
+        return rounded if value >= 0 else -rounded
+    if not math.isfinite(value) or abs(places) > 300:
+        return value
+    scaled = abs(value) * 10.0**places
+    if not math.isfinite(scaled):
+        return value
+    return math.copysign(math.floor(scaled + 0.5) / 10.0**places, value)
+
+
+def _to_whole(value: Any, down: bool) -> Any:
+    if isinstance(value, Decimal):
+        return value.quantize(Decimal(1), ROUND_FLOOR if down else ROUND_CEILING, EXACT)
+    if isinstance(value, float):
+        return (
+            value
+            if not math.isfinite(value)
+            else float(math.floor(value) if down else math.ceil(value))
+        )
+    return value
+
+
+def _exp(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _logarithm(log: Callable[[float], float]) -> Callable[[float], float]:
+    def compute(value: float) -> float:
+        if value > 0:
+            return log(value)
+        return -math.inf if value == 0 else math.nan
+
+    return compute
+
+
+def _power(base: float, exponent: float) -> float:
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        negative = base < 0 and exponent % 2 == 1
+        return -math.inf if negative else math.inf
+    except ValueError:
+        return math.inf if base == 0 else math.nan
+
+
+# --- texts ---------------------------------------------------------------------------------------
+
+
+def _substr(text: str, start: int, length: int | None = None) -> str:
+    """From a position, 1 the first, −1 the last; a part that lies before the text is cut off."""
+    begin = start - 1 if start > 0 else (len(text) + start if start < 0 else -1)
+    end = len(text) if length is None else begin + max(0, length)
+    return text[max(0, begin) : max(0, end)]
+
+
+def _split_part(text: str, separator: str, number: int) -> str:
+    pieces = text.split(separator) if separator else [text]
+    return pieces[number - 1] if 1 <= number <= len(pieces) else ""
+
+
+def _like(text: str, pattern: str, flags: int = 0) -> bool:
+    """% is any text, _ any character; a backslash takes the next one as it is."""
+    parts = re.findall(r"\\.|%|_|[^\\%_]+|\\$", pattern, re.DOTALL)
+    translated = "".join(
+        ".*"
+        if p == "%"
+        else "."
+        if p == "_"
+        else re.escape(p[1:] if p[:1] == "\\" and p[1:] else p)
+        for p in parts
+    )
+    return re.fullmatch(translated, text, re.DOTALL | flags) is not None
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "upper": str.upper,
+    "lower": str.lower,
+    "length": len,
+    "trim": lambda text: text.strip(" "),
+    "ltrim": lambda text: text.lstrip(" "),
+    "rtrim": lambda text: text.rstrip(" "),
+    "substr": _substr,
+    "left": lambda text, count: text[: max(0, count)],
+    "right": lambda text, count: text[-count:] if count > 0 else "",
+    "replace": lambda text, old, new: text.replace(old, new) if old else text,
+    "concat": lambda *texts: "".join(texts),
+    "reverse": lambda text: text[::-1],
+    "starts_with": str.startswith,
+    "ends_with": str.endswith,
+    "contains": lambda text, part: part in text,
+    "strpos": lambda text, part: text.find(part) + 1,
+    "split_part": _split_part,
+    "like": _like,
+    "ilike": lambda text, pattern: _like(text, pattern, re.IGNORECASE),
+    "sign": lambda value: (value > 0) - (value < 0),
+    "round": _round,
+    "floor": lambda value: _to_whole(value, down=True),
+    "ceil": lambda value: _to_whole(value, down=False),
+    "sqrt": lambda value: math.sqrt(value) if value >= 0 else math.nan,
+    "exp": _exp,
+    "ln": _logarithm(math.log),
+    "log10": _logarithm(math.log10),
+    "log2": _logarithm(math.log2),
+    "power": _power,
+}

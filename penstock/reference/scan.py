@@ -1,0 +1,161 @@
+"""Reading a stream: timestamps, sub-sources, and the bound before every tuple."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import SourceError
+from penstock.model.domain import Domain
+from penstock.model.progress import RunningBound, TimestampKind
+from penstock.model.punctuation import BEGINNING
+from penstock.model.types import format_timestamp, to_python
+from penstock.model.watermark import HighWatermark, LowWatermark
+from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamDefinition, StreamProgress
+from penstock.reference.aggregate_functions import canonical
+from penstock.reference.evaluate import evaluator
+from penstock.reference.relation import Bounds, Relation, Row, field_key
+from penstock.reference.run import Run
+from penstock.sources.rejects import RejectKind
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A tuple as it comes in; `row` counts within its part of the source."""
+
+    values: tuple[Any, ...]
+    part: str
+    row: int
+
+
+def scan(node: Scan, run: Run) -> Relation:
+    stream = node.stream
+    arrivals = _arrivals(stream, run)
+    if stream.progress is None:
+        rows = [Row(each.values, lineage=((stream.name, i),)) for i, each in enumerate(arrivals)]
+        return Relation(node.schema, rows)
+    if stream.is_latent:
+        rows = [
+            Row(_with_stamp(stream, each.values, None), lineage=((stream.name, i),))
+            for i, each in enumerate(arrivals)
+        ]
+        return Relation(node.schema, rows)
+    return _with_progress(node, stream.progress, arrivals, run)
+
+
+def _arrivals(stream: StreamDefinition, run: Run) -> Iterator[Arrival]:
+    if stream.source is None:
+        raise SourceError(
+            f"stream {stream.name} has no source",
+            hint=f"CREATE STREAM {stream.name} (…) FROM FILES '…', or db.stream(…) in Python",
+        )
+    rows: dict[str, int] = {}
+    schema = stream.input_schema
+    for chunk in stream.source.read(schema, run.rejects.of(stream.name)):
+        columns = [
+            to_python(column, field.type)
+            for column, field in zip(chunk.batch.columns, schema, strict=True)
+        ]
+        for values in zip(*columns, strict=True) if columns else ():
+            rows[chunk.part] = rows.get(chunk.part, 0) + 1
+            run.tuples_read += 1
+            yield Arrival(values, chunk.part, rows[chunk.part])
+
+
+def _with_progress(
+    node: Scan, progress: StreamProgress, arrivals: Iterator[Arrival], run: Run
+) -> Relation:
+    """Every tuple with the bound that its (sub-)source had promised before it came.
+
+    A sub-source that nobody knew of joins at the bound of the whole source, because windows up to
+    there have been released; the files of PER FILE are all known from the start."""
+    stream, policy = node.stream, progress.policy
+    attribute = field_key(node.progress[0].field)
+    domain = Domain(stream.attribute.type)
+    position = stream.schema.index(stream.attribute.name)
+    source = stream.source
+    assert source is not None
+    low = LowWatermark(list(source.parts()) if progress.per_file else None)
+    high = HighWatermark()
+    trackers: dict[Hashable, RunningBound] = {}
+    sub_source = _sub_source(stream, progress)
+    punctuates = _punctuates(stream, progress)
+    rows: list[Row] = []
+    for number, arrival in enumerate(arrivals):
+        values = arrival.values
+        if policy.timestamps is TimestampKind.INTERNAL:
+            values = _with_stamp(stream, values, run.clock.now())
+        key = sub_source(values, arrival.part)
+        if key not in trackers:
+            trackers[key] = RunningBound(policy.rule, low.add(key))
+        tracker = trackers[key]
+        is_punctuation, promised = punctuates(values)
+        reason = None
+        if is_punctuation:
+            if promised is not None:
+                tracker.raise_to(domain.tick(promised))
+                low.advance(key, tracker.bound)
+                continue
+            reason = (RejectKind.NO_PROGRESS, "a punctuation without a bound")
+        elif values[position] is None:
+            reason = (RejectKind.NO_PROGRESS, f"{stream.attribute.name} is NULL")
+        elif policy.future_limit is not None:
+            now = run.clock.now()
+            if values[position] > now + policy.future_limit:
+                when = format_timestamp(values[position])
+                reason = (RejectKind.FUTURE, f"{when} is too far ahead of the clock")
+        if reason is not None:
+            _reject(stream, arrival, *reason, run)
+            continue
+        tick = domain.tick(values[position])
+        before = tracker.observe(tick)
+        low.advance(key, tracker.bound)
+        high.observe(tick)
+        bounds: Bounds = {}
+        if before != BEGINNING:
+            bounds[attribute] = domain.value(int(before))
+        rows.append(Row(values, bounds, lineage=((stream.name, number),)))
+    reached = {attribute: domain.value(int(high.value))} if rows else {}
+    return Relation(node.schema, rows, reached)
+
+
+def _sub_source(
+    stream: StreamDefinition, progress: StreamProgress
+) -> Callable[[tuple[Any, ...], str], Hashable]:
+    """Which sub-source a tuple belongs to, from its values and the part it was read from."""
+    if progress.per_file:
+        return lambda _, part: part
+    if progress.per is None:
+        return lambda _, __: ()
+    evaluate = evaluator(progress.per, stream.schema)
+    return lambda values, _: canonical(evaluate(values))
+
+
+def _punctuates(
+    stream: StreamDefinition, progress: StreamProgress
+) -> Callable[[tuple[Any, ...]], tuple[bool, Any]]:
+    """Whether a row is a punctuation, and what it promises."""
+    if progress.punctuation is None:
+        return lambda _: (False, None)
+    when = evaluator(progress.punctuation.when, stream.schema)
+    bound = evaluator(progress.punctuation.bound, stream.schema)
+    return lambda values: (True, bound(values)) if when(values) is True else (False, None)
+
+
+def _with_stamp(
+    stream: StreamDefinition, values: tuple[Any, ...], stamp: int | None
+) -> tuple[Any, ...]:
+    position = stream.schema.index(stream.attribute.name)
+    return (*values[:position], stamp, *values[position:])
+
+
+def _reject(
+    stream: StreamDefinition, arrival: Arrival, kind: RejectKind, reason: str, run: Run
+) -> None:
+    names = stream.input_schema.names
+    content = json.dumps(dict(zip(names, arrival.values, strict=True)), default=str)
+    column = stream.attribute.name
+    run.rejects.of(stream.name).add(kind, arrival.part, arrival.row, column, reason, content)

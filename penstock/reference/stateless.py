@@ -1,0 +1,78 @@
+"""Stamp, filter, project and union: one tuple at a time."""
+
+from __future__ import annotations
+
+from penstock.model.domain import Domain
+from penstock.model.progress import Ordered, RunningBound
+from penstock.model.punctuation import BEGINNING
+from penstock.plan.stateless import Filter, Project, Stamp, Union
+from penstock.reference.evaluate import evaluator
+from penstock.reference.relation import (
+    Bounds,
+    Relation,
+    Row,
+    bound_evaluator,
+    carried,
+    field_key,
+)
+from penstock.reference.run import Run
+
+
+def stamp(node: Stamp, given: Relation, run: Run) -> Relation:
+    position = node.column.position(given.schema)
+    key = field_key(node.column)
+    running = RunningBound(Ordered())
+    domain = Domain(node.column.type)
+    rows = []
+    for row in given.rows:
+        now = run.clock.now()
+        before = running.observe(now)
+        bounds: Bounds = dict(row.bounds)
+        if before != BEGINNING:
+            bounds[key] = domain.value(int(before))
+        values = (*row.values[:position], now, *row.values[position + 1 :])
+        rows.append(Row(values, bounds, row.sign, row.lineage))
+    high = {**given.high, key: int(running.highest)} if rows else given.high
+    return Relation(node.schema, rows, high)
+
+
+def filter_(node: Filter, given: Relation) -> Relation:
+    holds = evaluator(node.predicate, given.schema)
+    rows = [row for row in given.rows if holds(row.values) is True]
+    return Relation(node.schema, rows, given.high)
+
+
+def project(node: Project, given: Relation) -> Relation:
+    columns = [evaluator(column.expression, given.schema) for column in node.columns]
+    by_name = {column.name: column.expression for column in node.columns}
+    bounds = [
+        (field_key(progressing.field), bound_evaluator(by_name[progressing.field.name]))
+        for progressing in node.progress
+    ]
+    rows = [
+        Row(
+            tuple(column(row.values) for column in columns),
+            carried(row.bounds, bounds),
+            row.sign,
+            row.lineage,
+        )
+        for row in given.rows
+    ]
+    return Relation(node.schema, rows, carried(given.high, bounds))
+
+
+def union(node: Union, given: list[Relation]) -> Relation:
+    rows: list[Row] = []
+    high: Bounds = {}
+    for relation in given:
+        names = {
+            field_key(old): field_key(new)
+            for old, new in zip(relation.schema, node.schema, strict=True)
+        }
+        for row in relation.rows:
+            bounds = {names[key]: bound for key, bound in row.bounds.items() if key in names}
+            rows.append(Row(row.values, bounds, row.sign, row.lineage))
+        for key, reached in relation.high.items():
+            if key in names:
+                high[names[key]] = max(reached, high.get(names[key], reached))
+    return Relation(node.schema, rows, high)

@@ -1,0 +1,207 @@
+"""Aggregation by window: lay the windows, leave out what came too late, fold every extent."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from penstock.model.domain import Domain
+from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.types import Type
+from penstock.plan.aggregates import WindowAggregate
+from penstock.reference.aggregate_functions import canonical
+from penstock.reference.evaluate import evaluator
+from penstock.reference.grouping import grouper
+from penstock.reference.relation import Relation, Row, bound_evaluator, tick_bound
+from penstock.reference.run import LateTuple, LateTuples, Run
+from penstock.windows.landmark import Landmark
+from penstock.windows.rows import Order, RowWindow
+from penstock.windows.slide_by_tuple import SlideByTuple
+from penstock.windows.sliding import Sliding
+from penstock.windows.window import Item
+
+
+class Placed(NamedTuple):
+    """A row, its tick, and the bound before it."""
+
+    row: Row
+    item: Item
+    bound: Bound
+
+
+class Extent(NamedTuple):
+    """A window that has a result, and its rows with their positions."""
+
+    wid: int
+    rows: list[tuple[Row, int]]
+
+
+def window_aggregate(node: WindowAggregate, given: Relation, run: Run) -> Relation:
+    late = run.late_at(given.schema, _late_type(node), node.schema.fields[0].type)
+    placed = _place(node, given)
+    match node.window:
+        case Sliding():
+            extents = _sliding(node.window, placed, late, run)
+        case Landmark():
+            extents = _landmark(node, node.window, placed, given, late, run)
+        case RowWindow():
+            extents = _rows(node.window, placed, late, run)
+        case SlideByTuple():
+            extents = _slide_by_tuple(node.window, placed, late, run)
+    groups = grouper(node.keys, node.aggregates, given.schema)
+    domain = Domain(node.bound_type)
+    answers = []
+    for extent in extents:
+        start, end = node.window.bounds(extent.wid)
+        shown_id = domain.value(extent.wid) if isinstance(node.window, SlideByTuple) else extent.wid
+        shown = (shown_id, None if start is None else domain.value(start), domain.value(end))
+        answers += [Row((*shown, *answer)) for answer in groups(extent.rows)]
+    return Relation(node.schema, answers, _reached(node, answers))
+
+
+def _place(node: WindowAggregate, given: Relation) -> list[Placed]:
+    partition = [evaluator(part.expression, given.schema) for part in node.partition]
+
+    def item(row: Row, tick: int) -> Item:
+        return Item(tick, tuple(canonical(evaluate(row.values)) for evaluate in partition))
+
+    if node.attribute is None:
+        return [Placed(row, item(row, 0), BEGINNING) for row in given.rows]
+    domain = Domain(node.attribute.type)
+    value, bound = evaluator(node.attribute, given.schema), bound_evaluator(node.attribute)
+    return [
+        Placed(
+            row, item(row, domain.tick(value(row.values))), tick_bound(domain, bound(row.bounds))
+        )
+        for row in given.rows
+    ]
+
+
+def _sliding(window: Sliding, placed: list[Placed], late: LateTuples, run: Run) -> Iterator[Extent]:
+    extents: dict[int, list[tuple[Row, int]]] = defaultdict(list)
+    for each in placed:
+        wids = window.wids_of(each.item.value)
+        missed = [wid for wid in wids if window.closes_at(wid) <= each.bound]
+        if missed:
+            late.tuples.append(_late(late, each, (missed[0], missed[-1])))
+        for wid in wids if run.keeps_late else wids[len(missed) :]:
+            extents[wid].append((each.row, each.item.value))
+    yield from (Extent(wid, extents[wid]) for wid in sorted(extents))
+
+
+def _landmark(
+    node: WindowAggregate,
+    window: Landmark,
+    placed: list[Placed],
+    given: Relation,
+    late: LateTuples,
+    run: Run,
+) -> Iterator[Extent]:
+    """Windows go on to where the stream has come, whether or not tuples passed the filter."""
+    if not placed:
+        return
+    assert node.attribute is not None
+    reached = tick_bound(Domain(node.attribute.type), bound_evaluator(node.attribute)(given.high))
+    high = int(max(reached, *(each.item.value for each in placed)))
+    joins_at: dict[int, list[tuple[Row, int]]] = defaultdict(list)
+    for each in placed:
+        first = window.wids_of(each.item.value, high)[0]
+        open_ = first
+        if each.bound != BEGINNING:
+            # the first window that closes above the bound
+            open_ = max(first, (int(each.bound) - window.origin) // window.slide)
+        if open_ > first:
+            late.tuples.append(_late(late, each, (first, open_ - 1)))
+        joins_at[first if run.keeps_late else open_].append((each.row, each.item.value))
+    last = (high - window.origin) // window.slide
+    so_far: list[tuple[Row, int]] = []
+    for wid in range(min(joins_at), last + 1):
+        so_far += joins_at.get(wid, ())
+        yield Extent(wid, list(so_far))
+
+
+def _rows(window: RowWindow, placed: list[Placed], late: LateTuples, run: Run) -> Iterator[Extent]:
+    """By arrival nothing is late; by rank, a tuple below the bound is late as a whole."""
+    if window.order is Order.RANK:
+        placed = _in_time(placed, late, run)
+    numbers = window.row_numbers([each.item for each in placed])
+    counted: dict[Any, list[tuple[Row, int]]] = defaultdict(list)
+    for each, number in zip(placed, numbers, strict=True):
+        counted[each.item.partition if window.partitioned else ()].append((each.row, number))
+    over = window.over_rows
+    found: list[tuple[int, int, Extent]] = []
+    for order, members in enumerate(counted.values()):
+        highest = max(number for _, number in members)
+        extents: dict[int, list[tuple[Row, int]]] = defaultdict(list)
+        for row, number in members:
+            wids = (
+                over.wids_of(number) if isinstance(over, Sliding) else over.wids_of(number, highest)
+            )
+            for wid in wids:
+                extents[wid].append((row, number))
+        found += [(wid, order, Extent(wid, rows)) for wid, rows in extents.items()]
+    yield from (extent for _, _, extent in sorted(found, key=lambda each: each[:2]))
+
+
+def _slide_by_tuple(
+    window: SlideByTuple, placed: list[Placed], late: LateTuples, run: Run
+) -> Iterator[Extent]:
+    """One result for every opening tuple that came in time for its own window."""
+    if window.order is Order.RANK:
+        placed = _in_time(placed, late, run)
+    by_partition: dict[Any, list[Placed]] = defaultdict(list)
+    opened: dict[Any, list[int]] = defaultdict(list)
+    openers = set(window.openers([each.item for each in placed]))
+    for number, each in enumerate(placed):
+        partition = each.item.partition if window.partitioned else ()
+        by_partition[partition].append(each)
+        value = each.item.value
+        if number in openers and (run.keeps_late or window.closes_at(value) > each.bound):
+            opened[partition].append(value)
+        if value < each.bound and window.order is Order.ARRIVAL:
+            last_missed = min(int(each.bound), value + window.range) - 1
+            late.tuples.append(_late(late, each, (value, last_missed)))
+    found: list[tuple[int, int, Extent]] = []
+    for order, (partition, members) in enumerate(by_partition.items()):
+        ids = sorted(opened[partition])
+        extents: dict[int, list[tuple[Row, int]]] = {wid: [] for wid in ids}
+        for each in members:
+            value = each.item.value
+            from_ = bisect_left(ids, value if run.keeps_late else max(value, each.bound))
+            for wid in dict.fromkeys(ids[from_ : bisect_left(ids, value + window.range)]):
+                extents[wid].append((each.row, value))
+        found += [(wid, order, Extent(wid, extents[wid])) for wid in ids]
+    yield from (extent for _, _, extent in sorted(found, key=lambda each: each[:2]))
+
+
+def _in_time(placed: list[Placed], late: LateTuples, run: Run) -> list[Placed]:
+    """Without the tuples that came below the bound, if those do not count."""
+    for each in placed:
+        if each.item.value < each.bound:
+            late.tuples.append(_late(late, each, None))
+    return [each for each in placed if run.keeps_late or each.item.value >= each.bound]
+
+
+def _late(late: LateTuples, each: Placed, missed: tuple[int, int] | None) -> LateTuple:
+    bound = Domain(late.bound_type).value(int(each.bound))
+    if missed is not None and late.id_type == late.bound_type:
+        ids = tuple(Domain(late.id_type).value(wid) for wid in missed)
+        return LateTuple(each.row.values, bound, (ids[0], ids[1]))
+    return LateTuple(each.row.values, bound, missed)
+
+
+def _late_type(node: WindowAggregate) -> Type:
+    return node.attribute.type if node.attribute is not None else node.schema.fields[0].type
+
+
+def _reached(node: WindowAggregate, answers: list[Row]) -> dict[tuple[str, str | None], Any]:
+    names = node.schema.names
+    return {
+        (each.field.name, each.field.relation): max(
+            row.values[names.index(each.field.name)] for row in answers
+        )
+        for each in node.progress
+        if answers
+    }

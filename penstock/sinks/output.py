@@ -1,0 +1,112 @@
+"""The results of a script in one format, to standard output or a file that appears at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, TextIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import SinkError
+from penstock.sinks.text import write_csv, write_json_lines, write_table
+
+
+class OutputFormat(StrEnum):
+    TABLE = "table"
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+_WRITERS = {
+    OutputFormat.TABLE: write_table,
+    OutputFormat.JSONL: write_json_lines,
+    OutputFormat.CSV: write_csv,
+}
+
+
+class Output:
+    """Takes results one after the other.  A file is written beside its place and moved there when
+    all went well, so nobody ever reads half of it.
+
+    >>> with Output(OutputFormat.CSV, None) as output:
+    ...     output.write(pa.table({"a": [1, None]}))
+    a
+    1
+    <BLANKLINE>
+    """
+
+    def __init__(self, output_format: OutputFormat, path: Path | None) -> None:
+        if path is None and output_format is OutputFormat.PARQUET:
+            raise SinkError("Parquet is not for the terminal", hint="--output result.parquet")
+        self._format = output_format
+        self._path = path
+        self._file: IO[Any] | None = None
+        self._parquet: pq.ParquetWriter | None = None
+        self._schema: pa.Schema | None = None
+
+    def __enter__(self) -> Output:
+        if self._path is None:
+            self._file = sys.stdout
+            return self
+        try:
+            binary = self._format is OutputFormat.PARQUET
+            self._file = tempfile.NamedTemporaryFile(
+                "wb" if binary else "w",
+                dir=self._path.parent,
+                prefix=f".{self._path.name}.",
+                delete=False,
+                encoding=None if binary else "utf-8",
+            )
+        except OSError as error:
+            raise SinkError(f"cannot write {self._path}: {error.strerror}") from None
+        return self
+
+    def write(self, table: pa.Table) -> None:
+        assert self._file is not None
+        if self._format in (OutputFormat.CSV, OutputFormat.PARQUET):
+            if self._schema is not None:
+                raise SinkError(
+                    f"{self._format.value} holds one result, and the script has several",
+                    hint="--format jsonl, or one SELECT per script",
+                )
+            self._schema = table.schema
+        if self._format is OutputFormat.PARQUET:
+            pq.write_table(table, self._file)
+            return
+        _WRITERS[self._format](table, cast(TextIO, self._file))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._file is not None
+        if self._path is None:
+            self._file.flush()
+            return
+        written = Path(self._file.name)
+        try:
+            if error is None:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._file.close()
+                # a temporary file is readable by its owner alone; give what open() would have given
+                mask = os.umask(0)
+                os.umask(mask)
+                written.chmod(0o666 & ~mask)
+                written.replace(self._path)
+        except OSError as failure:
+            raise SinkError(f"cannot write {self._path}: {failure.strerror}") from None
+        finally:
+            self._file.close()
+            with contextlib.suppress(FileNotFoundError):
+                written.unlink()
