@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.model.duration import DAY, format_duration
+from penstock.model.texts import format_date
 from penstock.model.types import EXACT, Kind, Type, format_timestamp
 
 _KINDS = (Kind.TIMESTAMP, Kind.DATE, Kind.INT, Kind.BIGINT, Kind.DECIMAL)
@@ -88,5 +89,5 @@ class Domain:
         if self.type.kind is Kind.TIMESTAMP:
             return format_timestamp(tick)
         if self.type.kind is Kind.DATE:
-            return format_timestamp(tick * DAY)[: -len("T00:00:00.000000Z")]
+            return format_date(tick)
         return str(self.value(tick))

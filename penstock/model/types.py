@@ -111,7 +111,8 @@ def from_arrow(arrow: pa.DataType) -> Type | None:
     if is_.is_dictionary(arrow):
         return from_arrow(arrow.value_type)
     if is_.is_decimal(arrow):
-        return decimal_type(arrow.precision, arrow.scale) if arrow.precision <= 38 else None
+        fits = arrow.precision <= 38 and 0 <= arrow.scale <= arrow.precision
+        return decimal_type(arrow.precision, arrow.scale) if fits else None
     tests: list[tuple[bool, Type]] = [
         (is_.is_null(arrow), STRING),
         (is_.is_boolean(arrow), BOOLEAN),

@@ -12,6 +12,7 @@ from penstock.functions.operators import SYMBOLS
 from penstock.functions.scalar import SCALARS
 from penstock.model.duration import format_duration
 from penstock.model.schema import Field, Schema
+from penstock.model.texts import format_date
 from penstock.model.types import BIGINT, BOOLEAN, Kind, Type, format_timestamp
 
 COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -59,7 +60,7 @@ class Literal:
             case Kind.TIMESTAMP:
                 return f"TIMESTAMP '{format_timestamp(self.value)}'"
             case Kind.DATE:
-                return f"DATE '{format_timestamp(self.value * 86_400_000_000)[:-17]}'"
+                return f"DATE '{format_date(self.value)}'"
             case Kind.INTERVAL:
                 return f"INTERVAL {format_duration(self.value)}"
             case Kind.BOOLEAN:

@@ -5,7 +5,6 @@ Sums, means and variances are taken over fractions, so no order of arrival can c
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -14,9 +13,10 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from penstock.errors import RunError
+from penstock.model.texts import frequencies_json
 from penstock.model.types import INT64_MAX, INT64_MIN, Kind, Type, to_arrow
 from penstock.plan.expressions import AggregateCall, Literal
-from penstock.reference.casts import fits, to_text
+from penstock.reference.casts import fits
 
 
 class Input(NamedTuple):
@@ -91,7 +91,7 @@ def _float(exact: Fraction) -> float:
     try:
         return float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
 
 
 def _sum(values: list[Any], call: AggregateCall) -> Any:
@@ -162,27 +162,14 @@ def _frequencies(values: list[Any]) -> list[tuple[Any, int]]:
     return sorted(pairs, key=lambda pair: (-pair[1], sort_key(pair[0])))
 
 
-def as_json(pairs: list[tuple[Any, int]], sql_type: Type) -> str:
-    def plain(value: Any) -> Any:
-        if sql_type.kind in (Kind.BOOLEAN, Kind.INT, Kind.BIGINT, Kind.STRING):
-            return value
-        if sql_type.kind is Kind.DOUBLE and math.isfinite(value):
-            return value + 0.0
-        if sql_type.kind is Kind.BINARY:
-            return value.hex()
-        return to_text(value, sql_type)
-
-    return json.dumps([[plain(value), count] for value, count in pairs], ensure_ascii=False)
-
-
 def _top_k(values: list[Any], call: AggregateCall) -> str:
-    return as_json(_frequencies(values)[: _constant(call)], call.arguments[0].type)
+    return frequencies_json(_frequencies(values)[: _constant(call)], call.arguments[0].type)
 
 
 def _heavy_hitters(values: list[Any], call: AggregateCall) -> str:
     least = Fraction(_constant(call)) * len(values)
     heavy = [(value, count) for value, count in _frequencies(values) if count >= least]
-    return as_json(heavy, call.arguments[0].type)
+    return frequencies_json(heavy, call.arguments[0].type)
 
 
 def _constant(call: AggregateCall) -> Any:

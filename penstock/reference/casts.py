@@ -8,7 +8,8 @@ from typing import Any
 
 from penstock.errors import RunError
 from penstock.model.duration import DAY
-from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type, format_timestamp
+from penstock.model.texts import to_text
+from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
 from penstock.sources.cells import parse_cell
 
 _RANGES = {Kind.INT: (-(2**31), 2**31 - 1), Kind.BIGINT: (INT64_MIN, INT64_MAX)}
@@ -29,7 +30,7 @@ def _convert(value: Any, given: Type, wanted: Type) -> Any:
         return parse_cell(value, wanted)
     match wanted.kind:
         case Kind.STRING:
-            return to_text(value, given)
+            return _text(value, given)
         case Kind.BOOLEAN:
             return bool(value)
         case Kind.INT | Kind.BIGINT:
@@ -69,23 +70,13 @@ def fits(value: Decimal, wanted: Type) -> bool:
     return bool(abs(EXACT.scaleb(value, wanted.scale)) < 10**wanted.precision)
 
 
-def to_text(value: Any, given: Type) -> str | None:
-    match given.kind:
-        case Kind.BOOLEAN:
-            return "true" if value else "false"
-        case Kind.TIMESTAMP:
-            return format_timestamp(value)
-        case Kind.DATE:
-            return format_timestamp(value * DAY)[: -len("T00:00:00.000000Z")]
-        case Kind.DECIMAL:
-            return f"{value:f}"
-        case Kind.BINARY:
-            try:
-                return bytes(value).decode()
-            except UnicodeDecodeError:
-                return None
-        case _:
-            return repr(value) if isinstance(value, float) else str(value)
+def _text(value: Any, given: Type) -> str | None:
+    if given.kind is not Kind.BINARY:
+        return to_text(value, given)
+    try:
+        return bytes(value).decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def truncate(value: Decimal) -> Decimal:

@@ -24,7 +24,7 @@ from penstock.sources.rejects import RejectKind
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A tuple as it comes in; `row` counts within its part of the source."""
+    """A tuple as it comes in; `row` counts the readable rows of its part of the source."""
 
     values: tuple[Any, ...]
     part: str
@@ -157,5 +157,8 @@ def _reject(
 ) -> None:
     names = stream.input_schema.names
     content = json.dumps(dict(zip(names, arrival.values, strict=True)), default=str)
-    column = stream.attribute.name
-    run.rejects.of(stream.name).add(kind, arrival.part, arrival.row, column, reason, content)
+    log = run.rejects.of(stream.name)
+    row = arrival.row
+    for unreadable in log.bad_rows(arrival.part):
+        row += unreadable <= row
+    log.add(kind, arrival.part, row, stream.attribute.name, reason, content)

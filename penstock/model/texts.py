@@ -1,0 +1,66 @@
+"""Values as text: one place that says how every type is written out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.model.duration import DAY, format_duration
+from penstock.model.types import Kind, Type, format_timestamp
+
+
+def format_date(days: int) -> str:
+    """
+    >>> format_date(-1)
+    '1969-12-31'
+    """
+    return format_timestamp(days * DAY)[: -len("T00:00:00.000000Z")]
+
+
+def to_text(value: Any, sql_type: Type) -> str:
+    """A plain value (not None) as it is shown to people and written to files."""
+    match sql_type.kind:
+        case Kind.BOOLEAN:
+            return "true" if value else "false"
+        case Kind.TIMESTAMP:
+            return format_timestamp(value)
+        case Kind.DATE:
+            return format_date(value)
+        case Kind.INTERVAL:
+            return format_duration(value)
+        case Kind.BINARY:
+            return bytes(value).hex()
+        case Kind.DECIMAL:
+            return f"{value:f}"
+        case Kind.DOUBLE:
+            return repr(value)
+        case _:
+            return str(value)
+
+
+def to_json(value: Any, sql_type: Type) -> str:
+    """A plain value as JSON: numbers as numbers, NULL as null, and as text what JSON has no number
+    for."""
+    if value is None:
+        return "null"
+    match sql_type.kind:
+        case Kind.INT | Kind.BIGINT | Kind.DECIMAL | Kind.BOOLEAN:
+            return to_text(value, sql_type)
+        case Kind.DOUBLE:
+            if math.isfinite(value):
+                return repr(value)
+            return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+        case _:
+            return json.dumps(to_text(value, sql_type), ensure_ascii=False)
+
+
+def frequencies_json(pairs: Iterable[tuple[Any, int]], sql_type: Type) -> str:
+    """Values with their counts, as top_k and heavy_hitters give them.
+
+    >>> from penstock.model.types import STRING
+    >>> frequencies_json([("a", 3), ("b", 1)], STRING)
+    '[["a", 3], ["b", 1]]'
+    """
+    return "[" + ", ".join(f"[{to_json(v, sql_type)}, {count}]" for v, count in pairs) + "]"

@@ -1,0 +1,166 @@
+"""Arrow data, read as a declared schema: lossless casts, and the rows with values that do not fit.
+
+Which Arrow types may stand for a declared type is a matter of the column, and an error if not;
+whether a value fits (an int64 in an INT) is a matter of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SourceError
+from penstock.model.schema import Schema
+from penstock.model.types import Kind, Type
+from penstock.sources.columns import Converted, all_good, find_columns, whole_rows
+from penstock.sources.reasons import does_not_fit, row_as_json
+from penstock.sources.rejects import StreamRejects
+
+
+def fit_batches(
+    batches: Iterable[pa.RecordBatch], schema: Schema, source: str, rejects: StreamRejects
+) -> Iterator[pa.RecordBatch]:
+    """The batches in the declared schema, without the rows that do not fit it."""
+    rows_before = 0
+    for batch in batches:
+        positions = check_columns(batch.schema, schema, source)
+        found = [batch.column(position) for position in positions]
+        yield _fit(found, schema, source, rows_before, rejects)
+        rows_before += batch.num_rows
+
+
+def check_columns(found: pa.Schema, schema: Schema, source: str) -> list[int]:
+    """The positions of the declared columns; an error if one is missing or can never fit."""
+    where = source or "the data"
+    positions = find_columns(schema, found.names, where)
+    for field, position in zip(schema, positions, strict=True):
+        if not castable(found.field(position).type, field.type):
+            raise SourceError(
+                f"{where}: column {field.name} is declared {field.type},"
+                f" but holds {found.field(position).type}",
+                expected=f"{_EXPECTED[field.type.kind]} for {field.type}",
+            )
+    return positions
+
+
+def _fit(
+    found: list[pa.Array], schema: Schema, source: str, rows_before: int, rejects: StreamRejects
+) -> pa.RecordBatch:
+    def report(row: int, column: int) -> None:
+        field = schema.fields[column]
+        content = {
+            each.name: _readable(array, row) for each, array in zip(schema, found, strict=True)
+        }
+        reason = does_not_fit(str(content[field.name]), field.type)
+        number = rows_before + row + 1
+        rejects.bad_row(source, number, field.name, reason, row_as_json(content))
+
+    columns = [fit_column(array, field.type) for array, field in zip(found, schema, strict=True)]
+    return whole_rows(schema, columns, report)
+
+
+def _readable(array: pa.Array, row: int) -> object:
+    """A value for messages: times as text in UTC, because `datetime` does not hold them all."""
+    cell = array[row : row + 1]
+    if pa.types.is_timestamp(cell.type):
+        cell = cell.cast(pa.timestamp(cell.type.unit))
+    return cell.cast(pa.string())[0].as_py() if pa.types.is_temporal(cell.type) else cell[0].as_py()
+
+
+def castable(found: pa.DataType, declared: Type) -> bool:
+    """Whether values of an Arrow type may be taken as values of a declared type."""
+    is_ = pa.types
+    if is_.is_dictionary(found):
+        return castable(found.value_type, declared)
+    if is_.is_null(found):
+        return True
+    match declared.kind:
+        case Kind.BOOLEAN:
+            fits = is_.is_boolean(found)
+        case Kind.INT | Kind.BIGINT:
+            fits = is_.is_integer(found)
+        case Kind.DOUBLE:
+            fits = is_.is_floating(found) or is_.is_integer(found)
+        case Kind.DECIMAL:
+            fits = is_.is_integer(found) or (is_.is_decimal(found) and found.precision <= 38)
+        case Kind.STRING:
+            fits = is_.is_string(found) or is_.is_large_string(found) or is_.is_string_view(found)
+        case Kind.BINARY:
+            fits = (
+                is_.is_binary(found)
+                or is_.is_large_binary(found)
+                or is_.is_binary_view(found)
+                or is_.is_fixed_size_binary(found)
+            )
+        case Kind.DATE:
+            fits = is_.is_date(found)
+        case Kind.TIMESTAMP:
+            fits = is_.is_timestamp(found) or is_.is_date(found)
+        case _:
+            fits = False
+    return bool(fits)
+
+
+_EXPECTED = {
+    Kind.NULL: "no column",
+    Kind.BOOLEAN: "booleans",
+    Kind.INT: "integers",
+    Kind.BIGINT: "integers",
+    Kind.DECIMAL: "decimals of at most 38 digits or integers",
+    Kind.DOUBLE: "floats or integers",
+    Kind.STRING: "strings",
+    Kind.BINARY: "binary",
+    Kind.DATE: "dates",
+    Kind.TIMESTAMP: "timestamps or dates",
+    Kind.INTERVAL: "no column",
+}
+
+
+def fit_column(array: pa.Array, declared: Type) -> Converted:
+    """The column in the declared type and a mask of the values that do not fit, NULL in it."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    cast = _to_decimal if declared.kind is Kind.DECIMAL else _to_type
+    try:
+        return all_good(cast(array, declared))
+    except pa.ArrowInvalid:
+        return _halves(array, declared, cast)
+
+
+_Cast = Callable[[pa.Array, Type], pa.Array]
+
+
+def _halves(array: pa.Array, declared: Type, cast: _Cast) -> Converted:
+    """Cast an array that does not fit as a whole by halving it down to the bad values."""
+    pieces: list[pa.Array] = []
+    bad = np.zeros(len(array), dtype=np.bool_)
+    todo = [(0, len(array))]
+    while todo:
+        start, end = todo.pop()
+        try:
+            pieces.append(cast(array[start:end], declared))
+        except pa.ArrowInvalid:
+            if end - start == 1:
+                bad[start] = True
+                pieces.append(pa.nulls(1, declared.arrow))
+            else:
+                middle = (start + end) // 2
+                todo += [(middle, end), (start, middle)]  # the left half is popped first
+    return pa.concat_arrays(pieces), bad
+
+
+def _to_type(array: pa.Array, declared: Type) -> pa.Array:
+    return array.cast(declared.arrow)
+
+
+def _to_decimal(array: pa.Array, declared: Type) -> pa.Array:
+    """Through 256 bits: in 128, Arrow wraps around when it shifts the digits to a larger scale."""
+    if pa.types.is_integer(array.type):
+        array = array.cast(pa.decimal128(20, 0))
+    if pa.types.is_null(array.type):
+        return array.cast(declared.arrow)
+    scale = array.type.scale
+    wide = array.cast(pa.decimal256(76, scale)).cast(pa.decimal256(76, max(scale, declared.scale)))
+    return wide.cast(declared.arrow)

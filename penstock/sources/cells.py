@@ -1,0 +1,157 @@
+"""One cell of text, read as a declared type: the rules, exactly, without Arrow.
+
+`text.py` reads whole columns with Arrow where that follows the same rules, and comes here where
+it does not.  Values are the plain Python values of `model.types`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from penstock.errors import SourceError
+from penstock.model.duration import DAY, MICROSECONDS
+from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
+from penstock.sources.reasons import does_not_fit, is_not, quoted
+
+SPACES = " \t\r\n\f\v"
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+_RANGES = {Kind.INT: (-(2**31), 2**31 - 1), Kind.BIGINT: (INT64_MIN, INT64_MAX)}
+_BOOLEANS = {
+    **dict.fromkeys(("true", "t", "1", "yes"), True),
+    **dict.fromkeys(("false", "f", "0", "no"), False),
+}
+
+_INTEGER = re.compile(r"([+-]?)0*([0-9]+)")
+_FINITE = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_NUMBER = re.compile(_FINITE)
+_DOUBLE = re.compile(rf"{_FINITE}|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
+_HEX = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2})*)")
+_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_TIMESTAMP = re.compile(
+    _DATE.pattern
+    + r"(?:[T ]([0-9]{2})(?::([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6}))?)?)?"
+    + r"(?:(Z)|([+-])([0-9]{2})(?::?([0-9]{2}))?)?)?"
+)
+
+
+def parse_cell(text: str, sql_type: Type) -> Any | None:
+    """The plain value, or None when the text is not one of the type.
+
+    >>> from penstock.model.types import BOOLEAN, TIMESTAMP
+    >>> parse_cell("Yes", BOOLEAN), parse_cell("1970-01-01T01:00:00.5+01:00", TIMESTAMP)
+    (True, 500000)
+    """
+    if sql_type.kind is Kind.STRING:
+        return text
+    if sql_type.kind not in _PARSERS:
+        raise SourceError(f"a stream cannot carry {sql_type}")
+    return _PARSERS[sql_type.kind](text.strip(SPACES), sql_type)
+
+
+def why_bad(text: str, sql_type: Type, shown: str | None = None) -> str:
+    """Why `parse_cell` has no value for the text; the reason shows it in quotes or as `shown`."""
+    trimmed = text.strip(SPACES)
+    shown = shown or quoted(text)
+    pattern = _NUMBER if sql_type.kind is Kind.DECIMAL else _INTEGER
+    if sql_type.kind in (Kind.DECIMAL, *_RANGES) and pattern.fullmatch(trimmed):
+        return does_not_fit(shown, sql_type)
+    return is_not(shown, sql_type)
+
+
+def exact_decimal(value: Decimal, sql_type: Type) -> Decimal | None:
+    """The same number with the scale of the type, or None if it does not fit without rounding.
+
+    >>> from penstock.model.types import decimal_type
+    >>> exact_decimal(Decimal("1E+1"), decimal_type(4, 2)), exact_decimal(
+    ...     Decimal("0.125"), decimal_type(4, 2)
+    ... )
+    (Decimal('10.00'), None)
+    """
+    try:
+        scaled = value.quantize(Decimal(1).scaleb(-sql_type.scale), context=EXACT)
+    except InvalidOperation:  # not a number, or far more digits than any DECIMAL has
+        return None
+    whole_digits = sql_type.precision - sql_type.scale
+    if scaled != value or (scaled and scaled.adjusted() >= whole_digits):
+        return None
+    return scaled
+
+
+def _boolean(text: str, _: Type) -> bool | None:
+    return _BOOLEANS.get(text.lower())
+
+
+def _integer(text: str, sql_type: Type) -> int | None:
+    match = _INTEGER.fullmatch(text)
+    if match is None or len(match[2]) > 19:
+        return None
+    value = int(match[1] + match[2])
+    low, high = _RANGES[sql_type.kind]
+    return value if low <= value <= high else None
+
+
+def _double(text: str, _: Type) -> float | None:
+    return float(text) if _DOUBLE.fullmatch(text) else None
+
+
+def _decimal(text: str, sql_type: Type) -> Decimal | None:
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        return exact_decimal(Decimal(text), sql_type)
+    except InvalidOperation:  # an exponent of twenty digits
+        return None
+
+
+def _binary(text: str, _: Type) -> bytes | None:
+    match = _HEX.fullmatch(text)
+    return bytes.fromhex(match[1]) if match else None
+
+
+def _date(text: str, _: Type) -> int | None:
+    match = _DATE.fullmatch(text)
+    return _days(match) if match else None
+
+
+def _days(match: re.Match[str]) -> int | None:
+    try:
+        day = datetime.date(int(match[1]), int(match[2]), int(match[3]))
+    except ValueError:  # there is no such day
+        return None
+    return day.toordinal() - _EPOCH
+
+
+def _timestamp(text: str, _: Type) -> int | None:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None or (days := _days(match)) is None:
+        return None
+    hour, minute, second = (int(match[group] or 0) for group in (4, 5, 6))
+    zone_hour, zone_minute = (int(match[group] or 0) for group in (10, 11))
+    if max(hour, zone_hour) > 23 or max(minute, second, zone_minute) > 59:
+        return None
+    minutes = hour * 60 + minute
+    offset = zone_hour * 60 + zone_minute
+    minutes += offset if match[9] == "-" else -offset
+    microseconds = int((match[7] or "").ljust(6, "0"))
+    return (
+        days * DAY
+        + minutes * MICROSECONDS["MINUTE"]
+        + second * MICROSECONDS["SECOND"]
+        + microseconds
+    )
+
+
+_PARSERS: dict[Kind, Callable[[str, Type], Any | None]] = {
+    Kind.BOOLEAN: _boolean,
+    Kind.INT: _integer,
+    Kind.BIGINT: _integer,
+    Kind.DOUBLE: _double,
+    Kind.DECIMAL: _decimal,
+    Kind.BINARY: _binary,
+    Kind.DATE: _date,
+    Kind.TIMESTAMP: _timestamp,
+}

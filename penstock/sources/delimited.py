@@ -1,0 +1,190 @@
+"""CSV files with a header, in blocks: every column as text first, then as its declared type.
+
+Rows that do not have as many cells as the header are rejected by Arrow's parser, which says where
+they stood; the numbers of the other rows follow from that.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from penstock.errors import SourceError
+from penstock.model.schema import Schema
+from penstock.model.types import Kind, Type
+from penstock.sources.cells import why_bad
+from penstock.sources.columns import Converted, find_columns, whole_rows
+from penstock.sources.data_file import DataFile
+from penstock.sources.reasons import quoted, row_as_json
+from penstock.sources.rejects import StreamRejects
+from penstock.sources.text import parse_column
+from penstock.sources.utf8 import MARK, Utf8Marker, unmarked
+
+BLOCK = 4 << 20  # bytes; no row may be longer
+
+
+def read_delimited(
+    file: DataFile, schema: Schema, rejects: StreamRejects, block: int = BLOCK
+) -> Iterator[pa.RecordBatch]:
+    with file.reading("CSV"):
+        file.refuse_binary("CSV")
+        header, has_rows = _header(file)
+        if header is None:
+            return
+        positions = find_columns(schema, header, file.name)
+        if not has_rows:
+            return
+        names = [header[position] for position in positions]
+        marker, counter = Utf8Marker(), _RowCounter(file.name)
+        for batch in _batches(file, names, marker, counter, block):
+            numbers = counter.take(batch.num_rows)
+            rows = _convert(batch, names, schema, marker, counter, numbers)
+            counter.flush(rejects)
+            yield rows
+        counter.flush(rejects, everything=True)
+
+
+def _header(file: DataFile) -> tuple[list[str] | None, bool]:
+    """The names of the columns, None if there are none, and whether a row follows."""
+    stream = file.open()
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+    with text:
+        try:
+            names = next((row for row in csv.reader(text) if row), None)
+        except csv.Error as error:
+            raise SourceError(
+                f"{file.name} has no CSV header: {error}", expected="the names of the columns"
+            ) from error
+        return names, any(line.strip("\r\n") for line in text)
+
+
+@dataclass(slots=True)
+class _RowCounter:
+    """Which row of the file a row of a batch is, and the rejects so far, sorted by row."""
+
+    name: str
+    next_row: int = 1
+    malformed: list[int] = field(default_factory=list)
+    rejected: list[tuple[int, str | None, str, str]] = field(default_factory=list)
+
+    def skip(self, row: pa.csv.InvalidRow) -> str:
+        number = row.number - 1  # Arrow counts the header, but no blank lines
+        reason = f"{row.actual_columns} cells instead of {row.expected_columns}"
+        self.malformed.append(number)
+        self.rejected.append((number, None, reason, _cells_as_json(unmarked(row.text))))
+        return "skip"
+
+    def take(self, count: int) -> npt.NDArray[np.int64]:
+        """The numbers of the next `count` rows of the right length."""
+        numbers = np.arange(self.next_row, self.next_row + count + len(self.malformed))
+        if self.malformed:
+            numbers = numbers[~np.isin(numbers, self.malformed)][:count]
+        if count:
+            self.next_row = int(numbers[-1]) + 1
+        self.malformed = [number for number in self.malformed if number >= self.next_row]
+        return numbers
+
+    def flush(self, rejects: StreamRejects, everything: bool = False) -> None:
+        """Report the rejects up to the last row taken; Arrow may have parsed further."""
+        ahead = []
+        for reject in sorted(self.rejected, key=lambda each: each[0]):
+            if everything or reject[0] < self.next_row:
+                rejects.bad_row(self.name, *reject)
+            else:
+                ahead.append(reject)
+        self.rejected = ahead
+
+
+def _open(
+    file: DataFile, names: list[str], marker: Utf8Marker, counter: _RowCounter, block: int
+) -> pa.csv.CSVStreamingReader:
+    return pa.csv.open_csv(
+        marker.over(file.open()),
+        read_options=pa.csv.ReadOptions(
+            use_threads=False,  # or else Arrow does not know the numbers of malformed rows
+            block_size=block,
+        ),
+        parse_options=pa.csv.ParseOptions(
+            newlines_in_values=True, invalid_row_handler=counter.skip
+        ),
+        convert_options=pa.csv.ConvertOptions(
+            include_columns=list(dict.fromkeys(names)),
+            column_types=dict.fromkeys(names, pa.string()),
+            check_utf8=False,  # the marker has done it
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def _batches(
+    file: DataFile, names: list[str], marker: Utf8Marker, counter: _RowCounter, block: int
+) -> Iterator[pa.RecordBatch]:
+    """All cells of the named columns as text."""
+    try:
+        yield from _open(file, names, marker, counter, block)
+    except pa.ArrowInvalid as error:
+        if "straddling" not in str(error):
+            raise
+        raise SourceError(
+            f"{file.name} has a row that is too long to be one",
+            expected=f"rows of less than {block:,} bytes",
+            hint='look for a quote (") that is not closed',
+        ) from error
+
+
+def _convert(
+    batch: pa.RecordBatch,
+    names: list[str],
+    schema: Schema,
+    marker: Utf8Marker,
+    counter: _RowCounter,
+    numbers: npt.NDArray[np.int64],
+) -> pa.RecordBatch:
+    texts = [batch.column(name) for name in names]
+    columns = [
+        _column(text, each.type, marker.damaged) for text, each in zip(texts, schema, strict=True)
+    ]
+
+    def report(row: int, column: int) -> None:
+        cell = texts[column][row].as_py()
+        each = schema.fields[column]
+        if MARK in cell:
+            reason = f"{quoted(unmarked(cell))} is not UTF-8"
+        else:
+            reason = why_bad(cell, each.type)
+        content = {name: text[row].as_py() for name, text in zip(names, texts, strict=True)}
+        counter.rejected.append(
+            (int(numbers[row]), each.name, reason, unmarked(row_as_json(content)))
+        )
+
+    return whole_rows(schema, columns, report)
+
+
+def _column(texts: pa.StringArray, sql_type: Type, damaged: bool) -> Converted:
+    if sql_type.kind is not Kind.STRING:
+        # "" between quotes is a STRING; for the other types it can only mean that there is none.
+        empty = pc.equal(texts, "")
+        if pc.any(empty).as_py():
+            texts = pc.if_else(empty, pa.scalar(None, pa.string()), texts)
+    column, bad = parse_column(texts, sql_type)
+    if damaged:
+        marked = pc.fill_null(pc.match_substring(texts, MARK), False)
+        bad = bad | marked.to_numpy(zero_copy_only=False)
+    return column, bad
+
+
+def _cells_as_json(line: str) -> str:
+    try:
+        return row_as_json(next(csv.reader(io.StringIO(line, newline="")), []))
+    except csv.Error:
+        return row_as_json(line)

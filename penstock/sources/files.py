@@ -1,0 +1,156 @@
+"""Files on disk, one or many behind a pattern, read one after the other in order of their names.
+
+Every file is a part of its own, so that PER FILE can keep their bounds apart.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock.errors import SourceError, nearest
+from penstock.model.schema import Schema
+from penstock.sources.data_file import DataFile
+from penstock.sources.delimited import read_delimited
+from penstock.sources.json_lines import read_json_lines
+from penstock.sources.parquet import read_parquet
+from penstock.sources.rejects import StreamRejects
+from penstock.sources.source import Chunk
+
+
+class FileFormat(Enum):
+    PARQUET = "PARQUET"
+    CSV = "CSV"
+    JSON = "JSON"
+
+
+_ENDINGS = {
+    ".parquet": FileFormat.PARQUET,
+    ".pq": FileFormat.PARQUET,
+    ".csv": FileFormat.CSV,
+    ".json": FileFormat.JSON,
+    ".jsonl": FileFormat.JSON,
+    ".ndjson": FileFormat.JSON,
+}
+_COMPRESSED = (".gz", ".bz2", ".zst")
+_READERS: dict[
+    FileFormat, Callable[[DataFile, Schema, StreamRejects], Iterator[pa.RecordBatch]]
+] = {
+    FileFormat.PARQUET: read_parquet,
+    FileFormat.CSV: read_delimited,
+    FileFormat.JSON: read_json_lines,
+}
+_HINTED = 3
+_LISTED = 1000  # a directory may hold more files than a hint needs
+
+
+def format_of(name: str) -> FileFormat | None:
+    """The format that the ending of a name stands for.
+
+    >>> format_of("data/*.csv.gz")
+    <FileFormat.CSV: 'CSV'>
+    """
+    suffixes = Path(name).suffixes
+    if suffixes and suffixes[-1].lower() in _COMPRESSED:
+        suffixes.pop()
+    return _ENDINGS.get(suffixes[-1].lower()) if suffixes else None
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    pattern: str
+    format: FileFormat | None = None  # None: by the ending of each file
+    base: Path | None = None  # where a relative pattern starts; None: the current directory
+
+    def describe(self) -> str:
+        known = self.format or format_of(self.pattern)
+        quoted = self.pattern.replace("'", "''")
+        return f"FILES '{quoted}'" + (f" FORMAT {known.value}" if known else "")
+
+    def parts(self) -> list[str]:
+        return [file.name for file in self._files()]
+
+    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        files = [(file, self._format(file)) for file in self._files()]
+        for file, file_format in files:
+            for batch in _READERS[file_format](file, schema, rejects):
+                if batch.num_rows:
+                    yield Chunk(batch, file.name)
+
+    @property
+    def _directory(self) -> Path:
+        return self.base or Path.cwd()
+
+    def _files(self) -> list[DataFile]:
+        named = self._directory / self.pattern  # an absolute pattern stays as it is
+        if self.pattern and _exists(named):
+            if named.is_dir():
+                raise SourceError(
+                    f"{self.pattern} is a directory",
+                    expected="a file, or a pattern for the files in it",
+                    hint=f"'{self.pattern.rstrip('/')}/*.csv'",
+                )
+            return [DataFile(named, self.pattern)]
+        # Unlike Path.glob, this takes absolute patterns and leaves hidden files alone.
+        found = glob.glob(self.pattern, root_dir=self._directory, recursive=True)  # noqa: PTH207
+        files = [DataFile(self._directory / name, name) for name in sorted(set(found))]
+        files = [file for file in files if not _is_passed_over(file)]
+        if not files:
+            raise self._no_match()
+        return files
+
+    def _format(self, file: DataFile) -> FileFormat:
+        found = self.format or format_of(file.name)
+        if found is None:
+            raise SourceError(
+                f"{file.name}: its ending does not tell its format",
+                expected=f"one of {', '.join(_ENDINGS)}, or a FORMAT"
+                f" ({', '.join(each.value for each in FileFormat)})",
+                hint="FORMAT CSV",
+            )
+        return found
+
+    def _no_match(self) -> SourceError:
+        directory, prefix = self._directory, ""
+        for piece in Path(self.pattern).parts[:-1]:  # as far as the pattern leads
+            if not (directory / piece).is_dir():
+                break
+            directory, prefix = directory / piece, str(Path(prefix, piece))
+        try:
+            entries = list(islice(directory.iterdir(), _LISTED))
+        except OSError:
+            entries = []
+        entries = [entry for entry in entries if entry.is_file()] or entries
+        names = sorted(str(Path(prefix, entry.name)) for entry in entries)
+        close = sorted(nearest(self.pattern, names, limit=_HINTED)) or names[:_HINTED]
+        return SourceError(
+            f"no file matches '{self.pattern}' in {self._directory}",
+            expected="at least one file",
+            hint=", ".join(close) if close else None,
+        )
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # in a directory that may not be entered
+        return False
+
+
+def _is_passed_over(file: DataFile) -> bool:
+    """A pattern may match directories on its way; one that is named like data is a mistake."""
+    if not file.path.is_dir():
+        return False
+    if format_of(file.name) is None:
+        return True
+    raise SourceError(
+        f"{file.name} is a directory",
+        expected="a file",
+        hint=f"'{file.name}/*' for the files in it",
+    )

@@ -1,0 +1,129 @@
+"""JSON Lines files, in blocks cut at line ends: a block at once by Arrow, or line by line.
+
+A block goes line by line as soon as Arrow stumbles or might see it differently than
+`json_values.py` does, so both ways give the same rows, and only that one finds the rejects.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.json
+
+from penstock.errors import SourceError
+from penstock.model.schema import Field, Schema
+from penstock.model.types import Kind
+from penstock.sources.data_file import DataFile
+from penstock.sources.json_values import SPACES, read_lines
+from penstock.sources.rejects import StreamRejects
+from penstock.sources.text import parse_column
+
+BLOCK = 4 << 20
+LONGEST_LINE = 64 << 20
+_ARROW_BLOCK = 1 << 20
+_AS_TEXT = (Kind.TIMESTAMP, Kind.DATE, Kind.BINARY)
+_NOT_JSON = re.compile(rb"[:,\[]\s*(?:-?Inf|-NaN)\s*[,}\]]")
+
+
+def read_json_lines(
+    file: DataFile, schema: Schema, rejects: StreamRejects, block: int = BLOCK
+) -> Iterator[pa.RecordBatch]:
+    with file.reading("JSON Lines"):
+        file.refuse_binary("JSON Lines")
+        rows_before = 0
+        for piece in _pieces(file, block):
+            if not rows_before:
+                piece = piece.removeprefix(codecs.BOM_UTF8)
+            lines = piece.strip(SPACES).replace(b"\r\n", b"\n")
+            if not lines:
+                continue
+            batch = read_at_once(lines, schema)
+            if batch is None:
+                batch, rows = read_lines(lines, schema, file.name, rows_before, rejects)
+            else:
+                rows = batch.num_rows
+            rows_before += rows
+            yield batch
+
+
+def _pieces(file: DataFile, block: int) -> Iterator[bytes]:
+    """The file in pieces of whole lines."""
+    pending = b""
+    with file.open() as stream:
+        while data := stream.read(block):
+            cut = data.rfind(b"\n") + 1
+            if cut:
+                yield pending + data[:cut]
+                pending = data[cut:]
+            else:
+                pending += data
+            if len(pending) > LONGEST_LINE:
+                raise SourceError(
+                    f"{file.name} has a line of more than {LONGEST_LINE >> 20} MB",
+                    expected="one JSON object per line",
+                )
+    yield pending
+
+
+def read_at_once(lines: bytes, schema: Schema) -> pa.RecordBatch | None:
+    """The rows of the lines, or None if they need a closer look."""
+    rows = _one_object_per_line(lines)
+    if rows is None or _is_odd(lines):
+        return None
+    try:
+        table = pa.json.read_json(
+            pa.BufferReader(lines),
+            read_options=pa.json.ReadOptions(block_size=_ARROW_BLOCK),
+            parse_options=pa.json.ParseOptions(
+                explicit_schema=pa.schema([(field.name, _found_as(field)) for field in schema]),
+                unexpected_field_behavior="ignore",
+            ),
+        )
+        columns = [_column(table, field) for field in schema]
+    except pa.ArrowInvalid:
+        return None
+    if table.num_rows != rows or any(column is None for column in columns):
+        return None
+    return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
+
+
+def _one_object_per_line(lines: bytes) -> int | None:
+    """How many lines there are, if each begins and ends like an object.
+
+    Together with Arrow's count this is enough: inside an object, no `}` is followed by `{` without
+    a comma.  It also keeps a line `null` from Arrow, which crashes on it.
+    """
+    ends = lines.count(b"\n")
+    if lines[:1] != b"{" or lines[-1:] != b"}" or lines.count(b"}\n{") != ends:
+        return None
+    return ends + 1
+
+
+def _is_odd(lines: bytes) -> bool:
+    """Whether Arrow would take what is not UTF-8 or not a constant of (Python's) JSON."""
+    try:
+        lines.decode()
+    except UnicodeDecodeError:
+        return True
+    return (b"Inf" in lines or b"-NaN" in lines) and _NOT_JSON.search(lines) is not None
+
+
+def _found_as(field: Field) -> pa.DataType:
+    if field.type.kind in _AS_TEXT:
+        return pa.string()
+    if field.type.kind is Kind.DECIMAL:
+        # Arrow neither checks the precision nor, in 128 bits, that the number can be shifted to
+        # the scale; 38 digits shifted by 38 more fit into 256 bits.
+        return pa.decimal256(38, field.type.scale)
+    return field.type.arrow
+
+
+def _column(table: pa.Table, field: Field) -> pa.Array | None:
+    column = table.column(field.name).combine_chunks()
+    if field.type.kind in _AS_TEXT:
+        column, bad = parse_column(column, field.type)
+        return None if bad.any() else column
+    return column.cast(field.type.arrow)

@@ -1,0 +1,177 @@
+"""Columns of Python objects, read as a declared type: by Arrow at once where all have its class.
+
+Arrow alone would be too obliging (it makes 1 of 1.5 and text of bytes), hence the look at the
+classes; cell by cell, everything that means the same is taken.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.duration import DAY
+from penstock.model.types import INT64_MAX, INT64_MIN, Kind, Type, to_arrow
+from penstock.sources.cells import exact_decimal, parse_cell, why_bad
+from penstock.sources.columns import Converted, all_good
+from penstock.sources.reasons import does_not_fit, is_not, quoted
+from penstock.sources.text import parse_column
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EXACT_DOUBLE = 2**53
+_INTS: dict[Kind, tuple[int, int]] = {
+    Kind.INT: (-(2**31), 2**31 - 1),
+    Kind.BIGINT: (INT64_MIN, INT64_MAX),
+    Kind.DATE: (-(2**31), 2**31 - 1),
+    Kind.TIMESTAMP: (INT64_MIN, INT64_MAX),
+}
+_AT_ONCE: dict[Kind, set[type]] = {
+    Kind.BOOLEAN: {bool},
+    Kind.INT: {int},
+    Kind.BIGINT: {int},
+    Kind.DOUBLE: {float, int},
+    Kind.STRING: {str},
+    Kind.BINARY: {bytes},
+    Kind.DATE: {datetime.date},
+    Kind.TIMESTAMP: {datetime.datetime},
+}
+_FAILURES = (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError, TypeError)
+
+
+def fit_objects(values: Sequence[object], sql_type: Type) -> Converted:
+    """The column and a mask of the values that are not of the type, which are NULL in it."""
+    classes = set(map(type, values)) - {type(None)}
+    try:
+        if classes <= _AT_ONCE.get(sql_type.kind, set()):
+            return all_good(pa.array(values, sql_type.arrow))
+        if classes == {str} and sql_type.kind in (Kind.DATE, Kind.TIMESTAMP):
+            return parse_column(pa.array(values, pa.string()), sql_type)
+        if classes == {int} and sql_type.kind in (Kind.DATE, Kind.TIMESTAMP):
+            return all_good(to_arrow(values, sql_type))
+    except _FAILURES:
+        pass  # a value that does not fit: find it below
+    cells = [plain_value(value, sql_type) for value in values]
+    bad = np.fromiter((cell is _BAD for cell in cells), dtype=np.bool_, count=len(cells))
+    return to_arrow([None if cell is _BAD else cell for cell in cells], sql_type), bad
+
+
+def why_misfit(value: object, sql_type: Type) -> str:
+    """Why a value is not of the type."""
+    scalar = scalar_of(value)
+    if isinstance(scalar, str) and sql_type.kind in (Kind.DATE, Kind.TIMESTAMP):
+        return why_bad(scalar, sql_type)
+    found = f"the {type(value).__name__} {quoted(scalar)}"
+    if sql_type.is_number and isinstance(scalar, int | Decimal) and not isinstance(scalar, bool):
+        return does_not_fit(found, sql_type)
+    return is_not(found, sql_type)
+
+
+_BAD: Any = object()
+
+
+def plain_value(value: object, sql_type: Type) -> Any:
+    value = scalar_of(value)
+    if value is None:
+        return None
+    reader = _READERS.get(sql_type.kind)
+    return reader(value, sql_type) if reader else _BAD
+
+
+def scalar_of(value: object) -> object:
+    """NumPy's scalars as Python's, and the NaT of pandas and NumPy as None."""
+    if isinstance(value, np.datetime64):
+        return _moment(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, datetime.datetime) and value != value:  # only NaT differs from itself
+        return None
+    return value
+
+
+def _moment(value: np.datetime64) -> object:
+    """A date or a naive datetime, if one of them is the same moment."""
+    if np.isnat(value) or np.datetime_data(value.dtype)[0] == "D":
+        return value.item()
+    micros = value.astype("datetime64[us]")
+    return micros.item() if micros == value else value
+
+
+def _boolean(value: object, _: Type) -> Any:
+    return value if isinstance(value, bool) else _BAD
+
+
+def _integer(value: object, sql_type: Type) -> Any:
+    low, high = _INTS[sql_type.kind]
+    whole = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    return value if whole else _BAD
+
+
+def _double(value: object, _: Type) -> Any:
+    if isinstance(value, float):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _EXACT_DOUBLE:
+        return float(value)
+    return _BAD
+
+
+def _decimal(value: object, sql_type: Type) -> Any:
+    if not isinstance(value, int | Decimal) or isinstance(value, bool):
+        return _BAD
+    exact = exact_decimal(Decimal(value), sql_type)
+    return _BAD if exact is None else exact
+
+
+def _string(value: object, _: Type) -> Any:
+    if not isinstance(value, str):
+        return _BAD
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half a surrogate pair
+        return _BAD
+    return value
+
+
+def _binary(value: object, _: Type) -> Any:
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else _BAD
+
+
+def _date(value: object, sql_type: Type) -> Any:
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value.toordinal() - _EPOCH.toordinal()
+    return _text_or_integer(value, sql_type)
+
+
+def _timestamp(value: object, sql_type: Type) -> Any:
+    if isinstance(value, datetime.datetime):
+        if getattr(value, "nanosecond", 0):  # of a pandas Timestamp
+            return _BAD
+        if value.utcoffset() is None:
+            value = value.replace(tzinfo=datetime.UTC)
+        return int((value - _EPOCH) // datetime.timedelta(microseconds=1))
+    if isinstance(value, datetime.date):
+        return (value.toordinal() - _EPOCH.toordinal()) * DAY
+    return _text_or_integer(value, sql_type)
+
+
+def _text_or_integer(value: object, sql_type: Type) -> Any:
+    if isinstance(value, str):
+        parsed = parse_cell(value, sql_type)
+        return _BAD if parsed is None else parsed
+    return _integer(value, sql_type)
+
+
+_READERS: dict[Kind, Callable[[object, Type], Any]] = {
+    Kind.BOOLEAN: _boolean,
+    Kind.INT: _integer,
+    Kind.BIGINT: _integer,
+    Kind.DOUBLE: _double,
+    Kind.DECIMAL: _decimal,
+    Kind.STRING: _string,
+    Kind.BINARY: _binary,
+    Kind.DATE: _date,
+    Kind.TIMESTAMP: _timestamp,
+}

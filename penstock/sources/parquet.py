@@ -1,0 +1,37 @@
+"""Parquet files, batch by batch and only the columns that are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from penstock.errors import SourceError
+from penstock.model.schema import Schema
+from penstock.sources.arrow_columns import check_columns, fit_batches
+from penstock.sources.data_file import DataFile
+from penstock.sources.rejects import StreamRejects
+
+BATCH = 65_536  # rows
+_MAGIC = b"PAR1"
+
+
+def read_parquet(
+    file: DataFile, schema: Schema, rejects: StreamRejects, batch: int = BATCH
+) -> Iterator[pa.RecordBatch]:
+    with file.reading("Parquet"):
+        with file.path.open("rb") as stream:
+            if stream.read(len(_MAGIC)) != _MAGIC:
+                raise SourceError(
+                    f"{file.name} is not a Parquet file",
+                    expected="a file that begins with PAR1",
+                    hint="FORMAT CSV or FORMAT JSON, if it is text",
+                )
+        # The old 96-bit timestamps hold more centuries than 64 bits of nanoseconds do.
+        with pa.parquet.ParquetFile(file.path, coerce_int96_timestamp_unit="us") as parquet:
+            names = parquet.schema_arrow.names
+            positions = check_columns(parquet.schema_arrow, schema, file.name)
+            wanted = list(dict.fromkeys(names[position] for position in positions))
+            batches = parquet.iter_batches(batch_size=batch, columns=wanted)
+            yield from fit_batches(batches, schema, file.name, rejects)

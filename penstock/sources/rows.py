@@ -1,0 +1,91 @@
+"""Rows of Python objects: dicts by the names of the columns, tuples and lists by position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.schema import Schema
+from penstock.sources.columns import whole_rows
+from penstock.sources.objects import fit_objects, why_misfit
+from penstock.sources.reasons import row_as_json
+from penstock.sources.rejects import StreamRejects
+from penstock.sources.source import Chunk
+
+BATCH = 4096  # rows
+
+
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    rows: Iterable[object]  # can be read again and again
+    name: str
+
+    def describe(self) -> str:
+        return f"MEMORY ({self.name})"
+
+    def parts(self) -> list[str]:
+        return [""]
+
+    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        rows_before = 0
+        rest = iter(self.rows)
+        while rows := list(islice(rest, BATCH)):
+            batch = _read(rows, schema, rows_before, rejects)
+            rows_before += len(rows)
+            if batch.num_rows:
+                yield Chunk(batch)
+
+
+def _read(
+    rows: list[object], schema: Schema, rows_before: int, rejects: StreamRejects
+) -> pa.RecordBatch:
+    malformed, columns = _columns(rows, schema)
+
+    def report(row: int, column: int) -> None:
+        field = schema.fields[column]
+        name, reason = None, malformed.get(row)
+        if reason is None:
+            name, reason = field.name, why_misfit(columns[column][row], field.type)
+        rejects.bad_row("", rows_before + row + 1, name, reason, row_as_json(rows[row]))
+
+    fitted = [
+        fit_objects(column, field.type) for column, field in zip(columns, schema, strict=True)
+    ]
+    if malformed:  # bad in whichever column
+        fitted[0][1][np.array(list(malformed))] = True
+    return whole_rows(schema, fitted, report)
+
+
+def _columns(
+    rows: Sequence[object], schema: Schema
+) -> tuple[dict[int, str], Sequence[Sequence[object]]]:
+    """The rows that are none, with the reason, and the values column by column."""
+    classes = set(map(type, rows))
+    if classes == {dict}:
+        return {}, [[row.get(name) for row in rows] for name in schema.names]  # type: ignore[attr-defined]
+    malformed: dict[int, str] = {}
+    cells: list[Sequence[object]] = []
+    for position, row in enumerate(rows):
+        reason = _why_malformed(row, schema)
+        if reason is not None:
+            malformed[position] = reason
+            cells.append([None] * len(schema))
+        elif isinstance(row, Mapping):
+            cells.append([row.get(name) for name in schema.names])
+        else:
+            cells.append(row)  # type: ignore[arg-type]
+    return malformed, list(zip(*cells, strict=True))
+
+
+def _why_malformed(row: object, schema: Schema) -> str | None:
+    if isinstance(row, Mapping):
+        return None
+    if not isinstance(row, tuple | list):
+        return f"a row must be a dict, a tuple or a list, not {type(row).__name__}"
+    if len(row) != len(schema):
+        return f"{len(row)} values instead of {len(schema)}"
+    return None

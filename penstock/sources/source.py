@@ -1,0 +1,34 @@
+"""What every source offers: its parts, and chunks of rows that have exactly the declared schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.model.schema import Schema
+from penstock.sources.rejects import StreamRejects
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some rows in reading order; the batch's schema is `Schema.arrow` of the declaration."""
+
+    batch: pa.RecordBatch
+    part: str = ""
+
+
+class Source(Protocol):
+    def describe(self) -> str:
+        """One line for EXPLAIN."""
+        ...
+
+    def parts(self) -> list[str]:
+        """The sub-sources known in advance, in reading order; [''] when there is only one."""
+        ...
+
+    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        """The rows; those that do not fit `schema` go to `rejects` instead."""
+        ...

@@ -1,0 +1,205 @@
+"""Patterns, formats by ending, compression, and files that are not what they should be."""
+
+import bz2
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import SourceError
+from penstock.model.schema import Schema
+from penstock.sources.data_file import DataFile
+from penstock.sources.files import FileFormat, FileSource, format_of
+from penstock.sources.rejects import RejectLog
+
+
+@pytest.fixture
+def ids(schema: Any) -> Schema:
+    return schema(id="INT")  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """b.csv, a.csv, deep/er/c.csv, notes.txt"""
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    for number, name in enumerate(("b.csv", "a.csv", "deep/er/c.csv")):
+        (tmp_path / name).write_text(f"id\n{number}\n")
+    (tmp_path / "notes.txt").write_text("id\n9\n")
+    return tmp_path
+
+
+def test_files_in_name_order(data: Path, ids: Schema) -> None:
+    source = FileSource("*.csv", base=data)
+    assert source.parts() == ["a.csv", "b.csv"]
+    chunks = list(source.read(ids, RejectLog().of("s")))
+    assert [(chunk.part, chunk.batch.to_pylist()) for chunk in chunks] == [
+        ("a.csv", [{"id": 1}]),
+        ("b.csv", [{"id": 0}]),
+    ]
+
+
+def test_all_levels(data: Path) -> None:
+    assert FileSource("**/*.csv", base=data).parts() == ["a.csv", "b.csv", "deep/er/c.csv"]
+    assert FileSource("**", FileFormat.CSV, data).parts() == [
+        "a.csv",
+        "b.csv",
+        "deep/er/c.csv",
+        "notes.txt",
+    ]
+
+
+def test_absolute_and_current(
+    data: Path, ids: Schema, read: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absolute = FileSource(str(data / "*.csv"))
+    assert absolute.parts() == [str(data / "a.csv"), str(data / "b.csv")]
+    monkeypatch.chdir(data)
+    assert read(FileSource("a.csv"), ids)[0] == [(1,)]
+
+
+def test_file_with_a_pattern_for_a_name(tmp_path: Path, ids: Schema, read: Any) -> None:
+    (tmp_path / "a[1].csv").write_text("id\n5\n")
+    assert read(FileSource("a[1].csv", base=tmp_path), ids)[0] == [(5,)]
+
+
+def test_row_numbers_start_anew_in_every_file(tmp_path: Path, ids: Schema, read: Any) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("id\n1\nx\n")
+    _, log = read(FileSource("*.csv", base=tmp_path), ids)
+    assert [(each.source, each.row) for each in log] == [("a.csv", 2), ("b.csv", 2)]
+
+
+def test_describe() -> None:
+    assert FileSource("data/*.csv").describe() == "FILES 'data/*.csv' FORMAT CSV"
+    assert FileSource("data/*.jsonl.gz").describe() == "FILES 'data/*.jsonl.gz' FORMAT JSON"
+    assert FileSource("it's/*").describe() == "FILES 'it''s/*'"
+    assert FileSource("x", FileFormat.PARQUET).describe() == "FILES 'x' FORMAT PARQUET"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.parquet", FileFormat.PARQUET),
+        ("a.PQ", FileFormat.PARQUET),
+        ("a.b.CSV", FileFormat.CSV),
+        ("a.csv.gz", FileFormat.CSV),
+        ("a.json", FileFormat.JSON),
+        ("a.jsonl.zst", FileFormat.JSON),
+        ("a.ndjson.bz2", FileFormat.JSON),
+        ("a.gz", None),
+        ("a.txt", None),
+        ("a", None),
+        ("csv", None),
+    ],
+)
+def test_formats(name: str, expected: FileFormat | None) -> None:
+    assert format_of(name) is expected
+
+
+def test_compressed(tmp_path: Path, ids: Schema, read: Any) -> None:
+    text = b"id\n1\nx\n2\n"
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text[:5]) + gzip.compress(text[5:]))
+    (tmp_path / "b.csv.bz2").write_bytes(bz2.compress(text))
+    (tmp_path / "c.csv.zst").write_bytes(pa.compress(text, "zstd", asbytes=True))
+    (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(b'{"id":3}\n{"id":"y"}'))
+    rows, log = read(FileSource("*", base=tmp_path), ids)
+    assert rows == [(1,), (2,)] * 3 + [(3,)]
+    assert [each.row for each in log] == [2, 2, 2, 2]
+
+
+def test_broken_compression(tmp_path: Path, ids: Schema, read: Any) -> None:
+    whole = gzip.compress(os.urandom(100_000).hex().encode())
+    for broken in (b"id\n1\n", whole[:1000], whole[:50] + b"\0" * 100 + whole[150:]):
+        (tmp_path / "a.csv.gz").write_bytes(broken)
+        with pytest.raises(SourceError, match=r"a\.csv\.gz"):
+            read(FileSource("a.csv.gz", base=tmp_path), ids)
+
+
+def test_format_given(data: Path, ids: Schema, read: Any) -> None:
+    assert read(FileSource("notes.txt", FileFormat.CSV, data), ids)[0] == [(9,)]
+
+
+def test_unknown_ending(data: Path, ids: Schema, read: Any) -> None:
+    with pytest.raises(SourceError) as caught:
+        read(FileSource("*.*", base=data), ids)
+    assert str(caught.value) == (
+        "notes.txt: its ending does not tell its format\n"
+        "  expected: one of .parquet, .pq, .csv, .json, .jsonl, .ndjson,"
+        " or a FORMAT (PARQUET, CSV, JSON)\n"
+        "  try: FORMAT CSV"
+    )
+
+
+def test_no_match(data: Path, ids: Schema, read: Any) -> None:
+    for name in ("x.csv", "y.csv"):
+        (data / "deep" / name).write_text("")
+    with pytest.raises(SourceError) as caught:
+        read(FileSource("deep/*.cvs", base=data), ids)
+    assert str(caught.value) == (
+        f"no file matches 'deep/*.cvs' in {data}\n"
+        "  expected: at least one file\n"
+        "  try: deep/x.csv, deep/y.csv"
+    )
+    with pytest.raises(SourceError, match=r"no file matches 'dep/\*.csv' in [^\n]*\n.*\n  try: "):
+        FileSource("dep/*.csv", base=data).parts()
+    with pytest.raises(SourceError, match="no file matches ''"):
+        FileSource("", base=data).parts()
+
+
+def test_no_match_in_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(SourceError) as caught:
+        FileSource("*.csv", base=tmp_path / "nowhere").parts()
+    assert caught.value.hint is None
+
+
+def test_directories(data: Path, ids: Schema, read: Any) -> None:
+    with pytest.raises(SourceError) as caught:
+        read(FileSource("deep/", base=data), ids)
+    assert str(caught.value) == (
+        "deep/ is a directory\n"
+        "  expected: a file, or a pattern for the files in it\n"
+        "  try: 'deep/*.csv'"
+    )
+    (data / "parts.csv").mkdir()
+    with pytest.raises(SourceError, match=r"parts\.csv is a directory"):
+        read(FileSource("*.csv", base=data), ids)
+
+
+def test_symlinks(data: Path, ids: Schema, read: Any) -> None:
+    (data / "deep" / "link.csv").symlink_to(data / "a.csv")
+    assert read(FileSource("deep/*.csv", base=data), ids)[0] == [(1,)]
+    (data / "deep" / "link.csv").unlink()
+    (data / "deep" / "gone.csv").symlink_to(data / "nothing")
+    with pytest.raises(SourceError, match=r"deep/gone\.csv does not exist"):
+        read(FileSource("deep/*.csv", base=data), ids)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.json", "a.parquet"])
+def test_permission(
+    tmp_path: Path, ids: Schema, read: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"PAR1")
+    path.chmod(0)
+    if os.access(path, os.R_OK):  # root may read everything
+
+        def refuse(*_: object, **__: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(DataFile, "open", refuse)
+        monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(SourceError, match=f"{name} may not be read: permission denied"):
+        read(FileSource(name, base=tmp_path), ids)
+
+
+def test_hidden_files_are_left_alone(data: Path) -> None:
+    (data / ".hidden.csv").write_text("")
+    assert FileSource("*.csv", base=data).parts() == ["a.csv", "b.csv"]
+
+
+def test_reading_twice(data: Path, ids: Schema, read: Any) -> None:
+    source = FileSource("*.csv", base=data)
+    assert read(source, ids)[0] == read(source, ids)[0] == [(1,), (0,)]
