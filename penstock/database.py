@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from penstock.language.parse import parse_columns, parse_script, pointing_into
 from penstock.language.syntax import CreateQuery, CreateStream, Drop, Explain, Statement
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.schema import Field, Schema
-from penstock.model.types import Kind, Type, from_arrow
+from penstock.model.types import TIMESTAMP, Kind, Type, from_arrow
 from penstock.plan import query as plan
 from penstock.plan.catalog import Catalog
 from penstock.plan.explain import explain
@@ -28,6 +28,7 @@ from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.progress import Progress
 from penstock.reference.engine import Answer, answer
+from penstock.sinks.cells import column_texts
 from penstock.sources.memory import memory_source
 
 ENGINES = ("reference", "local", "spark")
@@ -63,9 +64,11 @@ class Query:
         return self._answer.table
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows as dictionaries."""
+        """The rows as dictionaries.  A time that `datetime` cannot hold is an ISO 8601 text."""
         for batch in self.collect().to_batches():
-            yield from batch.to_pylist()
+            columns = [_values(column) for column in batch.columns]
+            for row in zip(*columns, strict=True):
+                yield dict(zip(batch.schema.names, row, strict=True))
 
     @property
     def late(self) -> pa.Table:
@@ -156,14 +159,14 @@ class Database:
         """Name a stream of Arrow, pandas or Polars data, or of an iterable of rows or batches.
         The schema is taken from the data where it can be."""
         given = _schema(schema) if schema is not None else None
-        wanted, stamped = given, None
-        if given is not None and progress is not None and _is_stamped(progress):
-            stamped = next((f for f in given if f.name == progress.attribute), None)
-            wanted = Schema(tuple(field for field in given if field != stamped))
-        data, found = memory_source(source, wanted)
-        if progress is not None and _is_stamped(progress) and stamped is None:
-            stamped = Field(progress.attribute, from_arrow(pa.timestamp("us")) or Type(Kind.NULL))
-        columns = found if stamped is None else (given or Schema((*found.fields, stamped)))
+        stamp = Field(progress.attribute, TIMESTAMP) if _is_stamped(progress) else None
+        if given is None or stamp is None:
+            data, found = memory_source(source, given)
+            columns = found if stamp is None else Schema((*found.fields, stamp))
+        else:
+            read = Schema(tuple(field for field in given if field.name != stamp.name))
+            data, _ = memory_source(source, read)
+            columns = given if read != given else Schema((*given.fields, stamp))
         bound = bind_progress(progress.clause, columns, self.catalog) if progress else None
         self.catalog.add_stream(StreamDefinition(name, columns, bound, data))
 
@@ -249,33 +252,49 @@ def sources_of(query: plan.Query) -> list[StreamDefinition]:
     return [node.stream for node in query.walk() if isinstance(node, Scan)]
 
 
-def _is_stamped(progress: Progress) -> bool:
-    return progress.clause.timestamps != "EXTERNAL"
+def _values(column: pa.Array) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+    except OverflowError:
+        values = list(column_texts(column))
+    return values
+
+
+def _is_stamped(progress: Progress | None) -> TypeGuard[Progress]:
+    """Whether the progressing attribute is stamped rather than read."""
+    return progress is not None and progress.clause.timestamps != "EXTERNAL"
 
 
 def _schema(given: SchemaLike) -> Schema:
     """`"a INT, ts TIMESTAMP"`, `{"a": "INT"}`, pairs, or an Arrow schema."""
     if isinstance(given, pa.Schema):
-        fields = []
-        for field in given:
-            found = from_arrow(field.type)
-            if found is None:
-                raise BindError(f"column {field.name!r} has the Arrow type {field.type}")
-            fields.append(Field(field.name, found))
-        return Schema(tuple(fields))
-    if isinstance(given, str):
+        fields = [Field(field.name, _from_arrow(field)) for field in given]
+    elif isinstance(given, str):
         with pointing_into(given):
-            columns = parse_columns(given)
-            return Schema(tuple(Field(c.name.text, sql_type(c.type, c.span)) for c in columns))
-    pairs = given.items() if isinstance(given, Mapping) else given
-    return Schema(tuple(Field(name, _type(text)) for name, text in pairs))
+            fields = [Field(c.name.text, sql_type(c.type, c.span)) for c in parse_columns(given)]
+    else:
+        pairs = given.items() if isinstance(given, Mapping) else given
+        fields = [Field(name, _type(text)) for name, text in pairs]
+    names = [field.name.casefold() for field in fields]
+    if not names or len(set(names)) < len(names):
+        raise BindError("a schema has columns with different names", expected="a INT, b STRING")
+    return Schema(tuple(fields))
+
+
+def _from_arrow(field: pa.Field) -> Type:
+    found = from_arrow(field.type)
+    if found is None or found.kind is Kind.INTERVAL:
+        raise BindError(f"column {field.name!r} has the Arrow type {field.type}", hint="cast it")
+    return found
 
 
 def _type(text: str) -> Type:
     sql = f"x {text}"
     with pointing_into(sql):
-        column = parse_columns(sql)[0]
-        return sql_type(column.type, column.span)
+        columns = parse_columns(sql)
+        if len(columns) != 1:
+            raise BindError(f"{text!r} is not one type", hint="INT")
+        return sql_type(columns[0].type, columns[0].span)
 
 
 def _family(sql_type_: Type) -> Family:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A half-open range of characters in an SQL text."""
+    """A half-open range of characters in an SQL text, with the text itself where it is known: a
+    plan may be put together from several."""
 
     start: int
     end: int
+    text: str | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.end:
@@ -25,7 +27,8 @@ class Span:
     def cover(self, other: Span | None) -> Span:
         if other is None:
             return self
-        return Span(min(self.start, other.start), max(self.end, other.end))
+        text = self.text if self.text is not None else other.text
+        return Span(min(self.start, other.start), max(self.end, other.end), text)
 
 
 class PenstockError(Exception):
@@ -47,15 +50,17 @@ class PenstockError(Exception):
         self.text: str | None = None
 
     def with_text(self, text: str) -> PenstockError:
-        """Remember the SQL text the span points into; the innermost text wins."""
+        """Remember the SQL text for a span that does not know its own; the innermost wins."""
         if self.text is None:
             self.text = text
         return self
 
     def __str__(self) -> str:
         lines = [self.message]
-        if self.text is not None and self.span is not None:
-            lines += _excerpt(self.text, self.span)
+        if self.span is not None:
+            text = self.span.text if self.span.text is not None else self.text
+            if text is not None:
+                lines += _excerpt(text, self.span)
         if self.expected:
             lines.append(f"  expected: {self.expected}")
         if self.hint:
@@ -96,6 +101,11 @@ def nearest(name: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     by_folded = {candidate.casefold(): candidate for candidate in candidates}
     close = difflib.get_close_matches(name.casefold(), list(by_folded), n=limit, cutoff=0.5)
     return [by_folded[key] for key in close]
+
+
+def shortened(text: str, width: int = 200) -> str:
+    """A text that fits a message."""
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 _WIDTH = 120

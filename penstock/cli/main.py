@@ -104,11 +104,14 @@ def _read(file: str) -> str:
     try:
         if file == "-":
             return sys.stdin.read()
-        return Path(file).read_text(encoding="utf-8")
+        return Path(file).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise SourceError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SourceError(f"{file} is not text in UTF-8") from None
+
+
+INTERRUPTED = 130
 
 
 def main() -> None:
@@ -122,7 +125,11 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         typer.echo("stopped", err=True)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+    except SystemExit as leaving:
+        if leaving.code == INTERRUPTED:  # typer has seen the interrupt first
+            typer.echo("stopped", err=True)
+        raise
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.errors import PenstockError
+from penstock.model.calendar import format_date, format_timestamp
 from penstock.model.duration import DAY, format_duration
-from penstock.model.texts import format_date
-from penstock.model.types import EXACT, Kind, Type, format_timestamp
+from penstock.model.types import EXACT, Kind, Type
 
 _KINDS = (Kind.TIMESTAMP, Kind.DATE, Kind.INT, Kind.BIGINT, Kind.DECIMAL)
 

@@ -6,6 +6,7 @@ import re
 from decimal import Decimal, InvalidOperation
 
 from penstock.errors import PenstockError, nearest
+from penstock.model.types import EXACT
 
 MICROSECONDS: dict[str, int] = {
     "MICROSECOND": 1,
@@ -58,7 +59,7 @@ def unit(word: str) -> str:
 
 def microseconds(amount: Decimal, word: str) -> int:
     """The length of `amount` units in whole microseconds; finer lengths are refused."""
-    exact = amount * MICROSECONDS[unit(word)]
+    exact = EXACT.multiply(amount, Decimal(MICROSECONDS[unit(word)]))
     if exact != exact.to_integral_value():
         raise PenstockError(f"{amount} {word} is not a whole number of microseconds")
     return int(exact)

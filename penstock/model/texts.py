@@ -7,16 +7,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.model.duration import DAY, format_duration
-from penstock.model.types import Kind, Type, format_timestamp
-
-
-def format_date(days: int) -> str:
-    """
-    >>> format_date(-1)
-    '1969-12-31'
-    """
-    return format_timestamp(days * DAY)[: -len("T00:00:00.000000Z")]
+from penstock.model.calendar import format_date, format_timestamp
+from penstock.model.duration import format_duration
+from penstock.model.types import Kind, Type
 
 
 def to_text(value: Any, sql_type: Type) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PlanError
@@ -186,12 +185,3 @@ def to_arrow(values: Sequence[Any], sql_type: Type) -> pa.Array:
     if sql_type.kind is Kind.DATE:
         return pa.array(values, pa.int32()).cast(pa.date32())
     return pa.array(values, sql_type.arrow)
-
-
-def format_timestamp(microseconds: int) -> str:
-    """ISO 8601 in UTC with microseconds, for every value of an int64.
-
-    >>> format_timestamp(0)
-    '1970-01-01T00:00:00.000000Z'
-    """
-    return str(np.datetime64(microseconds, "us")) + "Z"

@@ -11,6 +11,7 @@ from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BIGINT, Kind, Type, decimal_type
 from penstock.plan.expressions import AggregateCall, Expression, Named
+from penstock.plan.monotone import rises_with
 from penstock.plan.node import Node, Progressing
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import Order, RowWindow
@@ -56,6 +57,10 @@ class WindowAggregate(Node):
         return (self.input,)
 
     @property
+    def signed(self) -> bool:
+        return False  # what was taken back is not counted
+
+    @property
     def counts_rows(self) -> bool:
         return isinstance(self.window, (RowWindow, SlideByTuple))
 
@@ -95,9 +100,8 @@ class WindowAggregate(Node):
     def progress(self) -> tuple[Progressing, ...]:
         if self.partition:
             return ()  # each partition has its own numbers
-        names = ["window_end", "window_id"]
-        if not isinstance(self.window, Landmark):
-            names.insert(0, "window_start")
+        has_start = not isinstance(self.window, Landmark) and self.window.range is not None
+        names = [*(["window_start"] if has_start else []), "window_end", "window_id"]
         return tuple(
             Progressing(self.schema.fields[self.schema.index(name)], "closed windows")
             for name in names
@@ -154,6 +158,17 @@ class GroupAggregate(Node):
     @property
     def inputs(self) -> tuple[Node, ...]:
         return (self.input,)
+
+    @property
+    def signed(self) -> bool:
+        return False
+
+    @property
+    def position(self) -> Expression:
+        """What first and last go by: the column that the progressing key rises with."""
+        name = self.progress[0].field.name
+        key = next(key for key in self.keys if key.name == name)
+        return rises_with(key.expression)[0]
 
     @cached_property
     def schema(self) -> Schema:

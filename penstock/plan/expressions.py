@@ -10,10 +10,10 @@ from penstock.errors import PlanError, Span
 from penstock.functions.aggregates import AggregateFunction
 from penstock.functions.operators import SYMBOLS
 from penstock.functions.scalar import SCALARS
+from penstock.model.calendar import format_date, format_timestamp
 from penstock.model.duration import format_duration
 from penstock.model.schema import Field, Schema
-from penstock.model.texts import format_date
-from penstock.model.types import BIGINT, BOOLEAN, Kind, Type, format_timestamp
+from penstock.model.types import BIGINT, BOOLEAN, Kind, Type
 
 COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _OTHERS = {"and", "or", "not", "negate", "is_null", "is_distinct", "in", "like", "ilike"}

@@ -20,9 +20,11 @@ def rises_with(expression: Expression) -> tuple[Column, ...]:
     match expression:
         case Column():
             return (expression,)
-        case Cast(operand) if operand.type.kind in _PROGRESSING_KINDS:
+        case Cast(operand, _, False) if operand.type.kind in _PROGRESSING_KINDS:
             return rises_with(operand)
-        case Call("add", (Literal(), inner)) | Call("add" | "subtract", (inner, Literal())):
+        case Call("add", (Literal(value), inner)) | Call(
+            "add" | "subtract", (inner, Literal(value))
+        ) if value is not None:
             return rises_with(inner)
         case Call("multiply", (Literal(factor), inner)) | Call(
             "multiply", (inner, Literal(factor))
@@ -32,7 +34,10 @@ def rises_with(expression: Expression) -> tuple[Column, ...]:
             risen = [rises_with(argument) for argument in arguments]
             return tuple(column for each in risen for column in each) if all(risen) else ()
         case Call(name, arguments) if name in SCALARS and SCALARS[name].monotone:
-            constant = all(isinstance(argument, Literal) for argument in arguments[:-1])
+            constant = all(
+                isinstance(argument, Literal) and argument.value is not None
+                for argument in arguments[:-1]
+            )
             return rises_with(arguments[-1]) if constant else ()
         case _:
             return ()

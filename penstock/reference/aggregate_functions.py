@@ -12,11 +12,14 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from penstock.errors import RunError
 from penstock.model.texts import frequencies_json
-from penstock.model.types import INT64_MAX, INT64_MIN, Kind, Type, to_arrow
+from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type, to_arrow, to_python
 from penstock.plan.expressions import AggregateCall, Literal
 from penstock.reference.casts import fits
+from penstock.reference.ordering import canonical, shown, sort_key
 
 
 class Input(NamedTuple):
@@ -27,10 +30,14 @@ class Input(NamedTuple):
 
 
 def aggregate(call: AggregateCall, inputs: Sequence[Input]) -> Any:
-    if not call.arguments:
+    if not call.arguments and call.function.implementation is None:
         return len(inputs)
-    given = [each for each in inputs if None not in each.arguments]
-    if call.distinct:
+    given = [
+        Input(tuple(map(shown, each.arguments)), each.position)
+        for each in inputs
+        if None not in each.arguments
+    ]
+    if call.distinct and call.function.name not in ("first", "last"):
         given = _distinct(given)
     name = call.function.name
     if call.function.implementation is not None:
@@ -55,22 +62,6 @@ def _distinct(given: Sequence[Input]) -> list[Input]:
     for each in given:
         seen.setdefault(tuple(map(canonical, each.arguments)), each)
     return list(seen.values())
-
-
-def canonical(value: Any) -> Hashable:
-    """What equal values share in grouping: all NaNs are one, and −0.0 is 0.0."""
-    if isinstance(value, float):
-        return ("NaN",) if math.isnan(value) else value + 0.0
-    return value  # type: ignore[no-any-return]
-
-
-def sort_key(value: Any) -> tuple[bool, bool, Any]:
-    """An order in which NaN is the largest number, and NULL comes after everything."""
-    if value is None:
-        return (True, False, 0)
-    if isinstance(value, float) and math.isnan(value):
-        return (False, True, 0)
-    return (False, False, value)
 
 
 # --- exact arithmetic ----------------------------------------------------------------------------
@@ -106,7 +97,7 @@ def _as(exact: Fraction, wanted: Type) -> Any:
         case Kind.DOUBLE:
             return _float(exact)
         case Kind.DECIMAL:
-            value = Decimal(int(exact * 10**wanted.scale)).scaleb(-wanted.scale)
+            value = EXACT.scaleb(Decimal(int(exact * 10**wanted.scale)), -wanted.scale)
             if not fits(value, wanted):
                 raise RunError(f"the sum {value} is too large for {wanted}")
             return value
@@ -141,7 +132,7 @@ def _deviation(values: list[Any], sample: bool) -> float | None:
 def _quantile(values: list[float], share: float) -> float:
     """Between the two nearest values, in proportion to the distance."""
     ordered = sorted(values, key=sort_key)
-    exact = Fraction(share) * (len(ordered) - 1)
+    exact = as_written(share) * (len(ordered) - 1)
     low, part = ordered[math.floor(exact)], exact - math.floor(exact)
     if part == 0:
         return low
@@ -149,6 +140,11 @@ def _quantile(values: list[float], share: float) -> float:
     if low == high or not (math.isfinite(low) and math.isfinite(high)):
         return low if low == high else low + (high - low) * float(part)
     return _float(Fraction(low) + (Fraction(high) - Fraction(low)) * part)
+
+
+def as_written(share: float) -> Fraction:
+    """The share that people mean: a tenth by 0.1, though no double is exactly that."""
+    return Fraction(repr(share))
 
 
 # --- frequencies ---------------------------------------------------------------------------------
@@ -167,7 +163,7 @@ def _top_k(values: list[Any], call: AggregateCall) -> str:
 
 
 def _heavy_hitters(values: list[Any], call: AggregateCall) -> str:
-    least = Fraction(_constant(call)) * len(values)
+    least = as_written(_constant(call)) * len(values)
     heavy = [(value, count) for value, count in _frequencies(values) if count >= least]
     return frequencies_json(heavy, call.arguments[0].type)
 
@@ -183,17 +179,23 @@ def _python(call: AggregateCall, given: Sequence[Input]) -> Any:
     """An aggregate of the user's; what it returns has to fit the type that it declared."""
     implementation = call.function.implementation
     assert implementation is not None
-    state = implementation.init()
-    if given:
-        columns = [
-            to_arrow([each.arguments[i] for each in given], argument.type)
-            for i, argument in enumerate(call.arguments)
-        ]
-        state = implementation.accumulate(state, *columns)
-    value = implementation.finish(state)
+    columns = [
+        to_arrow([each.arguments[i] for each in given], argument.type)
+        for i, argument in enumerate(call.arguments)
+    ]
     try:
-        return to_arrow([value], call.type).to_pylist()[0] if value is not None else None
-    except (ValueError, TypeError) as error:
+        state = implementation.init()
+        if given:
+            state = implementation.accumulate(state, *columns)
+        value = implementation.finish(state)
+    except Exception as error:
+        name = call.function.name
+        raise RunError(f"the aggregate {name} failed: {type(error).__name__}: {error}") from error
+    try:
+        if isinstance(value, float) and call.type.is_integer and not value.is_integer():
+            raise ValueError("not a whole number")
+        return to_python(pa.array([value], call.type.arrow), call.type)[0]
+    except (ValueError, TypeError, OverflowError) as error:
         raise RunError(
             f"the aggregate {call.function.name} returned {value!r}, which is not a {call.type}"
         ) from error

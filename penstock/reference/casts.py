@@ -6,13 +6,21 @@ import math
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from typing import Any
 
-from penstock.errors import RunError
+from penstock.errors import RunError, shortened
 from penstock.model.duration import DAY
 from penstock.model.texts import to_text
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
 from penstock.sources.cells import parse_cell
 
-_RANGES = {Kind.INT: (-(2**31), 2**31 - 1), Kind.BIGINT: (INT64_MIN, INT64_MAX)}
+_INT32 = (-(2**31), 2**31 - 1)
+_INT64 = (INT64_MIN, INT64_MAX)
+_RANGES = {
+    Kind.INT: _INT32,
+    Kind.DATE: _INT32,
+    Kind.BIGINT: _INT64,
+    Kind.TIMESTAMP: _INT64,
+    Kind.INTERVAL: _INT64,
+}
 
 
 def cast(value: Any, given: Type, wanted: Type, tries: bool) -> Any:
@@ -21,7 +29,10 @@ def cast(value: Any, given: Type, wanted: Type, tries: bool) -> Any:
         return value
     converted = _convert(value, given, wanted)
     if converted is None and not tries:
-        raise RunError(f"{value!r} cannot be made a {wanted}", hint="TRY_CAST gives NULL instead")
+        raise RunError(
+            f"{shortened(repr(value))} cannot be made a {wanted}",
+            hint="TRY_CAST gives NULL instead",
+        )
     return converted
 
 
@@ -34,7 +45,7 @@ def _convert(value: Any, given: Type, wanted: Type) -> Any:
         case Kind.BOOLEAN:
             return bool(value)
         case Kind.INT | Kind.BIGINT:
-            return _whole(value, *_RANGES[wanted.kind])
+            return _whole(value, wanted)
         case Kind.DOUBLE:
             return float(value)
         case Kind.DECIMAL:
@@ -42,17 +53,16 @@ def _convert(value: Any, given: Type, wanted: Type) -> Any:
         case Kind.DATE:
             return value // DAY
         case Kind.TIMESTAMP:
-            stamp = value * DAY
-            return stamp if INT64_MIN <= stamp <= INT64_MAX else None
+            return value * DAY if fits(value * DAY, wanted) else None
     return None
 
 
-def _whole(value: Any, low: int, high: int) -> int | None:
+def _whole(value: Any, wanted: Type) -> int | None:
     """Towards zero, if it fits."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     whole = math.trunc(value)
-    return whole if low <= whole <= high else None
+    return whole if fits(whole, wanted) else None
 
 
 def _decimal(value: Any, wanted: Type) -> Decimal | None:
@@ -61,13 +71,34 @@ def _decimal(value: Any, wanted: Type) -> Decimal | None:
         if not math.isfinite(value):
             return None
         value = Decimal(repr(value))
-    place = Decimal(1).scaleb(-wanted.scale)
-    rounded = Decimal(value).quantize(place, ROUND_HALF_UP, EXACT)
+    if not isinstance(value, Decimal):
+        value = Decimal(value)
+    if value.copy_abs() >= Decimal(10) ** wanted.precision:  # too many digits to be rounded at all
+        return None
+    rounded = value.quantize(Decimal(1).scaleb(-wanted.scale), ROUND_HALF_UP, EXACT)
     return rounded if fits(rounded, wanted) else None
 
 
-def fits(value: Decimal, wanted: Type) -> bool:
-    return bool(abs(EXACT.scaleb(value, wanted.scale)) < 10**wanted.precision)
+def fits(value: Any, wanted: Type) -> bool:
+    """Whether a value is in the range of its type."""
+    if wanted.kind is Kind.DECIMAL:
+        # not abs(): that would round to the digits of the current context
+        return bool(EXACT.scaleb(value, wanted.scale).copy_abs() < 10**wanted.precision)
+    if wanted.kind in _RANGES:
+        low, high = _RANGES[wanted.kind]
+        return bool(low <= value <= high)
+    return True
+
+
+def checked(value: Any, wanted: Type) -> Any:
+    """A computed value in the form of its type; an error if it does not fit."""
+    if value is None:
+        return None
+    if not fits(value, wanted):
+        raise RunError(f"{value} is too large for {wanted}")
+    if wanted.kind is Kind.DECIMAL:
+        return value.quantize(Decimal(1).scaleb(-wanted.scale), context=EXACT)
+    return value
 
 
 def _text(value: Any, given: Type) -> str | None:

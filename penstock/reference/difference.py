@@ -8,8 +8,8 @@ from collections.abc import Hashable
 from penstock.model.domain import Domain
 from penstock.model.punctuation import END, Bound
 from penstock.plan.joins import Difference
-from penstock.reference.aggregate_functions import canonical
 from penstock.reference.group_aggregate import in_time, reached
+from penstock.reference.ordering import canonical
 from penstock.reference.relation import Relation, Row
 from penstock.reference.run import Run
 
@@ -33,8 +33,8 @@ def difference(node: Difference, left: Relation, right: Relation, run: Run) -> R
                 items.append((leaves, number, -1, row))
     items.sort(key=lambda item: item[:3])
     rows = [
-        Row((*row.values, domain.value(int(at))), sign=sign, lineage=row.lineage)
-        for at, _, sign, row in items
+        Row((*row.values, domain.value(int(at))), sign=sign, lineage=(node.alias, number))
+        for at, number, sign, row in items
     ]
     return Relation(node.schema, rows, reached(node.schema, node.progress, rows))
 

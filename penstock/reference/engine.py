@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
+from penstock.errors import RunError
 from penstock.model.batch import SIGN
 from penstock.model.clock import Clock
+from penstock.model.schema import Field
 from penstock.model.types import to_arrow
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
-from penstock.reference.aggregate_functions import sort_key
 from penstock.reference.difference import difference
 from penstock.reference.group_aggregate import distinct, group_aggregate
 from penstock.reference.join import join
+from penstock.reference.ordering import sort_key
 from penstock.reference.relation import Relation
 from penstock.reference.run import Run
 from penstock.reference.scan import scan
@@ -44,12 +47,21 @@ def answer(query: Query, clock: Clock, strict: bool = False) -> Answer:
         position = query.schema.index(first.name, first.relation)
         rows = sorted(rows, key=lambda row: sort_key(row.values[position]))
     columns = {
-        field.qualified: to_arrow([row.values[i] for row in rows], field.type)
+        field.qualified: _column([row.values[i] for row in rows], field)
         for i, field in enumerate(query.schema)
     }
     if query.signed:
         columns[SIGN] = pa.array([row.sign for row in rows], pa.int8())
     return Answer(pa.table(columns), run)
+
+
+def _column(values: list[Any], field: Field) -> pa.Array:
+    try:
+        return to_arrow(values, field.type)
+    except (OverflowError, pa.ArrowInvalid):
+        raise RunError(
+            f"a value of {field.qualified} is out of the range of {field.type}"
+        ) from None
 
 
 def evaluate(node: Node, run: Run) -> Relation:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
-from penstock.errors import RunError
+from penstock.errors import RunError, shortened
 from penstock.model.duration import DAY
 from penstock.model.schema import Schema
-from penstock.model.types import EXACT, Kind
+from penstock.model.types import Kind
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
-from penstock.reference.casts import cast
+from penstock.reference.casts import cast, checked
 from penstock.reference.functions import FUNCTIONS, arithmetic, compare
+from penstock.reference.ordering import sort_key
 from penstock.reference.times import TIME_FUNCTIONS
 
 Evaluator = Callable[[tuple[Any, ...]], Any]
@@ -22,15 +22,15 @@ def evaluator(expression: Expression, schema: Schema) -> Evaluator:
     """A function from a tuple of the schema to the value of the expression."""
     evaluate = _evaluator(expression, schema)
 
-    def checked(values: tuple[Any, ...]) -> Any:
+    def explained(values: tuple[Any, ...]) -> Any:
         try:
             return evaluate(values)
         except RunError as error:
             error.span = error.span or expression.span
-            error.hint = error.hint or f"look at {expression} for the tuple {values}"
+            error.hint = error.hint or f"look at {shortened(str(expression))}"
             raise
 
-    return checked
+    return explained
 
 
 def _evaluator(expression: Expression, schema: Schema) -> Evaluator:
@@ -83,10 +83,7 @@ def _call(call: Call, arguments: list[Evaluator]) -> Evaluator:
         given = [each(values) for each in arguments]
         if any(value is None for value in given):
             return None
-        value = function(*given)
-        if call.type.kind is Kind.DECIMAL:
-            return value.quantize(Decimal(1).scaleb(-call.type.scale), context=EXACT)
-        return value
+        return checked(function(*given), call.type)
 
     return strict
 
@@ -149,6 +146,6 @@ _SPECIAL: dict[str, Callable[[list[Any]], Any]] = {
     "is_distinct": _is_distinct,
     "coalesce": lambda given: next(iter(_present(given)), None),
     "nullif": _nullif,
-    "greatest": lambda given: max(_present(given), default=None),
-    "least": lambda given: min(_present(given), default=None),
+    "greatest": lambda given: max(_present(given), default=None, key=sort_key),
+    "least": lambda given: min(_present(given), default=None, key=sort_key),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 import operator
 import re
@@ -9,9 +10,8 @@ from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any
 
-from penstock.errors import RunError
-from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
-from penstock.reference.casts import fits, truncate
+from penstock.model.types import EXACT, Type
+from penstock.reference.casts import checked, truncate
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,
@@ -38,17 +38,7 @@ def arithmetic(name: str, given: list[Any], result: Type) -> Any:
         return None
     if name in ("divide", "div", "mod") and given[1] == 0:
         return None
-    value = _ARITHMETIC[name](*given)
-    if result.kind is Kind.DECIMAL:
-        value = Decimal(value)
-        if not fits(value, result):
-            raise RunError(f"{value} is too large for {result}")
-        return value.quantize(Decimal(1).scaleb(-result.scale), context=EXACT)
-    if isinstance(value, int) and result.kind is not Kind.DOUBLE:
-        low, high = (-(2**31), 2**31 - 1) if result.kind is Kind.INT else (INT64_MIN, INT64_MAX)
-        if not low <= value <= high:
-            raise RunError(f"{value} is too large for {result}")
-    return value
+    return checked(_ARITHMETIC[name](*given), result)
 
 
 def _divide(left: float, right: float) -> float:
@@ -80,8 +70,8 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "divide": _divide,
     "div": _div,
     "mod": _mod,
-    "negate": operator.neg,
-    "abs": abs,
+    "negate": lambda a: EXACT.minus(a) if isinstance(a, Decimal) else -a,
+    "abs": lambda a: EXACT.abs(a) if isinstance(a, Decimal) else abs(a),
 }
 
 
@@ -89,20 +79,24 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
 
 
 def _round(value: Any, places: int = 0) -> Any:
-    if isinstance(value, Decimal):
-        return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, EXACT)
-    if isinstance(value, int):
-        if places >= 0:
+    """The exact value to so many places, halves away from zero."""
+    if isinstance(value, float):
+        if not math.isfinite(value) or places > 1_100:  # no double has more places
             return value
-        step = 10**-places
-        rounded = (abs(value) + step // 2) // step * step
-        return rounded if value >= 0 else -rounded
-    if not math.isfinite(value) or abs(places) > 300:
+        return math.copysign(float(_round_exactly(Decimal(value), places)), value)
+    if isinstance(value, int):
+        return int(_round_exactly(Decimal(value), min(places, 0)))
+    return _round_exactly(value, places)
+
+
+def _round_exactly(value: Decimal, places: int) -> Decimal:
+    scale = -int(value.as_tuple().exponent)
+    if places >= scale:
         return value
-    scaled = abs(value) * 10.0**places
-    if not math.isfinite(scaled):
-        return value
-    return math.copysign(math.floor(scaled + 0.5) / 10.0**places, value)
+    if value.adjusted() + 1 < -places:  # more places are cut than there are
+        return Decimal(0)
+    wide = decimal.Context(prec=max(1, value.adjusted() + 2 + places))
+    return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, wide)
 
 
 def _to_whole(value: Any, down: bool) -> Any:

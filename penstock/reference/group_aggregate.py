@@ -7,12 +7,11 @@ from typing import Any
 
 from penstock.model.domain import Domain
 from penstock.model.schema import Schema
-from penstock.model.types import BIGINT
 from penstock.plan.aggregates import Distinct, GroupAggregate
 from penstock.plan.expressions import Column, Expression
-from penstock.reference.aggregate_functions import canonical
 from penstock.reference.evaluate import evaluator
 from penstock.reference.grouping import grouper
+from penstock.reference.ordering import canonical, shown
 from penstock.reference.relation import Relation, Row, bound_evaluator, field_key, tick_bound
 from penstock.reference.run import LateTuple, Run
 
@@ -22,7 +21,10 @@ def group_aggregate(node: GroupAggregate, given: Relation, run: Run) -> Relation
     expressions = [key.expression for key in node.keys if key.name in progressing]
     rows = in_time(given, expressions, run)
     groups = grouper(node.keys, node.aggregates, given.schema)
-    answers = [Row(answer) for answer in groups((row, 0) for row in rows)]
+    domain = Domain(node.position.type)
+    position = evaluator(node.position, given.schema)
+    placed = ((row, domain.tick(position(row.values))) for row in rows)
+    answers = [Row(answer) for answer in groups(placed)]
     return Relation(node.schema, answers, reached(node.schema, node.progress, answers))
 
 
@@ -30,20 +32,24 @@ def distinct(node: Distinct, given: Relation, run: Run) -> Relation:
     expressions: list[Expression] = [Column.of(each.field) for each in node.progress]
     seen: dict[Any, Row] = {}
     for row in in_time(given, expressions, run):
-        seen.setdefault(tuple(map(canonical, row.values)), Row(row.values))
+        seen.setdefault(tuple(map(canonical, row.values)), Row(tuple(map(shown, row.values))))
     return Relation(node.schema, list(seen.values()), given.high)
 
 
 def in_time(given: Relation, expressions: list[Expression], run: Run) -> list[Row]:
     """The rows that are not below the bound of any of the expressions; the others are late as a
     whole, and kept only if late rows count."""
-    late = run.late_at(given.schema, expressions[0].type, BIGINT)
-    tests = [_bound_broken(expression, given.schema) for expression in expressions]
+    tests = [
+        (_bound_broken(expression, given.schema), run.late_at(given.schema, expression.type))
+        for expression in expressions
+    ]
     kept = []
     for row in given.rows:
-        broken = next((bound for test in tests if (bound := test(row)) is not None), None)
-        if broken is not None:
-            late.tuples.append(LateTuple(row.values, broken))
+        for test, late in tests:
+            broken = test(row)
+            if broken is not None:
+                late.tuples.append(LateTuple(row.values, broken))
+                break
         if broken is None or run.keeps_late:
             kept.append(row)
     return kept

@@ -9,8 +9,9 @@ from typing import Any
 from penstock.model.schema import Schema
 from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.expressions import Named
-from penstock.reference.aggregate_functions import Input, aggregate, canonical, sort_key
+from penstock.reference.aggregate_functions import Input, aggregate
 from penstock.reference.evaluate import evaluator
+from penstock.reference.ordering import canonical, shown, sort_key
 from penstock.reference.relation import Row
 
 Groups = Callable[[Iterable[tuple[Row, int]]], list[tuple[Any, ...]]]
@@ -30,14 +31,14 @@ def grouper(keys: tuple[Named, ...], calls: tuple[NamedAggregate, ...], schema: 
 
     def groups(extent: Iterable[tuple[Row, int]]) -> list[tuple[Any, ...]]:
         members: dict[tuple[Hashable, ...], list[tuple[Row, int]]] = defaultdict(list)
-        shown: dict[tuple[Hashable, ...], tuple[Any, ...]] = {}
+        first: dict[tuple[Hashable, ...], tuple[Any, ...]] = {}
         for row, position in net(extent):
             values = tuple(evaluate(row.values) for evaluate in key_of)
             group = tuple(map(canonical, values))
             members[group].append((row, position))
-            shown.setdefault(group, tuple(map(_without_sign_of_zero, values)))
+            first.setdefault(group, tuple(map(shown, values)))
         answers = []
-        for group in sorted(members, key=lambda group: [sort_key(v) for v in shown[group]]):
+        for group in sorted(members, key=lambda group: [sort_key(v) for v in first[group]]):
             computed = []
             for call, evaluators, where in arguments:
                 inputs = [
@@ -46,27 +47,20 @@ def grouper(keys: tuple[Named, ...], calls: tuple[NamedAggregate, ...], schema: 
                     if where is None or where(row.values) is True
                 ]
                 computed.append(aggregate(call, inputs))
-            answers.append((*shown[group], *computed))
+            answers.append((*first[group], *computed))
         return answers
 
     return groups
 
 
-def _without_sign_of_zero(value: Any) -> Any:
-    return 0.0 if isinstance(value, float) and value == 0.0 else value
-
-
 def net(extent: Iterable[tuple[Row, int]]) -> list[tuple[Row, int]]:
     """The items that are there and have not been taken back within the extent."""
-    rows = list(extent)
-    if all(row.sign > 0 for row, _ in rows):
-        return rows
-    balance: dict[Hashable, int] = defaultdict(int)
-    for row, _ in rows:
-        balance[row.lineage] += row.sign
-    kept = []
-    for row, position in rows:
-        if row.sign > 0 and balance[row.lineage] > 0:
-            balance[row.lineage] -= 1
+    kept: list[tuple[Row, int]] = []
+    present: dict[Hashable, list[int]] = defaultdict(list)  # where in `kept` items of a lineage are
+    for row, position in extent:
+        if row.sign > 0:
+            present[row.lineage].append(len(kept))
             kept.append((row, position))
-    return kept
+        elif present[row.lineage]:
+            kept[present[row.lineage].pop()] = (row, position)
+    return [(row, position) for row, position in kept if row.sign > 0]

@@ -11,6 +11,7 @@ from penstock.model.clock import Clock, SystemClock
 from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, Type, to_arrow
 from penstock.plan.query import Late
+from penstock.sinks.cells import column_texts
 from penstock.sources.rejects import RejectLog
 
 
@@ -75,4 +76,24 @@ class Run:
         tables = [each.table() for each in self.late_tuples if each.tuples]
         if not tables:
             tables = [each.table() for each in self.late_tuples[:1]]
-        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+        return (
+            pa.concat_tables(_alike(tables), promote_options="default") if tables else pa.table({})
+        )
+
+
+def _alike(tables: list[pa.Table]) -> list[pa.Table]:
+    """Columns that have one name but different types become texts."""
+    types: dict[str, set[pa.DataType]] = {}
+    for table in tables:
+        for field_ in table.schema:
+            types.setdefault(field_.name, set()).add(field_.type)
+    mixed = {name for name, found in types.items() if len(found) > 1}
+    return [
+        pa.table(
+            {
+                name: pa.array(column_texts(column), pa.string()) if name in mixed else column
+                for name, column in zip(table.column_names, table.columns, strict=True)
+            }
+        )
+        for table in tables
+    ]

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import SourceError
+from penstock.model.calendar import format_timestamp
 from penstock.model.domain import Domain
 from penstock.model.progress import RunningBound, TimestampKind
 from penstock.model.punctuation import BEGINNING
-from penstock.model.types import format_timestamp, to_python
+from penstock.model.texts import to_json
+from penstock.model.types import to_python
 from penstock.model.watermark import HighWatermark, LowWatermark
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition, StreamProgress
-from penstock.reference.aggregate_functions import canonical
 from penstock.reference.evaluate import evaluator
+from penstock.reference.ordering import canonical
 from penstock.reference.relation import Bounds, Relation, Row, field_key
 from penstock.reference.run import Run
 from penstock.sources.rejects import RejectKind
@@ -155,8 +157,9 @@ def _with_stamp(
 def _reject(
     stream: StreamDefinition, arrival: Arrival, kind: RejectKind, reason: str, run: Run
 ) -> None:
-    names = stream.input_schema.names
-    content = json.dumps(dict(zip(names, arrival.values, strict=True)), default=str)
+    pairs = zip(stream.input_schema, arrival.values, strict=True)
+    cells = (f"{json.dumps(f.name)}: {to_json(value, f.type)}" for f, value in pairs)
+    content = "{" + ", ".join(cells) + "}"
     log = run.rejects.of(stream.name)
     row = arrival.row
     for unreadable in log.bad_rows(arrival.part):

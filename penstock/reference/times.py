@@ -1,7 +1,4 @@
-"""The calendar: what the functions on times compute, on microseconds since 1970.
-
-Integers all the way, because `datetime` ends at the year 9999 and timestamps do not.
-"""
+"""What the functions on times compute, on microseconds since 1970."""
 
 from __future__ import annotations
 
@@ -10,35 +7,8 @@ from functools import partial
 from typing import Any
 
 from penstock.errors import RunError
+from penstock.model.calendar import civil, days_of
 from penstock.model.duration import DAY, MICROSECONDS
-from penstock.model.types import INT64_MAX, INT64_MIN
-
-
-def civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a day counted from 1970, in the calendar used ever after 1582."""
-    shifted = days + 719_468  # days since 0000-03-01, when leap days come last in the year
-    era, day_of_era = divmod(shifted, 146_097)
-    year_of_era = (
-        day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096
-    ) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    month_from_march = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * month_from_march + 2) // 5 + 1
-    month = month_from_march + 3 if month_from_march < 10 else month_from_march - 9
-    return year_of_era + era * 400 + (month <= 2), month, day
-
-
-def days_of(year: int, month: int, day: int) -> int:
-    """The inverse of `civil`.
-
-    >>> days_of(*civil(20_000)), civil(-1)
-    (20000, (1969, 12, 31))
-    """
-    year -= month <= 2
-    era, year_of_era = divmod(year, 400)
-    day_of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
-    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
-    return era * 146_097 + day_of_era - 719_468
 
 
 def trunc(unit: str, value: int) -> int:
@@ -99,13 +69,6 @@ def _iso_week(days: int) -> int:
     return (thursday - days_of(civil(thursday)[0], 1, 1)) // 7 + 1
 
 
-def _stamp(value: int, unit: int) -> int:
-    stamp = value * unit
-    if not INT64_MIN <= stamp <= INT64_MAX:
-        raise RunError(f"{value} is too large for TIMESTAMP")
-    return stamp
-
-
 _PARTS = (
     "year",
     "quarter",
@@ -125,8 +88,8 @@ TIME_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "epoch": lambda value: value // 1_000_000,
     "epoch_ms": lambda value: value // 1_000,
     "epoch_us": lambda value: value,
-    "timestamp_seconds": lambda value: _stamp(value, 1_000_000),
-    "timestamp_millis": lambda value: _stamp(value, 1_000),
+    "timestamp_seconds": lambda value: value * 1_000_000,
+    "timestamp_millis": lambda value: value * 1_000,
     "timestamp_micros": lambda value: value,
     "date": lambda value: value // DAY,
 }

@@ -11,9 +11,9 @@ from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import Type
 from penstock.plan.aggregates import WindowAggregate
-from penstock.reference.aggregate_functions import canonical
 from penstock.reference.evaluate import evaluator
 from penstock.reference.grouping import grouper
+from penstock.reference.ordering import canonical
 from penstock.reference.relation import Relation, Row, bound_evaluator, tick_bound
 from penstock.reference.run import LateTuple, LateTuples, Run
 from penstock.windows.landmark import Landmark
@@ -162,7 +162,9 @@ def _slide_by_tuple(
             opened[partition].append(value)
         if value < each.bound and window.order is Order.ARRIVAL:
             last_missed = min(int(each.bound), value + window.range) - 1
-            late.tuples.append(_late(late, each, (value, last_missed)))
+            shown = Domain(late.id_type).value  # here, ids are values of the attribute
+            missed = (shown(value), shown(last_missed))
+            late.tuples.append(_late(late, each, missed))
     found: list[tuple[int, int, Extent]] = []
     for order, (partition, members) in enumerate(by_partition.items()):
         ids = sorted(opened[partition])
@@ -184,11 +186,8 @@ def _in_time(placed: list[Placed], late: LateTuples, run: Run) -> list[Placed]:
     return [each for each in placed if run.keeps_late or each.item.value >= each.bound]
 
 
-def _late(late: LateTuples, each: Placed, missed: tuple[int, int] | None) -> LateTuple:
+def _late(late: LateTuples, each: Placed, missed: tuple[Any, Any] | None) -> LateTuple:
     bound = Domain(late.bound_type).value(int(each.bound))
-    if missed is not None and late.id_type == late.bound_type:
-        ids = tuple(Domain(late.id_type).value(wid) for wid in missed)
-        return LateTuple(each.row.values, bound, (ids[0], ids[1]))
     return LateTuple(each.row.values, bound, missed)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -49,15 +50,17 @@ class Output:
         self._format = output_format
         self._path = path
         self._file: IO[Any] | None = None
-        self._parquet: pq.ParquetWriter | None = None
         self._schema: pa.Schema | None = None
 
     def __enter__(self) -> Output:
         if self._path is None:
             self._file = sys.stdout
             return self
+        binary = self._format is OutputFormat.PARQUET
         try:
-            binary = self._format is OutputFormat.PARQUET
+            if self._direct:
+                self._file = self._path.open("wb" if binary else "w")
+                return self
             self._file = tempfile.NamedTemporaryFile(
                 "wb" if binary else "w",
                 dir=self._path.parent,
@@ -69,6 +72,11 @@ class Output:
             raise SinkError(f"cannot write {self._path}: {error.strerror}") from None
         return self
 
+    @property
+    def _direct(self) -> bool:
+        """Pipes and devices are written to, not replaced."""
+        return self._path is not None and self._path.exists() and not self._path.is_file()
+
     def write(self, table: pa.Table) -> None:
         assert self._file is not None
         if self._format in (OutputFormat.CSV, OutputFormat.PARQUET):
@@ -78,10 +86,25 @@ class Output:
                     hint="--format jsonl, or one SELECT per script",
                 )
             self._schema = table.schema
-        if self._format is OutputFormat.PARQUET:
-            pq.write_table(table, self._file)
-            return
-        _WRITERS[self._format](table, cast(TextIO, self._file))
+        with self._failures():
+            if self._format is OutputFormat.PARQUET:
+                pq.write_table(table, self._file)
+            else:
+                _WRITERS[self._format](table, cast(TextIO, self._file))
+
+    @contextlib.contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Turn what the system says into an error that names the place."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise  # whoever reads has had enough, which is no failure
+        except OSError as error:
+            if self._path is None:
+                # what is left in the buffer cannot be written either, and would fail at exit
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            where = self._path or "to standard output"
+            raise SinkError(f"cannot write {where}: {error.strerror}") from None
 
     def __exit__(
         self,
@@ -91,22 +114,33 @@ class Output:
     ) -> None:
         assert self._file is not None
         if self._path is None:
-            self._file.flush()
+            with self._failures():
+                self._file.flush()
+            return
+        if self._direct:
+            with self._failures():
+                self._file.close()
             return
         written = Path(self._file.name)
         try:
             if error is None:
-                self._file.flush()
-                os.fsync(self._file.fileno())
-                self._file.close()
-                # a temporary file is readable by its owner alone; give what open() would have given
-                mask = os.umask(0)
-                os.umask(mask)
-                written.chmod(0o666 & ~mask)
-                written.replace(self._path)
-        except OSError as failure:
-            raise SinkError(f"cannot write {self._path}: {failure.strerror}") from None
+                with self._failures():
+                    self._publish(written)
         finally:
-            self._file.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
             with contextlib.suppress(FileNotFoundError):
                 written.unlink()
+
+    def _publish(self, written: Path) -> None:
+        """Move a file that is complete to its place."""
+        assert self._file is not None
+        assert self._path is not None
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        # a temporary file is readable by its owner alone; give what open() would have given
+        mask = os.umask(0)
+        os.umask(mask)
+        written.chmod(0o666 & ~mask)
+        written.replace(self._path)

@@ -17,6 +17,7 @@ def write_table(table: pa.Table, out: TextIO) -> None:
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         texts = ["NULL" if text is None else _one_line(text) for text in column_texts(column)]
+        name = _one_line(name)
         width = max(map(_width, [name, *texts]))
         right = kinds.is_integer(column.type) or kinds.is_floating(column.type)
         right = right or kinds.is_decimal(column.type)
@@ -61,7 +62,10 @@ def write_csv(table: pa.Table, out: TextIO) -> None:
     csv.writer(out, lineterminator="\n").writerow(table.column_names)
     columns = [[_csv_cell(text) for text in column_texts(column)] for column in table.columns]
     for row in zip(*columns, strict=True):
-        out.write(",".join(row) + "\n")
+        out.write((",".join(row) or _NOTHING) + "\n")
+
+
+_NOTHING = '""'  # a NULL alone in its row: an empty line would not be read as one
 
 
 def _csv_cell(text: str | None) -> str:

@@ -8,7 +8,7 @@ from enum import Enum
 
 import pyarrow as pa
 
-from penstock.errors import SourceError
+from penstock.errors import SourceError, shortened
 
 
 class RejectKind(Enum):
@@ -64,7 +64,7 @@ class RejectLog:
             raise SourceError(
                 str(reject),
                 expected="rows that fit the stream, because the run is strict",
-                hint=f"mend the row: {_shortened(reject.content)}",
+                hint=f"mend the row: {shortened(reject.content)}",
             )
         self._rejects.append(reject)
 
@@ -117,7 +117,3 @@ class StreamRejects:
 
     def bad_row(self, source: str, row: int, column: str | None, reason: str, content: str) -> None:
         self.add(RejectKind.BAD_ROW, source, row, column, reason, content)
-
-
-def _shortened(text: str, width: int = 200) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

@@ -269,7 +269,9 @@ class ExpressionBinder:
 
     def _is(self, syntax: exp.Is, span: Span | None) -> Expression:
         if isinstance(syntax.expression, exp.Null):
-            return Call("is_null", (self.bind(syntax.this),), BOOLEAN, span=span)
+            is_null = Call("is_null", (self.bind(syntax.this),), BOOLEAN, span=span)
+            negated = bool(syntax.args.get("negate"))
+            return Call("not", (is_null,), BOOLEAN, span=span) if negated else is_null
         if isinstance(syntax.expression, exp.Boolean):
             operand = self.condition(syntax.this, "IS")
             wanted = Literal(bool(syntax.expression.this), BOOLEAN)
@@ -289,7 +291,8 @@ class ExpressionBinder:
         for operand in operands:
             if operand.type != STRING:
                 raise BindError(f"{name.upper()} takes texts, not a {operand.type}", span=span)
-        return Call(name, tuple(operands), BOOLEAN, span=span)
+        like = Call(name, tuple(operands), BOOLEAN, span=span)
+        return Call("not", (like,), BOOLEAN, span=span) if syntax.args.get("negate") else like
 
     def _case(self, syntax: exp.Case, span: Span | None) -> Expression:
         conditions, values = [], []

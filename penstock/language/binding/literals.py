@@ -20,6 +20,7 @@ from penstock.model.types import (
     DOUBLE,
     INT,
     INT64_MAX,
+    INT64_MIN,
     INTERVAL,
     NULL,
     STRING,
@@ -59,15 +60,18 @@ TYPE_NAMES = "BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p,s), STRING, BINARY, DATE, 
 
 
 def span_of(syntax: exp.Expr) -> Span | None:
-    """Where an expression stands in the text."""
-    meta = syntax.meta
-    if "start" in meta and "end" in meta:
-        return Span(meta["start"], max(meta["start"], meta["end"] + 1))
-    covered: Span | None = None
-    for child in syntax.iter_expressions():
-        inner = span_of(child)
-        covered = inner if covered is None else covered.cover(inner)
-    return covered
+    """Where an expression stands in the text: from its first part to its last."""
+    start, end, sql = None, None, None
+    pending = [syntax]
+    while pending:
+        node = pending.pop()
+        meta = node.meta
+        if "start" in meta and "end" in meta:
+            start = meta["start"] if start is None else min(start, meta["start"])
+            end = meta["end"] + 1 if end is None else max(end, meta["end"] + 1)
+        sql = meta.get("sql", sql)
+        pending += node.iter_expressions()
+    return None if start is None or end is None else Span(start, max(start, end), sql)
 
 
 def sql_type(syntax: exp.Expr, span: Span | None) -> Type:
@@ -164,7 +168,12 @@ def constant(syntax: exp.Expr) -> Literal:
         case exp.Neg():
             inner = constant(syntax.this)
             if inner.type.is_number:
-                return Literal(-inner.value, inner.type, span=span)
+                value = inner.value
+                negative = value.copy_negate() if isinstance(value, Decimal) else -value
+                lowest = negative == INT64_MIN
+                return Literal(
+                    INT64_MIN if lowest else negative, BIGINT if lowest else inner.type, span=span
+                )
         case exp.Cast() if isinstance(syntax.this, exp.Literal) and syntax.this.is_string:
             return text_as(syntax.this.name, sql_type(syntax.args["to"], span), span)
     raise BindError("only constants can stand here", span=span, hint="a number or a quoted text")

@@ -36,7 +36,7 @@ from penstock.plan.expressions import (
     columns_of,
     conjuncts,
 )
-from penstock.plan.joins import Join
+from penstock.plan.joins import Difference, Join
 from penstock.plan.node import Node
 from penstock.plan.query import Late, Query
 from penstock.plan.stateless import Filter, Project, Union
@@ -129,6 +129,12 @@ class SelectBinder:
                 span=select.window.span,
                 hint="an aggregate such as count(*), or SELECT DISTINCT",
             )
+        if select.window_all is not None and not isinstance(node, Join | Difference):
+            raise BindError(
+                "WINDOW has nothing to apply to",
+                span=select.window_all.span,
+                expected="a join, a difference or an aggregate",
+            )
         if select.having is not None:
             raise BindError("HAVING needs an aggregate", span=span_of(select.having), hint="WHERE")
         binder = ExpressionBinder(Scope(node.schema), self.catalog, "this SELECT")
@@ -215,6 +221,8 @@ class SelectBinder:
     def _window(self, node: Node, tuples: ExpressionBinder) -> BoundWindow | None:
         select = self.select
         if select.window is not None:
+            if select.window_all is not None and not isinstance(node, Join | Difference):
+                raise BindError("the aggregate has two windows", span=select.window_all.span)
             return WindowBinder(select.window, node, tuples).bind()
         if select.window_all is None:
             return None
@@ -293,7 +301,8 @@ def named(found: list[tuple[Expression, SelectItem]]) -> tuple[Named, ...]:
     """Output columns under their aliases, their own names, or their text; told apart by relation
     where two would have the same name, then by a number."""
     plain = [_plain_name(expression, item) for expression, item in found]
-    repeated = {name for name, count in Counter(plain).items() if count > 1}
+    full = {(name, str(expression)) for name, (expression, _) in zip(plain, found, strict=True)}
+    repeated = {name for name, count in Counter(name for name, _ in full).items() if count > 1}
     names: list[str] = []
     for name, (expression, item) in zip(plain, found, strict=True):
         if name in repeated and item.alias is None and isinstance(expression, Column):

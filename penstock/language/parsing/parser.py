@@ -17,8 +17,9 @@ from sqlglot.parser import Parser as SqlglotParser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
-from penstock.errors import Span
+from penstock.errors import PenstockError, Span
 from penstock.language.syntax import Name, Quantity
+from penstock.model.duration import parse_duration
 
 T = TypeVar("T")
 _WORDLESS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.SENTINEL)
@@ -38,15 +39,18 @@ class SyntaxAt(sqlglot.errors.ParseError):
     """A syntax error with its place; sqlglot's own backtracking has to be able to catch it."""
 
     def __init__(self, message: str, span: Span, hint: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message, [{"description": message}])  # sqlglot looks into the list
         self.message, self.span, self.hint = message, span, hint
 
 
 class Parser(SqlglotParser):
     FUNCTIONS = {}
     FUNCTION_PARSERS = {
-        name: SqlglotParser.FUNCTION_PARSERS[name]
-        for name in ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING")
+        **{
+            name: SqlglotParser.FUNCTION_PARSERS[name]
+            for name in ("CAST", "TRY_CAST", "EXTRACT", "SUBSTRING")
+        },
+        "POSITION": lambda parser: parser._parse_position(haystack_first=True),
     }
     NO_PAREN_FUNCTIONS = {}
     NO_PAREN_FUNCTION_PARSERS = {"CASE": SqlglotParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
@@ -87,6 +91,15 @@ class Parser(SqlglotParser):
             ]
             meta["start"] = min([*starts, meta.get("start", last.start)])
             meta["end"] = max(meta.get("end", last.end), last.end)
+            meta["sql"] = self.sql
+        return made
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
+        """A call stands from its name to its closing parenthesis."""
+        first = self._curr
+        made = super()._parse_function_call(*args, **kwargs)
+        if isinstance(made, exp.Expr) and self._prev.token_type is not TokenType.SENTINEL:
+            made.meta.update(start=first.start, end=self._prev.end, sql=self.sql)
         return made
 
     def _parse_select(self, *_: Any, **__: Any) -> None:
@@ -122,6 +135,10 @@ class Parser(SqlglotParser):
     @property
     def next_word(self) -> str:
         return _word(self._next)
+
+    def word_after(self, offset: int) -> str:
+        position = self._index + offset
+        return _word(self._tokens[position]) if position < len(self._tokens) else ""
 
     def at(self, *words: str) -> bool:
         return self.word in words
@@ -205,6 +222,8 @@ class Parser(SqlglotParser):
         negative = self._match(TokenType.DASH)
         if self._curr.token_type is TokenType.STRING:
             amount_text, _, unit = self._curr.text.strip().partition(" ")
+            if " " in unit.strip():  # '1 hour 30 minutes'
+                amount_text, unit = str(self._combined(self._curr.text)), "MICROSECONDS"
         else:
             amount_text, unit = self._curr.text, ""
         if self._curr.token_type not in (TokenType.NUMBER, TokenType.STRING):
@@ -220,6 +239,12 @@ class Parser(SqlglotParser):
             unit = self.word
             self._advance()
         return Quantity(-amount if negative else amount, unit.upper() or None, self.since(start))
+
+    def _combined(self, text: str) -> int:
+        try:
+            return parse_duration(text)
+        except PenstockError as error:
+            self.refuse(error.message, hint=error.hint)
 
     def list_of(self, item: Callable[[], T]) -> tuple[T, ...]:
         items = [item()]

@@ -66,7 +66,7 @@ def _union(parser: Parser) -> Relation:
     """union ::= operand {UNION [ALL] operand}; the last alias and window are the union's."""
     start = parser.here()
     operands = [_operand(parser)]
-    while parser.at("UNION", "∪"):
+    while parser.at("UNION", "∪") and not _before_select(parser):
         if isinstance(last := operands[-1], NamedRelation | SubqueryRelation | UnionRelation) and (
             last.alias or last.window
         ):
@@ -81,6 +81,12 @@ def _union(parser: Parser) -> Relation:
         return last
     operands[-1] = replace(last, alias=None, window=None)
     return UnionRelation(tuple(operands), last.alias, last.window, parser.since(start))
+
+
+def _before_select(parser: Parser) -> bool:
+    """Whether the UNION at hand joins whole queries, as UNION [ALL] SELECT does."""
+    after = parser.word_after(2) if parser.next_word == "ALL" else parser.next_word
+    return after == "SELECT"
 
 
 def _operand(parser: Parser) -> Relation:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from sqlglot.tokenizer_core import TokenType
+
 from penstock.errors import nearest
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.progress_clause import progress_clause
@@ -19,11 +21,23 @@ from penstock.language.syntax import (
     ValuesSyntax,
 )
 
+TYPES = (
+    "BOOLEAN",
+    "INT",
+    "BIGINT",
+    "DOUBLE",
+    "DECIMAL(p,s)",
+    "STRING",
+    "BINARY",
+    "DATE",
+    "TIMESTAMP",
+)
 _STARTS = ("CREATE", "DROP", "SELECT", "EXPLAIN")
 
 
 def statement(parser: Parser) -> Statement | None:
     """statement ::= create-stream | create-query | drop | EXPLAIN query | query"""
+    parser._match(TokenType.SEMICOLON)  # sqlglot leaves one in if a comment follows it
     if not parser._tokens_left():
         return None
     return _statement(parser)
@@ -81,9 +95,11 @@ def _create_stream(parser: Parser) -> CreateStream:
 def column(parser: Parser) -> ColumnSyntax:
     start = parser.here()
     name = parser.name("a column", allow_reserved=True)
-    sql_type = parser._parse_types(schema=True)
+    sql_type = parser._parse_types(schema=True, allow_identifiers=False)
     if sql_type is None:
-        parser.refuse(f"expected a type for {name.text}, found {parser.found()}")
+        parser.refuse(
+            f"expected a type for {name.text}, found {parser.found()}", hint=" or ".join(TYPES)
+        )
     return ColumnSyntax(name, sql_type, parser.since(start))
 
 

@@ -1,0 +1,28 @@
+"""When values are the same, and which comes first: NaN is one value, larger than all numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any
+
+
+def canonical(value: Any) -> Hashable:
+    """What equal values share in grouping: all NaNs are one, and −0.0 is 0.0."""
+    if isinstance(value, float):
+        return ("NaN",) if math.isnan(value) else value + 0.0
+    return value  # type: ignore[no-any-return]
+
+
+def shown(value: Any) -> Any:
+    """The one of several equal values that is shown, whichever came first: 0.0 for −0.0."""
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def sort_key(value: Any) -> tuple[bool, bool, Any]:
+    """An order in which NaN is the largest number, and NULL comes after everything."""
+    if value is None:
+        return (True, False, 0)
+    if isinstance(value, float) and math.isnan(value):
+        return (False, True, 0)
+    return (False, False, value)
