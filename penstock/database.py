@@ -30,6 +30,7 @@ from penstock.progress import Progress
 from penstock.reference.engine import Answer, answer
 from penstock.sinks.cells import column_texts
 from penstock.sources.memory import memory_source
+from penstock.sources.rejects import RejectKind
 
 ENGINES = ("reference", "local", "spark")
 SchemaLike: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | pa.Schema | str
@@ -83,14 +84,15 @@ class Query:
     @property
     def account(self) -> Account:
         run = self._answer.run
-        return Account(run.tuples_read, run.late_count, run.rejects.count())
+        read = run.tuples_read + run.rejects.count(RejectKind.BAD_ROW)
+        return Account(read, run.late_count, run.rejects.count())
 
     @cached_property
     def _answer(self) -> Answer:
         database = self._database
         if database.engine != "reference":
             raise EngineError(
-                f"the {database.engine} engine has not landed yet", hint="engine='reference'"
+                f"the {database.engine} engine has not landed yet: use the reference engine"
             )
         with pointing_into(self._text):
             return answer(self.plan, database.clock, database.strict)
@@ -164,7 +166,8 @@ class Database:
             data, found = memory_source(source, given)
             columns = found if stamp is None else Schema((*found.fields, stamp))
         else:
-            read = Schema(tuple(field for field in given if field.name != stamp.name))
+            left_out = stamp.name.casefold()
+            read = Schema(tuple(field for field in given if field.name.casefold() != left_out))
             data, _ = memory_source(source, read)
             columns = given if read != given else Schema((*given.fields, stamp))
         bound = bind_progress(progress.clause, columns, self.catalog) if progress else None
@@ -180,10 +183,10 @@ class Database:
     ) -> None:
         """Register an aggregate written in Python: `init`, `accumulate(state, *columns)`, `merge`,
         `finish`, and `subtract` if it can."""
-        if not isinstance(implementation, PythonAggregate):
+        if isinstance(implementation, type) or not isinstance(implementation, PythonAggregate):
             raise BindError(
-                f"the aggregate {name} is not complete",
-                expected="methods init, accumulate, merge and finish",
+                f"{implementation!r} is not an aggregate",
+                expected="an object with the methods init, accumulate, merge and finish",
             )
         families = tuple(_family(_type(text)) for text in arguments)
         result = _type(returns)

@@ -56,6 +56,10 @@ def progress(
             f"{timestamps!r} is not a kind of timestamps",
             expected="EXTERNAL, INTERNAL or LATENT",
         )
+    if punctuated is not None and len(punctuated) != 2:
+        raise BindError(
+            "punctuated takes two texts", expected="a condition and a bound: ('kind = 1', 'ts')"
+        )
     amount = _length(delay)
     if slack is not None:
         amount = Quantity(Decimal(slack), "ROWS", _NOWHERE)

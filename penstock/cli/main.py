@@ -6,7 +6,7 @@ never a traceback.
 
 from __future__ import annotations
 
-import os
+import io
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +16,8 @@ import typer
 from penstock.cli.demo import run_demo
 from penstock.cli.report import report_account, report_error
 from penstock.database import Database, Explanation, Query
-from penstock.errors import PenstockError, SourceError
-from penstock.sinks.output import Output, OutputFormat
+from penstock.errors import PenstockError, SinkError, SourceError
+from penstock.sinks.output import ONE_RESULT, Output, OutputFormat
 
 app = typer.Typer(
     help="Continuous window queries in SQL over disordered streams.",
@@ -53,6 +53,11 @@ def run(
         results = [result for result in database.script(text) if result is not None]
         if not results:
             results = [database.query(name) for name in database.queries]
+        if len(results) > 1 and output_format in ONE_RESULT:
+            raise SinkError(
+                f"{output_format.value} holds one result, and the script has {len(results)}",
+                hint="--format jsonl, or one SELECT per script",
+            )
         for result in results:
             if isinstance(result, Explanation):
                 _write_explanation(result, sink, output_format, output)
@@ -103,6 +108,8 @@ def _write_explanation(
 def _read(file: str) -> str:
     try:
         if file == "-":
+            if sys.stdin is None:
+                raise SourceError("standard input is closed")
             return sys.stdin.read()
         return Path(file).read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -115,14 +122,17 @@ INTERRUPTED = 130
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")  # rows are UTF-8, whatever the terminal's locale
     try:
         app()
     except PenstockError as error:
         report_error(error)
         sys.exit(1)
-    except BrokenPipeError:
-        # whoever read the rows has had enough; Python would complain again when it flushes
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # typer lets pass what is not about a closed pipe
+        report_error(SinkError(f"cannot write: {error.strerror}"))
+        sys.exit(1)
     except KeyboardInterrupt:
         typer.echo("stopped", err=True)
         sys.exit(INTERRUPTED)

@@ -101,7 +101,7 @@ class Signature:
             converted = accept(family, argument)
             if converted is None:
                 raise BindError(
-                    f"argument {position} of {name} is a {argument}",
+                    f"argument {position} of {name} is {argument.a}",
                     expected=family.value,
                 )
             accepted.append(converted)

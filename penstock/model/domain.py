@@ -29,7 +29,7 @@ class Domain:
     def __init__(self, sql_type: Type) -> None:
         if sql_type.kind not in _KINDS:
             raise PenstockError(
-                f"a {sql_type} column cannot progress",
+                f"{sql_type.a} column cannot progress",
                 expected="TIMESTAMP, DATE, INT, BIGINT or DECIMAL",
                 hint="CAST it to DECIMAL(18,6)" if sql_type.kind is Kind.DOUBLE else None,
             )
@@ -61,7 +61,7 @@ class Domain:
                 )
             return microseconds // DAY
         raise PenstockError(
-            f"{format_duration(microseconds)} is a length of time, the column is a {self.type}",
+            f"{format_duration(microseconds)} is a length of time, the column is {self.type.a}",
             expected="a plain number",
         )
 
@@ -69,7 +69,7 @@ class Domain:
         """The ticks of a plain number."""
         if self.is_time:
             raise PenstockError(
-                f"{amount} has no unit, but the column is a {self.type}",
+                f"{amount} has no unit, but the column is {self.type.a}",
                 expected="a number and a unit of time",
                 hint=f"{amount} SECONDS" if self.type.kind is Kind.TIMESTAMP else f"{amount} DAYS",
             )

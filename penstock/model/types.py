@@ -57,6 +57,11 @@ class Type:
         return str(self.kind.value)
 
     @property
+    def a(self) -> str:
+        """The type with its article, for messages: an INT, a DATE."""
+        return f"{'an' if self.kind.value[0] in 'AEIOU' else 'a'} {self}"
+
+    @property
     def is_number(self) -> bool:
         return self.kind in NUMBERS
 

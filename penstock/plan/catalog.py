@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import BindError, Span, nearest
 from penstock.functions.aggregates import AggregateFunction, aggregate
+from penstock.functions.scalar import scalar
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
@@ -18,6 +19,8 @@ class Catalog:
     aggregates: dict[str, AggregateFunction] = field(default_factory=dict)
 
     def add_stream(self, stream: StreamDefinition, span: Span | None = None) -> None:
+        if not stream.name:
+            raise BindError("a stream needs a name", span=span)
         self._refuse_taken(stream.name, span)
         self.streams[stream.name.casefold()] = stream
 
@@ -26,8 +29,10 @@ class Catalog:
         self.queries[name.casefold()] = (name, query)
 
     def add_aggregate(self, function: AggregateFunction) -> None:
-        if aggregate(function.name) is not None:
-            raise BindError(f"{function.name} is a built-in aggregate")
+        if aggregate(function.name) is not None or scalar(function.name) is not None:
+            raise BindError(f"{function.name} is a built-in function", hint="another name")
+        if function.name.casefold() in self.aggregates:
+            raise BindError(f"the aggregate {function.name} exists already", hint="another name")
         self.aggregates[function.name.casefold()] = function
 
     def aggregate(self, name: str) -> AggregateFunction | None:

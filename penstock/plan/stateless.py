@@ -81,7 +81,7 @@ class Filter(Node):
 
     def __post_init__(self) -> None:
         if self.predicate.type != BOOLEAN:
-            raise PlanError(f"a filter needs a BOOLEAN, not a {self.predicate.type}")
+            raise PlanError(f"a filter needs a BOOLEAN, not {self.predicate.type.a}")
 
     @property
     def inputs(self) -> tuple[Node, ...]:

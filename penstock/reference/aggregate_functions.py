@@ -197,7 +197,7 @@ def _python(call: AggregateCall, given: Sequence[Input]) -> Any:
         return to_python(pa.array([value], call.type.arrow), call.type)[0]
     except (ValueError, TypeError, OverflowError) as error:
         raise RunError(
-            f"the aggregate {call.function.name} returned {value!r}, which is not a {call.type}"
+            f"the aggregate {call.function.name} returned {value!r}, which is not {call.type.a}"
         ) from error
 
 

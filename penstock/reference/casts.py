@@ -30,7 +30,7 @@ def cast(value: Any, given: Type, wanted: Type, tries: bool) -> Any:
     converted = _convert(value, given, wanted)
     if converted is None and not tries:
         raise RunError(
-            f"{shortened(repr(value))} cannot be made a {wanted}",
+            f"{shortened(repr(value))} cannot be made {wanted.a}",
             hint="TRY_CAST gives NULL instead",
         )
     return converted

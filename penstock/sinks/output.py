@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ class OutputFormat(StrEnum):
     PARQUET = "parquet"
 
 
+ONE_RESULT = (OutputFormat.CSV, OutputFormat.PARQUET)
 _WRITERS = {
     OutputFormat.TABLE: write_table,
     OutputFormat.JSONL: write_json_lines,
@@ -48,18 +50,22 @@ class Output:
         if path is None and output_format is OutputFormat.PARQUET:
             raise SinkError("Parquet is not for the terminal", hint="--output result.parquet")
         self._format = output_format
-        self._path = path
+        self._shown = path
+        self._path = path.resolve() if path is not None else None  # through links
         self._file: IO[Any] | None = None
-        self._schema: pa.Schema | None = None
+        self._written = False
 
     def __enter__(self) -> Output:
         if self._path is None:
+            if sys.stdout is None:
+                raise SinkError("standard output is closed", hint="--output FILE")
             self._file = sys.stdout
             return self
         binary = self._format is OutputFormat.PARQUET
         try:
             if self._direct:
-                self._file = self._path.open("wb" if binary else "w")
+                encoding = None if binary else "utf-8"
+                self._file = self._path.open("wb" if binary else "w", encoding=encoding)
                 return self
             self._file = tempfile.NamedTemporaryFile(
                 "wb" if binary else "w",
@@ -69,7 +75,7 @@ class Output:
                 encoding=None if binary else "utf-8",
             )
         except OSError as error:
-            raise SinkError(f"cannot write {self._path}: {error.strerror}") from None
+            raise SinkError(f"cannot write {self._shown}: {error.strerror}") from None
         return self
 
     @property
@@ -79,13 +85,12 @@ class Output:
 
     def write(self, table: pa.Table) -> None:
         assert self._file is not None
-        if self._format in (OutputFormat.CSV, OutputFormat.PARQUET):
-            if self._schema is not None:
-                raise SinkError(
-                    f"{self._format.value} holds one result, and the script has several",
-                    hint="--format jsonl, or one SELECT per script",
-                )
-            self._schema = table.schema
+        if self._written and self._format in ONE_RESULT:
+            raise SinkError(
+                f"{self._format.value} holds one result, and there are several",
+                hint="--format jsonl, or one SELECT per script",
+            )
+        self._written = True
         with self._failures():
             if self._format is OutputFormat.PARQUET:
                 pq.write_table(table, self._file)
@@ -103,7 +108,7 @@ class Output:
             if self._path is None:
                 # what is left in the buffer cannot be written either, and would fail at exit
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            where = self._path or "to standard output"
+            where = self._shown or "to standard output"
             raise SinkError(f"cannot write {where}: {error.strerror}") from None
 
     def __exit__(
@@ -142,5 +147,6 @@ class Output:
         # a temporary file is readable by its owner alone; give what open() would have given
         mask = os.umask(0)
         os.umask(mask)
-        written.chmod(0o666 & ~mask)
+        mode = self._path.stat().st_mode if self._path.exists() else 0o666 & ~mask
+        written.chmod(stat.S_IMODE(mode))
         written.replace(self._path)

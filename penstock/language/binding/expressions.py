@@ -83,7 +83,7 @@ class ExpressionBinder:
         bound = cast_null(self.bind(syntax), BOOLEAN)
         if bound.type != BOOLEAN:
             raise BindError(
-                f"{where} needs a condition, this is a {bound.type}", span=span_of(syntax)
+                f"{where} needs a condition, this is {bound.type.a}", span=span_of(syntax)
             )
         return bound
 
@@ -255,7 +255,7 @@ class ExpressionBinder:
         if isinstance(operand, Literal) and operand.type.is_number and operand.value is not None:
             return constant(syntax)
         if not operand.type.is_number and operand.type.kind is not Kind.INTERVAL:
-            raise BindError(f"a {operand.type} has no sign", span=span)
+            raise BindError(f"{operand.type.a} has no sign", span=span)
         result = common_type(operand.type, number("2147483648", None).type)
         wide = result if result and operand.type.is_integer else operand.type
         return Call("negate", (cast_to(operand, wide),), wide, span=span)
@@ -290,7 +290,7 @@ class ExpressionBinder:
         operands = [cast_null(self.bind(part), STRING) for part in (syntax.this, syntax.expression)]
         for operand in operands:
             if operand.type != STRING:
-                raise BindError(f"{name.upper()} takes texts, not a {operand.type}", span=span)
+                raise BindError(f"{name.upper()} takes texts, not {operand.type.a}", span=span)
         like = Call(name, tuple(operands), BOOLEAN, span=span)
         return Call("not", (like,), BOOLEAN, span=span) if syntax.args.get("negate") else like
 
@@ -320,7 +320,7 @@ class ExpressionBinder:
         if operand.type.kind is Kind.NULL or operand.type == wanted:
             return cast_to(operand, wanted)
         if not castable(operand.type, wanted):
-            raise BindError(f"a {operand.type} cannot be made a {wanted}", span=span)
+            raise BindError(f"{operand.type.a} cannot be made {wanted.a}", span=span)
         return Cast(operand, wanted, tries, span=span)
 
 
@@ -346,9 +346,9 @@ def _common(one: Type, other: Type, span: Span | None, verb: str) -> Type:
     both = common_type(one, other)
     if both is None:
         raise BindError(
-            f"cannot {verb} a {one} and a {other}",
+            f"cannot {verb} {one.a} and {other.a}",
             span=span,
-            expected=f"a {one}",
+            expected=f"{one.a}",
             hint=f"CAST(… AS {one})",
         )
     return both

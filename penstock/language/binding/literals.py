@@ -127,7 +127,7 @@ def text_as(text: str, wanted: Type, span: Span | None) -> Literal:
     column, bad = parse_column(pa.array([text], pa.string()), wanted)
     if bad[0]:
         raise BindError(
-            f"{text!r} is not a {wanted}", span=span, expected=_EXAMPLES.get(wanted.kind)
+            f"{text!r} is not {wanted.a}", span=span, expected=_EXAMPLES.get(wanted.kind)
         )
     return Literal(to_python(column, wanted)[0], wanted, span=span)
 
@@ -192,7 +192,7 @@ def constant_as(syntax: exp.Expr, wanted: Type) -> Any:
         return literal.value
     if (literal.type.kind, wanted.kind) == (Kind.DATE, Kind.TIMESTAMP):
         return literal.value * 86_400_000_000
-    raise BindError(f"a {literal.type} is given for a {wanted}", span=literal.span)
+    raise BindError(f"{literal.type.a} is given for {wanted.a}", span=literal.span)
 
 
 def ticks(quantity: Quantity, domain: Domain) -> int:

@@ -108,7 +108,7 @@ class RelationBinder:
             pair = [Scope(node.schema).find(name.text, None, name.span) for node in nodes]
             if pair[0].type != pair[1].type:
                 raise BindError(
-                    f"{name.text!r} is a {pair[0].type} on the left and a {pair[1].type} on the "
+                    f"{name.text!r} is {pair[0].type.a} on the left and {pair[1].type.a} on the "
                     "right",
                     span=name.span,
                     expected="one type on both sides",

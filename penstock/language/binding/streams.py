@@ -176,7 +176,7 @@ def _punctuation(clause: ProgressClause, binder: ExpressionBinder) -> Punctuatio
     if bound.type != attribute.type:
         if not (bound.type.is_number and attribute.type.is_number):
             raise BindError(
-                f"the bound is a {bound.type}, {attribute.name} a {attribute.type}",
+                f"the bound is {bound.type.a}, {attribute.name} {attribute.type.a}",
                 span=span_of(clause.bound),
             )
         bound = cast_to(bound, attribute.type)

@@ -289,7 +289,7 @@ def _span_of(token: Token) -> Span:
 
 def _plain(message: str) -> str:
     """sqlglot's own messages, in words for people who have not read its source."""
-    if message.startswith("Required argument"):
+    if message.startswith("Required "):
         return "something is missing here"
     if message.startswith("Invalid expression"):
         return "this does not belong here"

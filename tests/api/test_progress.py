@@ -1,0 +1,215 @@
+"""`penstock.progress`: every rule and every limit, what they do to a query, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+import penstock as ps
+
+DAY1 = datetime.datetime(2026, 1, 1)
+# Arrivals on an integer attribute: 2 is overtaken by 9.
+NUMBERS = [{"t": t, "k": k} for t, k in ((1, "a"), (5, "a"), (9, "b"), (2, "a"), (21, "a"))]
+COUNT = "SELECT count(*) AS n [RANGE 5, SLIDE 5, WA t] FROM s"
+
+
+def stream(rows: Any, progress: Any, **arguments: Any) -> ps.Database:
+    db = ps.connect(clock=ps.ManualClock(at=0))
+    db.stream("s", rows, progress=progress, **arguments)
+    return db
+
+
+def ask(db: ps.Database, sql: str) -> ps.Query:
+    query = db.sql(sql)
+    assert isinstance(query, ps.Query)
+    return query
+
+
+def late(progress: Any) -> list[int]:
+    return ask(stream(NUMBERS, progress), COUNT).late.column("t").to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missed"),
+    [
+        ({"ordered": True}, [2]),
+        ({"delay": 3}, [2]),
+        ({"delay": 5}, []),
+        ({"delay": "4"}, [2]),
+        ({"slack": 0}, [2]),
+        ({"slack": 1}, [2]),
+        ({"slack": 2}, []),
+        ({"ordered": True, "per": "k"}, [2]),
+        ({"delay": 1, "per": "k"}, []),
+        ({"punctuated": ("k = 'b'", "t")}, [2]),
+        ({"punctuated": ("k = 'b'", "t - 5")}, []),
+        ({"punctuated": ("FALSE", "t")}, []),
+    ],
+    ids=str,
+)
+def test_which_tuple_is_late(arguments: dict[str, Any], missed: list[int]) -> None:
+    assert late(ps.progress("t", **arguments)) == missed
+
+
+def test_punctuations_are_not_data() -> None:
+    db = stream(NUMBERS, ps.progress("t", punctuated=("k = 'b'", "t")))
+    assert ask(db, "SELECT t FROM s").collect().column("t").to_pylist() == [1, 5, 2, 21]
+
+
+@pytest.mark.parametrize(
+    ("delay", "shown"),
+    [
+        ("5 seconds", "DELAY 5 SECONDS"),
+        ("90 min", "DELAY 90 MINUTES"),
+        ("'2' HOURS", "DELAY 2 HOURS"),
+        (datetime.timedelta(milliseconds=1500), "DELAY 1500 MILLISECONDS"),
+        (datetime.timedelta(0), "DELAY 0 SECONDS"),
+    ],
+    ids=str,
+)
+def test_delays_of_times(delay: Any, shown: str) -> None:
+    db = stream([{"ts": DAY1}], ps.progress("ts", delay=delay))
+    assert f"progress: s.ts ({shown})" in str(db.sql("EXPLAIN SELECT * FROM s"))
+
+
+def test_everything_at_once_is_explained() -> None:
+    limits = {"idle": "2 s", "future_limit": datetime.timedelta(hours=1)}
+    db = stream([{"ts": DAY1, "k": 1}], ps.progress("ts", slack=3, per="k", **limits))
+    expected = "(SLACK 3 ROWS PER k IDLE AFTER 2 SECONDS FUTURE LIMIT 1 HOUR)"
+    assert expected in str(db.sql("EXPLAIN SELECT * FROM s"))
+
+
+def test_the_impossible_future_is_rejected() -> None:
+    rows = [{"ts": datetime.datetime(1970, 1, 1, 0, 0, second)} for second in (59, 50)]
+    rows.insert(1, {"ts": datetime.datetime(1970, 1, 1, 0, 1, 1)})
+    query = ask(
+        stream(rows, ps.progress("ts", ordered=True, future_limit="1 minute")),
+        "SELECT count(*) AS n [RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] FROM s",
+    )
+    # had it counted, the last tuple would be late
+    assert query.collect().column("n").to_pylist() == [2]
+    (rejected,) = query.rejected.to_pylist()
+    assert (rejected["kind"], rejected["row"], rejected["column"]) == (
+        "too far in the future",
+        2,
+        "ts",
+    )
+
+
+# --- timestamps that are stamped -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("timestamps", ["INTERNAL", "internal", "LATENT"])
+def test_a_stamped_column_is_not_in_the_data(timestamps: str) -> None:
+    db = ps.connect(clock=ps.ManualClock(at=7, step=1))
+    db.stream("s", [{"a": 1}, {"a": 2}], progress=ps.progress("ts", timestamps=timestamps))
+    query = ask(
+        db,
+        "SELECT count(*) AS n, min(ts) AS lo, max(ts) AS hi [RANGE TUMBLING 1 SECOND] FROM s",
+    )
+    (row,) = query.collect().drop_columns(["window_start", "window_end"]).to_pylist()
+    low = datetime.datetime(1970, 1, 1, microsecond=7, tzinfo=datetime.UTC)
+    assert row == {"n": 2, "lo": low, "hi": low.replace(microsecond=8)}
+
+
+@pytest.mark.parametrize("schema", ["a INT, ts TIMESTAMP", "ts TIMESTAMP, a INT"])
+@pytest.mark.parametrize("rows", [[{"a": 1}], [(1,)]], ids=["dicts", "tuples"])
+def test_a_stamped_column_stands_where_the_schema_says(schema: str, rows: Any) -> None:
+    db = stream(rows, ps.progress("ts", timestamps="INTERNAL"), schema=schema)
+    query = ask(db, "SELECT * FROM s")
+    assert query.schema.names == [column.split()[0] for column in schema.split(", ")]
+    assert query.collect().column("a").to_pylist() == [1]
+
+
+def test_a_stamped_column_need_not_be_in_the_schema() -> None:
+    db = stream([{"a": 1}], ps.progress("ts", timestamps="INTERNAL"), schema="a INT")
+    assert ask(db, "SELECT * FROM s").schema.names == ["a", "ts"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"schema": "a INT, ts INT"}, "need a TIMESTAMP column"),
+        ({"rows": [{"a": 1, "ts": DAY1}]}, "two columns are called ts"),
+        ({"delay": "1 s"}, "always ORDERED"),
+        ({"slack": 1}, "always ORDERED"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_stamped(arguments: dict[str, Any], message: str) -> None:
+    rows, schema = arguments.pop("rows", [{"a": 1}]), arguments.pop("schema", None)
+    with pytest.raises(ps.PenstockError, match=message):
+        stream(rows, ps.progress("ts", timestamps="INTERNAL", **arguments), schema=schema)
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"ordered": True, "slack": 1}, "'t' says ORDERED and SLACK"),
+        ({"delay": 1, "punctuated": ("t > 1", "t")}, "'t' says DELAY and PUNCTUATED"),
+        ({"timestamps": "FOO"}, "'FOO' is not a kind of timestamps"),
+        ({"delay": "five"}, "expected a number"),
+        ({"delay": ""}, "expected a number"),
+        ({"ordered": True, "per": ""}, "expected an expression"),
+        ({"punctuated": ("t >", "t")}, "missing"),
+    ],
+    ids=str,
+)
+def test_what_no_stream_can_promise(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ps.PenstockError, match=message):
+        ps.progress("t", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "PROGRESS does not say how the stream progresses"),
+        ({"delay": -1}, "DELAY is -1"),
+        ({"slack": -1}, "SLACK is -1"),
+        ({"slack": 1.5}, "is not a number of rows"),
+        ({"delay": "5 seconds"}, "the column is a BIGINT"),
+        ({"delay": "1.5"}, "finer than the column's type"),
+        ({"ordered": True, "per": "nobody"}, "unknown column 'nobody'"),
+        ({"ordered": True, "idle": "5 s"}, "IDLE AFTER compares with the clock"),
+        ({"ordered": True, "future_limit": "5 s"}, "FUTURE LIMIT compares with the clock"),
+        ({"punctuated": ("k", "t")}, "PUNCTUATED WHEN needs a condition"),
+        ({"punctuated": ("k = 'b'", "k")}, "the bound is a STRING"),
+    ],
+    ids=str,
+)
+def test_what_this_stream_cannot_promise(arguments: dict[str, Any], message: str) -> None:
+    db = ps.connect()
+    with pytest.raises(ps.PenstockError, match=message):
+        db.stream("s", NUMBERS, progress=ps.progress("t", **arguments))
+    assert db.streams == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "attribute", "arguments", "message"),
+    [
+        ([{"ts": DAY1}], "ts", {"delay": 5}, "5 has no unit"),
+        ([{"ts": DAY1}], "ts", {"delay": "5 rows"}, "not a unit of time"),
+        ([{"ts": DAY1}], "ts", {"delay": "1 month"}, "has no fixed length"),
+        ([{"ts": DAY1}], "ts", {"ordered": True, "idle": "0 s"}, "IDLE AFTER is 0"),
+        ([{"d": DAY1.date()}], "d", {"delay": "36 hours"}, "not a whole number of days"),
+        ([{"f": 1.5}], "f", {"ordered": True}, "a DOUBLE column cannot progress"),
+        ([{"s": "x"}], "s", {"ordered": True}, "a STRING column cannot progress"),
+        ([{"tx": 1}], "t", {"ordered": True}, "unknown column 't'"),
+    ],
+    ids=str,
+)
+def test_what_this_column_cannot_promise(
+    rows: Any, attribute: str, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ps.PenstockError, match=message):
+        stream(rows, ps.progress(attribute, **arguments))
+
+
+def test_names_of_columns_do_not_care_for_case() -> None:
+    db = stream(NUMBERS, ps.progress("T", ordered=True, per="K"))
+    assert ask(db, COUNT).account.read == 5

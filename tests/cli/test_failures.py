@@ -1,0 +1,212 @@
+"""What goes wrong is a message and a code, never a traceback, and leaves no half of a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli.main import main
+
+Run = Callable[..., Any]
+
+# Scripts over the readings, and the first line of the error.
+MISTAKES = {
+    "SELEC k FROM s": "a statement begins with CREATE, DROP, SELECT or EXPLAIN, not 'SELEC'",
+    "SELECT k FROM t": "there is no stream or query called 't'",
+    "SELECT kk FROM s": "unknown column 'kk'",
+    "SELECT 'k FROM s": "a string is not terminated",
+    "SELECT k FROM s /* x": "a comment is not terminated",
+    "SELECT k + 1 AS n FROM s": "STRING + INT has no meaning",
+    "SELECT count(*) FROM s": "an aggregate over an endless stream never completes",
+    "SELECT upper(v) FROM s": "argument 1 of upper is an INT",
+    "SELECT count(*) AS n [RANGE TUMBLING 20000000 WEEKS] FROM s": "a value of window_",
+    "SELECT k FROM s ORDER BY k": "ORDER BY is not part of a continuous query",
+    "CREATE STREAM s (a INT)": "'s' exists already",
+    "CREATE STREAM x (a INT) FROM VALUES ('y')": "'y' is not an INT",
+    "CREATE STREAM x (a INT) FROM VALUES (1, 2)": "a row has 2 values, the stream 1 columns",
+    "CREATE STREAM x (a INT) FROM FILES 'y' FORMAT XML": "'XML' is not a file format",
+    "CREATE STREAM x (a FOO)": "expected a type for a, found 'FOO'",
+    "CREATE STREAM x (a DECIMAL(99)) ": "DECIMAL precision 99 is outside 1..38",
+    "SELECT DATE '2026-01-01' + 3000000000 AS d FROM s": "3000020454 is too large for DATE",
+    "DROP STREAM x": "there is no stream called 'x'",
+    "DROP TABLE s": "expected STREAM or QUERY after DROP, found 'TABLE'",
+    "SELECT CAST(k AS INT) AS n FROM s": "'a' cannot be made an INT",
+    "SELECT v * 9223372036854775807 * 2 AS n FROM s": "18446744073709551614 is too large",
+    "SELECT k FROM s" + " WHERE (" * 99 + "TRUE" + ")" * 99: "parentheses are nested more than",
+}
+
+
+def failed(outcome: Any, message: str) -> bool:
+    return (
+        outcome.code == 1
+        and outcome.out == ""
+        and outcome.err.startswith(f"error: {message}")
+        and "Traceback" not in outcome.err
+    )
+
+
+@pytest.mark.parametrize("sql", MISTAKES, ids=lambda sql: sql[:40])
+def test_mistakes_in_a_script(script: Run, here: Path, sql: str) -> None:
+    assert failed(script(sql), MISTAKES[sql])
+    assert failed(script(sql, "--output", "result"), MISTAKES[sql])
+    assert [each.name for each in here.iterdir()] == ["readings.csv"]
+
+
+@pytest.mark.parametrize("output_format", ["table", "jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("sql", ["SELECT k FROM", "SELECT CAST(k AS INT) AS n FROM s"])
+def test_the_old_result_is_left_alone(
+    script: Run, here: Path, sql: str, output_format: str
+) -> None:
+    (here / "result").write_text("old")
+    assert script(sql, "--output", "result", "--format", output_format).code == 1
+    assert (here / "result").read_text() == "old"
+    assert sorted(each.name for each in here.iterdir()) == ["readings.csv", "result"]
+
+
+@pytest.mark.parametrize("output_format", ["table", "jsonl", "csv"])
+def test_a_mistake_in_the_second_select_leaves_no_file(
+    script: Run, here: Path, output_format: str
+) -> None:
+    sql = "SELECT v FROM s; SELECT CAST(k AS INT) AS n FROM s"
+    assert script(sql, "--output", "result", "--format", output_format).code == 1
+    assert [each.name for each in here.iterdir()] == ["readings.csv"]
+
+
+@pytest.mark.parametrize("output_format", ["csv", "parquet"])
+def test_several_results_in_a_format_of_one(script: Run, here: Path, output_format: str) -> None:
+    outcome = script(
+        "SELECT v FROM s; SELECT k FROM s", "--output", "result", "--format", output_format
+    )
+    assert failed(outcome, f"{output_format} holds one result, and the script has 2")
+    assert [each.name for each in here.iterdir()] == ["readings.csv"]
+
+
+@pytest.mark.parametrize("sql", ["SELECT v = FROM s", "SELECT v FROM s WHERE k LIKE"])
+def test_mistakes_are_not_told_in_the_words_of_a_library(script: Run, sql: str) -> None:
+    outcome = script(sql)
+    assert outcome.code == 1
+    assert "sqlglot" not in outcome.err
+
+
+# --- scripts, engines and arguments --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_scripts_that_cannot_be_read(penstock: Run, here: Path, command: str) -> None:
+    (here / "image.sql").write_bytes(b"\x89PNG\r\n\x1a\n\x00\xff")
+    (here / "loop.sql").symlink_to("loop.sql")
+    for file, message in (
+        ("nowhere.sql", "cannot read nowhere.sql: No such file or directory"),
+        (".", "cannot read .: Is a directory"),
+        ("image.sql", "image.sql is not text in UTF-8"),
+        ("loop.sql", "cannot read loop.sql: Too many levels of symbolic links"),
+    ):
+        assert failed(penstock(command, file), message)
+
+
+def test_a_script_from_a_standard_input_that_is_closed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["penstock", "run", "-"])
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_engines_that_have_not_landed(script: Run, here: Path, engine: str) -> None:
+    outcome = script("SELECT k FROM s", "--engine", engine, "--output", "result")
+    assert failed(outcome, f"the {engine} engine has not landed yet: use the reference engine\n")
+    assert [each.name for each in here.iterdir()] == ["readings.csv"]
+
+
+def test_an_engine_that_does_not_exist(script: Run) -> None:
+    outcome = script("SELECT k FROM s", "--engine", "referense")
+    assert failed(outcome, "there is no engine called 'referense'\n")
+    assert outcome.err.splitlines()[1:] == [
+        "  expected: one of reference, local, spark",
+        "  try: reference",
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run"], ["walk"], ["run", "a", "b"], ["run", "-", "--format", "xml"], ["run", "--no", "-"]],
+    ids=" ".join,
+)
+def test_arguments_that_do_not_exist(penstock: Run, arguments: list[str]) -> None:
+    outcome = penstock(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "Usage:" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("option", ["--output", "--late", "--rejected"])
+def test_places_that_cannot_be_written(script: Run, here: Path, option: str) -> None:
+    (here / "place").mkdir()
+    for path, reason in (("no/where", "No such file or directory"), ("place", "Is a directory")):
+        outcome = script("SELECT k FROM s", option, path)
+        assert outcome.code == 1
+        assert outcome.err.startswith(f"error: cannot write {path}: {reason}\n")
+    assert sorted(each.name for each in here.iterdir()) == ["place", "readings.csv"]
+
+
+# --- data that is not what it seems --------------------------------------------------------------
+
+
+def read(penstock: Run, file: str, *arguments: str) -> Any:
+    sql = f"CREATE STREAM x (k STRING, v INT) FROM FILES '{file}'; SELECT k, v FROM x"
+    return penstock("run", "-", "--format", "jsonl", *arguments, stdin=sql)
+
+
+def test_files_that_are_something_else(penstock: Run, here: Path) -> None:
+    (here / "text.parquet").write_text("k,v\na,1\n")
+    (here / "nothing.parquet").touch()
+    (here / "image.csv").write_bytes(b"\x89PNG\r\n\x1a\n\x00\xff")
+    (here / "semicolons.csv").write_text("k;v\na;1\n")
+    (here / "wide.csv").write_text("k,v\na,1\n", encoding="utf-16")
+    (here / "folder.csv").mkdir()
+    (here / "loop.csv").symlink_to("loop.csv")
+    for file, message in (
+        ("text.parquet", "text.parquet is not a Parquet file"),
+        ("nothing.parquet", "nothing.parquet is not a Parquet file"),
+        ("image.csv", "image.csv is not a text file"),
+        ("wide.csv", "wide.csv is not a text file"),
+        ("semicolons.csv", "semicolons.csv: there is no column k"),
+        ("folder.csv", "folder.csv is a directory"),
+        (".", ". is a directory"),
+        ("nowhere.csv", "no file matches 'nowhere.csv'"),
+        ("", "no file matches ''"),
+        ("readings", "no file matches 'readings'"),
+    ):
+        assert failed(read(penstock, file), message)
+    assert read(penstock, "loop.csv").code == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(penstock: Run, here: Path) -> None:
+    (here / "secret.csv").write_text("k,v\na,1\n")
+    (here / "secret.csv").chmod(0)
+    assert failed(read(penstock, "secret.csv"), "secret.csv may not be read: permission denied")
+
+
+@pytest.mark.parametrize("content", ["", "k,v\n", "k,v\n\n\n", "\n\nv,k\n"])
+def test_files_without_rows(penstock: Run, here: Path, content: str) -> None:
+    (here / "x.csv").write_text(content)
+    assert read(penstock, "x.csv") == (0, "", "")
+
+
+def test_one_row_with_a_huge_text(penstock: Run, here: Path) -> None:
+    huge = "x" * 3_000_000
+    (here / "x.csv").write_text(f"k,v\n{huge},1\n")
+    assert read(penstock, "x.csv").out == f'{{"k": "{huge}", "v": 1}}\n'
+    (here / "x.csv").write_text(f"k,v\na,{huge}\n")
+    outcome = read(penstock, "x.csv", "--strict")
+    assert outcome.code == 1
+    assert len(outcome.err) < 1_000

@@ -1,0 +1,115 @@
+"""The command in a process of its own: pipes that close, signals, and devices that are full."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import main as command
+
+Process = Callable[..., "subprocess.Popen[str]"]
+
+SCRIPT = """\
+CREATE STREAM s (k STRING, v INT, ts TIMESTAMP) FROM FILES 'readings.csv' PROGRESS ON ts ORDERED;
+SELECT k, v FROM s;
+"""
+
+
+@pytest.fixture(autouse=True)
+def script(here: Path) -> None:
+    (here / "script.sql").write_text(SCRIPT)
+
+
+def test_rows_alone_on_standard_output(process: Process) -> None:
+    started = process("run", "script.sql", "--format", "jsonl")
+    out, err = started.communicate()
+    assert started.returncode == 0
+    assert out == '{"k": "a", "v": 1}\n{"k": null, "v": 3}\n{"k": "d", "v": null}\n'
+    assert err.startswith("2 rows kept aside:\n")
+    assert "\x1b" not in err  # no colours into a file
+
+
+def test_a_script_from_standard_input(process: Process) -> None:
+    started = process("run", "-", "--format", "csv", stdin=subprocess.PIPE)
+    out, _ = started.communicate(SCRIPT)
+    assert (started.returncode, out) == (0, "k,v\na,1\n,3\nd,\n")
+
+
+def test_an_error_is_a_message(process: Process) -> None:
+    started = process("run", "-", stdin=subprocess.PIPE)
+    out, err = started.communicate("SELECT k FROM nobody")
+    assert (started.returncode, out) == (1, "")
+    assert err.splitlines()[0] == "error: there is no stream or query called 'nobody'"
+    assert "Traceback" not in err
+
+
+def test_demo_works_anywhere(process: Process) -> None:
+    started = process("demo")
+    out, err = started.communicate()
+    assert started.returncode == 0
+    assert "window_start" in out
+    assert "Traceback" not in err
+
+
+def test_a_reader_who_has_had_enough(process: Process, here: Path) -> None:
+    """As in `penstock run … | head -1`: more rows than fit into a pipe, and nobody reads on."""
+    cell = "x" * 200
+    (here / "readings.csv").write_text("k,v,ts\n" + f"{cell},1,2026-01-31\n" * 3_000)
+    started = process("run", "script.sql", "--format", "jsonl")
+    assert started.stdout is not None
+    assert started.stderr is not None
+    assert started.stdout.readline() != ""
+    started.stdout.close()
+    assert started.stderr.read() == ""
+    started.stderr.close()
+    assert started.wait() >= 0  # it ended by itself
+
+
+def interrupt(started: subprocess.Popen[str], pipe: Path) -> tuple[str, str]:
+    """Press Ctrl-C as soon as the command has opened the pipe, and hang up."""
+    end = os.open(pipe, os.O_WRONLY)  # waits for the reader
+    started.send_signal(signal.SIGINT)
+    os.close(end)
+    return started.communicate()
+
+
+@pytest.mark.parametrize("pipe", ["script.sql", "readings.parquet"])
+def test_interrupted(process: Process, here: Path, pipe: str) -> None:
+    """While it waits for its script, and while it waits for its data."""
+    (here / "script.sql").write_text(SCRIPT.replace("csv", "parquet"))
+    (here / pipe).unlink(missing_ok=True)
+    os.mkfifo(here / pipe)
+    before = sorted(here.iterdir())
+    started = process("run", "script.sql", "--output", "result")
+    out, err = interrupt(started, here / pipe)
+    assert (started.returncode, out, err) == (130, "", "stopped\n")
+    assert sorted(here.iterdir()) == before
+
+
+def test_interrupted_before_typer_begins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def app() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "app", app)
+    with pytest.raises(SystemExit) as caught:
+        command.main()
+    assert caught.value.code == 130
+    assert capsys.readouterr() == ("", "stopped\n")
+
+
+@pytest.mark.parametrize("rows", [1, 3_000], ids=["few", "many"])
+def test_a_full_device(process: Process, here: Path, rows: int) -> None:
+    """Few rows fail when they are flushed, many while they are written."""
+    (here / "readings.csv").write_text("k,v,ts\n" + "a,1,2026-01-31\n" * rows)
+    with Path("/dev/full").open("w") as full:
+        started = process("run", "script.sql", stdout=full)
+        _, err = started.communicate()
+    assert started.returncode == 1
+    assert err == "error: cannot write to standard output: No space left on device\n"
