@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 import pyarrow as pa
 
+from penstock.answer import Account, Answer
 from penstock.errors import BindError, EngineError, nearest
 from penstock.functions.aggregates import AggregateFunction, PythonAggregate
 from penstock.functions.signature import Family, Signature
@@ -27,22 +28,12 @@ from penstock.plan.explain import explain
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.progress import Progress
-from penstock.reference.engine import Answer, answer
+from penstock.reference.engine import answer
 from penstock.sinks.cells import column_texts
 from penstock.sources.memory import memory_source
-from penstock.sources.rejects import RejectKind
 
 ENGINES = ("reference", "local", "spark")
 SchemaLike: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | pa.Schema | str
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """Where the tuples went that a query read."""
-
-    read: int
-    late: int
-    rejected: int
 
 
 class Query:
@@ -74,18 +65,16 @@ class Query:
     @property
     def late(self) -> pa.Table:
         """The tuples that missed windows, with the bound they broke and the windows they missed."""
-        return self._answer.run.late_table()
+        return self._answer.late
 
     @property
     def rejected(self) -> pa.Table:
         """The rows that could not be read, had no progress value or came from the future."""
-        return self._answer.run.rejects.table()
+        return self._answer.rejects.table()
 
     @property
     def account(self) -> Account:
-        run = self._answer.run
-        read = run.tuples_read + run.rejects.count(RejectKind.BAD_ROW)
-        return Account(read, run.late_count, run.rejects.count())
+        return self._answer.account
 
     @cached_property
     def _answer(self) -> Answer:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from penstock.answer import Answer
 from penstock.errors import RunError
 from penstock.model.batch import SIGN
 from penstock.model.clock import Clock
@@ -30,14 +30,6 @@ from penstock.reference.window_aggregate import window_aggregate
 from penstock.sources.rejects import RejectLog
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The rows of a query, and an account of the tuples that did not take part."""
-
-    table: pa.Table
-    run: Run
-
-
 def answer(query: Query, clock: Clock, strict: bool = False) -> Answer:
     run = Run(query.late, clock, RejectLog(strict))
     relation = evaluate(query.input, run)
@@ -52,7 +44,7 @@ def answer(query: Query, clock: Clock, strict: bool = False) -> Answer:
     }
     if query.signed:
         columns[SIGN] = pa.array([row.sign for row in rows], pa.int8())
-    return Answer(pa.table(columns), run)
+    return Answer(pa.table(columns), run.late_table(), run.rejects, run.tuples_read)
 
 
 def _column(values: list[Any], field: Field) -> pa.Array:

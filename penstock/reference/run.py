@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.answer import join_tables
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, Type, to_arrow
 from penstock.plan.query import Late
-from penstock.sinks.cells import column_texts
 from penstock.sources.rejects import RejectLog
 
 
@@ -68,32 +68,5 @@ class Run:
         self.late_tuples.append(LateTuples(schema, bound_type, id_type))
         return self.late_tuples[-1]
 
-    @property
-    def late_count(self) -> int:
-        return sum(len(each.tuples) for each in self.late_tuples)
-
     def late_table(self) -> pa.Table:
-        tables = [each.table() for each in self.late_tuples if each.tuples]
-        if not tables:
-            tables = [each.table() for each in self.late_tuples[:1]]
-        return (
-            pa.concat_tables(_alike(tables), promote_options="default") if tables else pa.table({})
-        )
-
-
-def _alike(tables: list[pa.Table]) -> list[pa.Table]:
-    """Columns that have one name but different types become texts."""
-    types: dict[str, set[pa.DataType]] = {}
-    for table in tables:
-        for field_ in table.schema:
-            types.setdefault(field_.name, set()).add(field_.type)
-    mixed = {name for name, found in types.items() if len(found) > 1}
-    return [
-        pa.table(
-            {
-                name: pa.array(column_texts(column), pa.string()) if name in mixed else column
-                for name, column in zip(table.column_names, table.columns, strict=True)
-            }
-        )
-        for table in tables
-    ]
+        return join_tables([each.table() for each in self.late_tuples])
