@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pytest
 from hypothesis import settings
 
 import penstock as ps
@@ -16,11 +15,6 @@ Row = tuple[Any, ...]
 
 # Examples differ in size; how long one takes says nothing.
 examples = settings(deadline=None, max_examples=60)
-
-
-def bug(reason: str) -> pytest.MarkDecorator:
-    """For a test of what is right that fails today; xfail is strict, so a mend removes the mark."""
-    return pytest.mark.xfail(reason=reason)
 
 
 class Stream(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from tests.reference.helpers import Row, Stream, ask, bag, bug, tuples, value
+from tests.reference.helpers import Row, Stream, ask, bag, tuples, value
 
 INT64_MAX = 2**63 - 1
 TYPES = {
@@ -45,14 +45,12 @@ def test_int_windows_reach_beyond_int() -> None:
 
 @pytest.mark.parametrize("sql_type", NARROW)
 @pytest.mark.parametrize("window", WINDOWS[:2])
-@bug("a window that ends outside of its type is an OverflowError of Arrow")
 def test_windows_that_end_beyond_the_type(sql_type: str, window: str) -> None:
     with pytest.raises(ps.PenstockError):
         windows_at(sql_type, window, TYPES[sql_type][2]).collect()
 
 
 @pytest.mark.parametrize("sql_type", NARROW)
-@bug("so is one that starts there")
 def test_windows_that_start_below_the_type(sql_type: str) -> None:
     with pytest.raises(ps.PenstockError):
         windows_at(sql_type, WINDOWS[2], TYPES[sql_type][1]).collect()
@@ -70,7 +68,6 @@ def test_a_bound_below_the_type_is_no_bound(sql_type: str) -> None:
     assert query.account.late == 0
 
 
-@bug("changed_at leaves INT, and Arrow says so")
 def test_a_change_beyond_the_type() -> None:
     """The left tuple leaves its window after the last INT there is."""
     rows = [(1, 2**31 - 1)]
@@ -84,14 +81,12 @@ def test_a_change_beyond_the_type() -> None:
         query.collect()
 
 
-@bug("a INTERVAL of more than 64 bits is an OverflowError of Arrow")
 def test_an_interval_beyond_the_type() -> None:
     with pytest.raises(ps.PenstockError):
         value("INTERVAL 10675199116730 DAYS")
 
 
 @pytest.mark.parametrize("key", ["TRY_CAST(t AS INT)", "t + NULL"])
-@bug("a key counts as progressing although it can be NULL, and then has no tick: TypeError")
 def test_keys_that_may_be_null(key: str) -> None:
     """Refused, because a NULL group would never be complete, or a group of its own."""
     rows = [(1,), (2**40,)]
@@ -138,7 +133,6 @@ def test_late_tuples(sql_type: str, length: str, rows: list[Row], late: Row) -> 
         pytest.param(
             *("DECIMAL(9,2)", "0.1", [(Decimal("0.35"),), (Decimal("0.32"),)]),
             (Decimal("0.32"), Decimal("0.35"), Decimal("0.32"), Decimal("0.34")),
-            marks=bug("the missed ids are shown in ticks where the type is a DECIMAL"),
         ),
     ],
 )
@@ -163,7 +157,6 @@ def test_several_keys_that_progress(keys: str) -> None:
         assert tuples(query.late) == [(12, 35, None, None)]
 
 
-@bug("late_bound has the type of the first key, though another key's bound was broken")
 def test_the_bound_that_was_broken() -> None:
     """The day's bound is 1970-01-01, which 12 keeps; it broke the bound of t, which is no day."""
     query = ask(
