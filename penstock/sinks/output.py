@@ -40,10 +40,10 @@ class Output:
     all went well, so nobody ever reads half of it.
 
     >>> with Output(OutputFormat.CSV, None) as output:
-    ...     output.write(pa.table({"a": [1, None]}))
-    a
-    1
-    <BLANKLINE>
+    ...     output.write(pa.table({"a": [1, None], "b": ["x", ""]}))
+    a,b
+    1,x
+    ,""
     """
 
     def __init__(self, output_format: OutputFormat, path: Path | None) -> None:

@@ -14,7 +14,7 @@ import penstock as ps
 Row = tuple[Any, ...]
 
 # Examples differ in size; how long one takes says nothing.
-examples = settings(deadline=None, max_examples=60)
+examples = settings(deadline=None, max_examples=50)
 
 
 class Stream(NamedTuple):

@@ -18,7 +18,7 @@ import pytest
 import penstock as ps
 from tests.reference.helpers import Row, Stream, ask, tuples
 
-SIZE = 50
+SIZE = 40
 SEEDS = [1, 2, 3]
 
 

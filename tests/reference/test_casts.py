@@ -64,7 +64,7 @@ GOOD = [
     ("TIMESTAMP", -1, "STRING", "1969-12-31T23:59:59.999999Z"),
     ("TIMESTAMP", 300_000_000_000_000_000, "STRING", "11476-08-15T05:20:00.000000Z"),
     ("INT", 5, "INT", 5),
-    pytest.param(*("DECIMAL(38,0)", NINES, "DECIMAL(30,0)", NINES)),
+    ("DECIMAL(38,0)", NINES, "DECIMAL(30,0)", NINES),
 ]
 BAD = [
     ("STRING", "abc", "INT"),

@@ -168,3 +168,17 @@ def test_aggregates(
     call: str, window: str, relation: str, left: list[Row], expected: list[Row]
 ) -> None:
     assert aggregate(call, window, relation, left, [(1, 5)]) == expected
+
+
+@pytest.mark.xfail(
+    reason="the net is taken over all groups at once, so the future changes the past"
+)
+def test_groups_by_the_time_of_the_change() -> None:
+    """The group of 0 is complete before the tuple leaves at 2."""
+    promise = ps.progress("t", ordered=True)
+    query = ask(
+        "SELECT changed_at, count(*) AS n FROM l EXCEPT ON (k) r GROUP BY changed_at",
+        l=Stream("k INT, t INT", [(1, 0)], promise),
+        r=Stream("k INT, t INT", [(1, 2)], promise),
+    )
+    assert [row[:2] for row in tuples(query.collect())] == [(0, 1)]

@@ -130,7 +130,7 @@ def test_late_tuples(sql_type: str, length: str, rows: list[Row], late: Row) -> 
         ("INT", "10", [(35,), (12,)], (12, 35, 12, 21)),
         ("TIMESTAMP", "10 MICROSECONDS", [(35,), (32,)], (32, 35, 32, 34)),
         ("DATE", "10 DAYS", [(35,), (32,)], (32, 35, 32, 34)),
-        pytest.param(
+        (
             *("DECIMAL(9,2)", "0.1", [(Decimal("0.35"),), (Decimal("0.32"),)]),
             (Decimal("0.32"), Decimal("0.35"), Decimal("0.32"), Decimal("0.34")),
         ),

@@ -256,9 +256,7 @@ def test_doubles_overflow_to_infinity() -> None:
         ("x * 3", "DECIMAL(18,9)", Decimal("0.333333333"), Decimal("0.999999999")),
         ("x = x + 0.001", "DECIMAL(18,3)", Decimal(10) ** 14, False),
         ("-x", "DECIMAL(38,0)", BIG, MINUS_BIG),
-        pytest.param(
-            *("x + 0", "DECIMAL(38,0)", Decimal("9" * 38), Decimal("9" * 38)),
-        ),
+        ("x + 0", "DECIMAL(38,0)", Decimal("9" * 38), Decimal("9" * 38)),
         ("-12345678901234567890123456789012345678", "INT", 1, MINUS_BIG),
     ],
 )
