@@ -96,10 +96,10 @@ class EngineError(PenstockError):
     """The engine that was asked for cannot run the query."""
 
 
-def nearest(name: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
+def nearest(name: str, candidates: Iterable[str], limit: int = 3, cutoff: float = 0.5) -> list[str]:
     """The candidates that look most like `name`, best first, whatever their case."""
     by_folded = {candidate.casefold(): candidate for candidate in candidates}
-    close = difflib.get_close_matches(name.casefold(), list(by_folded), n=limit, cutoff=0.5)
+    close = difflib.get_close_matches(name.casefold(), list(by_folded), n=limit, cutoff=cutoff)
     return [by_folded[key] for key in close]
 
 
@@ -122,7 +122,7 @@ def _excerpt(text: str, span: Span) -> list[str]:
     width = max(1, min(span.end, line_end) - start)
 
     line = text[line_start:line_end].replace("\t", " ").rstrip("\r")
-    left = max(0, column - _WIDTH // 2)
+    left = max(0, column - _WIDTH // 2) if len(line) > _WIDTH else 0
     shown = line[left : left + _WIDTH]
     lead = "…" if left else ""
     tail = "…" if left + _WIDTH < len(line) else ""

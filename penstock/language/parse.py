@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 MAX_NESTING = 30  # parentheses and CASEs inside each other; each takes some 20 calls to parse
 MAX_LENGTH = 4_000_000
+_SIGNS = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
 
 
 def parse_script(sql: str) -> list[Statement]:
@@ -72,6 +73,12 @@ def _tokenize(sql: str) -> list[Token]:
     if len(sql) > MAX_LENGTH:
         raise ParseError(f"the text has {len(sql):,} characters", expected=f"up to {MAX_LENGTH:,}")
     try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise ParseError(
+            "the text holds half a character", span=Span(error.start, error.end)
+        ) from None
+    try:
         return Penstock().tokenize(sql)
     except TokenError as error:
         raise _unterminated(sql, error) from None
@@ -95,18 +102,21 @@ def _unterminated(sql: str, error: TokenError) -> ParseError:
 
 
 def _check_nesting(tokens: list[Token]) -> None:
-    depth = 0
+    """Refuse what would be parsed by calls within calls without end, and say where."""
+    depth = signs = 0
     for token in tokens:
         if token.token_type in (TokenType.L_PAREN, TokenType.CASE):
             depth += 1
-            if depth > MAX_NESTING:
-                raise ParseError(
-                    f"parentheses are nested more than {MAX_NESTING} deep",
-                    span=Span(token.start, token.end + 1),
-                    hint="sub-queries in FROM",
-                )
         elif token.token_type in (TokenType.R_PAREN, TokenType.END):
             depth -= 1
+        signs = signs + 1 if token.token_type in _SIGNS else 0
+        if depth > MAX_NESTING or signs > MAX_NESTING:
+            what = "parentheses are nested" if depth > MAX_NESTING else "signs and NOTs stand"
+            raise ParseError(
+                f"{what} more than {MAX_NESTING} deep",
+                span=Span(token.start, token.end + 1),
+                hint="sub-queries in FROM" if depth > MAX_NESTING else None,
+            )
 
 
 def _parse(sql: str, tokens: list[Token], rule: Callable[[Parser], T]) -> list[T]:

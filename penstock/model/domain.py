@@ -31,7 +31,7 @@ class Domain:
             raise PenstockError(
                 f"{sql_type.a} column cannot progress",
                 expected="TIMESTAMP, DATE, INT, BIGINT or DECIMAL",
-                hint="CAST it to DECIMAL(18,6)" if sql_type.kind is Kind.DOUBLE else None,
+                hint="DECIMAL(18,6)" if sql_type.kind is Kind.DOUBLE else None,
             )
         self.type = sql_type
 

@@ -42,6 +42,11 @@ class Node(ABC):
     def details(self) -> list[str]:
         """What EXPLAIN prints of the node besides its schema and progress; the first is a title."""
 
+    @cached_property
+    def depth(self) -> int:
+        """How many nodes stand on top of each other."""
+        return 1 + max((node.depth for node in self.inputs), default=0)
+
     @property
     def signed(self) -> bool:
         """Whether negative items may come out."""

@@ -32,18 +32,21 @@ def grouper(keys: tuple[Named, ...], calls: tuple[NamedAggregate, ...], schema: 
     def groups(extent: Iterable[tuple[Row, int]]) -> list[tuple[Any, ...]]:
         members: dict[tuple[Hashable, ...], list[tuple[Row, int]]] = defaultdict(list)
         first: dict[tuple[Hashable, ...], tuple[Any, ...]] = {}
-        for row, position in net(extent):
+        for row, position in extent:
             values = tuple(evaluate(row.values) for evaluate in key_of)
             group = tuple(map(canonical, values))
             members[group].append((row, position))
             first.setdefault(group, tuple(map(shown, values)))
         answers = []
         for group in sorted(members, key=lambda group: [sort_key(v) for v in first[group]]):
+            present = net(members[group])
+            if not present:
+                continue
             computed = []
             for call, evaluators, where in arguments:
                 inputs = [
                     Input(tuple(evaluate(row.values) for evaluate in evaluators), position)
-                    for row, position in members[group]
+                    for row, position in present
                     if where is None or where(row.values) is True
                 ]
                 computed.append(aggregate(call, inputs))
@@ -53,11 +56,11 @@ def grouper(keys: tuple[Named, ...], calls: tuple[NamedAggregate, ...], schema: 
     return groups
 
 
-def net(extent: Iterable[tuple[Row, int]]) -> list[tuple[Row, int]]:
-    """The items that are there and have not been taken back within the extent."""
+def net(items: Iterable[tuple[Row, int]]) -> list[tuple[Row, int]]:
+    """The items that are there and have not been taken back among these."""
     kept: list[tuple[Row, int]] = []
     present: dict[Hashable, list[int]] = defaultdict(list)  # where in `kept` items of a lineage are
-    for row, position in extent:
+    for row, position in items:
         if row.sign > 0:
             present[row.lineage].append(len(kept))
             kept.append((row, position))

@@ -90,27 +90,19 @@ def _with_progress(
         values = arrival.values
         if policy.timestamps is TimestampKind.INTERNAL:
             values = _with_stamp(stream, values, run.clock.now())
+        is_punctuation, promised = punctuates(values)
+        reason = _reason(stream, values[position], is_punctuation, promised, run)
+        if reason is not None:
+            _reject(stream, arrival, *reason, run)
+            continue
         key = sub_source(values, arrival.part)
         if key not in trackers:
             trackers[key] = RunningBound(policy.rule, low.add(key))
         tracker = trackers[key]
-        is_punctuation, promised = punctuates(values)
-        reason = None
         if is_punctuation:
-            if promised is not None:
-                tracker.raise_to(domain.tick(promised))
-                low.advance(key, tracker.bound)
-                continue
-            reason = (RejectKind.NO_PROGRESS, "a punctuation without a bound")
-        elif values[position] is None:
-            reason = (RejectKind.NO_PROGRESS, f"{stream.attribute.name} is NULL")
-        elif policy.future_limit is not None:
-            now = run.clock.now()
-            if values[position] > now + policy.future_limit:
-                when = format_timestamp(values[position])
-                reason = (RejectKind.FUTURE, f"{when} is too far ahead of the clock")
-        if reason is not None:
-            _reject(stream, arrival, *reason, run)
+            tracker.raise_to(domain.tick(promised))
+            low.advance(key, tracker.bound)
+            high.observe(domain.tick(promised) - 1)  # whatever lies below has been passed
             continue
         tick = domain.tick(values[position])
         before = tracker.observe(tick)
@@ -145,6 +137,22 @@ def _punctuates(
     when = evaluator(progress.punctuation.when, stream.schema)
     bound = evaluator(progress.punctuation.bound, stream.schema)
     return lambda values: (True, bound(values)) if when(values) is True else (False, None)
+
+
+def _reason(
+    stream: StreamDefinition, time: Any, is_punctuation: bool, promised: Any, run: Run
+) -> tuple[RejectKind, str] | None:
+    """Why a row cannot take part, if it cannot."""
+    assert stream.progress is not None
+    limit = stream.progress.policy.future_limit
+    if is_punctuation:
+        if promised is None:
+            return RejectKind.NO_PROGRESS, "a punctuation without a bound"
+    elif time is None:
+        return RejectKind.NO_PROGRESS, f"{stream.attribute.name} is NULL"
+    elif limit is not None and time > run.clock.now() + limit:
+        return RejectKind.FUTURE, f"{format_timestamp(time)} is too far ahead of the clock"
+    return None
 
 
 def _with_stamp(

@@ -170,9 +170,6 @@ def test_aggregates(
     assert aggregate(call, window, relation, left, [(1, 5)]) == expected
 
 
-@pytest.mark.xfail(
-    reason="the net is taken over all groups at once, so the future changes the past"
-)
 def test_groups_by_the_time_of_the_change() -> None:
     """The group of 0 is complete before the tuple leaves at 2."""
     promise = ps.progress("t", ordered=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.errors import BindError, Span
+from penstock.errors import BindError
 from penstock.language.binding.literals import text_as
 from penstock.model.types import NULL, Kind, Type, common_type
 from penstock.plan.expressions import Expression, Literal, cast_to
@@ -10,32 +10,52 @@ from penstock.plan.expressions import Expression, Literal, cast_to
 
 def alike(values: list[Expression], verb: str) -> tuple[Expression, ...]:
     """The values in one type.  A quoted text among times is read as a time."""
-    shared = NULL
-    for value in values:
-        if isinstance(value, Literal) and value.type.kind is Kind.STRING:
-            continue
-        shared = _common(shared, value.type, value.span, verb)
-    converted: list[Expression] = []
-    times = (Kind.TIMESTAMP, Kind.DATE, Kind.INTERVAL)
-    for value in values:
-        if isinstance(value, Literal) and value.type.kind is Kind.STRING and shared.kind in times:
-            converted.append(text_as(value.value, shared, value.span))
-        else:
-            shared = _common(shared, value.type, value.span, verb)
-            converted.append(value)
-    return tuple(cast_to(value, shared) for value in converted)
+    shared = _shared([value.type for value in values if not _is_text(value)])
+    if shared is not None and shared.kind in (Kind.TIMESTAMP, Kind.DATE, Kind.INTERVAL):
+        values = [
+            text_as(value.value, shared, value.span)
+            if isinstance(value, Literal) and _is_text(value)
+            else value
+            for value in values
+        ]
+    shared = _shared([value.type for value in values])
+    if shared is None:
+        raise _unlike(values, verb)
+    return tuple(cast_to(value, shared) for value in values)
 
 
-def _common(one: Type, other: Type, span: Span | None, verb: str) -> Type:
-    both = common_type(one, other)
-    if both is None:
-        raise BindError(
-            f"cannot {verb} {one.a} and {other.a}",
-            span=span,
-            expected=f"{one.a}",
-            hint=f"CAST(… AS {one})",
-        )
-    return both
+def _is_text(value: Expression) -> bool:
+    return isinstance(value, Literal) and value.type.kind is Kind.STRING
+
+
+def _shared(types: list[Type]) -> Type | None:
+    """The type that all can be brought to; NULL for none at all."""
+    shared: Type | None = NULL
+    for each in types:
+        shared = common_type(shared, each) if shared is not None else None
+    return shared
+
+
+def _unlike(values: list[Expression], verb: str) -> BindError:
+    """The first value that does not go with the first."""
+    first = next(value for value in values if value.type.kind is not Kind.NULL)
+    other = next(
+        (value for value in values if common_type(first.type, value.type) is None), values[-1]
+    )
+    return BindError(
+        f"cannot {verb} {first.type.a} and {other.type.a}",
+        span=other.span,
+        expected=first.type.a,
+        hint=_conversion(other.type, first.type),
+    )
+
+
+def _conversion(given: Type, wanted: Type) -> str | None:
+    if castable(given, wanted):
+        return f"CAST(… AS {wanted})"
+    if given.is_integer and wanted.kind is Kind.TIMESTAMP:
+        return "timestamp_seconds(…)"
+    return None
 
 
 def castable(given: Type, wanted: Type) -> bool:

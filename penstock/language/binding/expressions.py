@@ -171,7 +171,10 @@ class ExpressionBinder:
             raise BindError(
                 "a column has a name and at most a relation before it", span=span_of(syntax)
             )
-        return self.scope.find(syntax.name, syntax.table or None, span_of(syntax))
+        span = span_of(syntax)
+        if not syntax.table and not self.scope.matches(syntax.name, None):
+            _refuse_undetermined(syntax.name, span)
+        return self.scope.find(syntax.name, syntax.table or None, span)
 
     def function(self, syntax: exp.Anonymous) -> Expression:
         """A call by name; here, aggregates are refused."""
@@ -193,12 +196,7 @@ class ExpressionBinder:
     def known(self, name: str, span: Span | None) -> None:
         if scalar(name) is not None:
             return
-        if name.lower() in _NOT_DETERMINED:
-            raise BindError(
-                f"{name} would make the answer depend on when it is computed",
-                span=span,
-                hint="PROGRESS ON ts INTERNAL stamps tuples as they enter",
-            )
+        _refuse_undetermined(name, span)
         aggregates = list(self.catalog.aggregates)
         close = nearest(name, [*SCALARS, *ALIASES, *aggregates, "count", "sum", "avg", "median"])
         raise BindError(
@@ -322,6 +320,15 @@ class ExpressionBinder:
         if not castable(operand.type, wanted):
             raise BindError(f"{operand.type.a} cannot be made {wanted.a}", span=span)
         return Cast(operand, wanted, tries, span=span)
+
+
+def _refuse_undetermined(name: str, span: Span | None) -> None:
+    if name.lower() in _NOT_DETERMINED:
+        raise BindError(
+            f"{name} would make the answer depend on when it is computed",
+            span=span,
+            hint="PROGRESS ON ts INTERNAL stamps tuples as they enter",
+        )
 
 
 def _spine(syntax: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from penstock.errors import BindError, PenstockError, Span
+from penstock.errors import BindError, PenstockError, Span, shortened
 from penstock.language.syntax import Quantity
 from penstock.model.domain import Domain
 from penstock.model.duration import microseconds, parse_duration
@@ -98,7 +98,10 @@ def sql_type(syntax: exp.Expr, span: Span | None) -> Type:
 def number(text: str, span: Span | None) -> Literal:
     """A number as written: whole numbers INT or BIGINT, `1.5` exact, `1e3` DOUBLE."""
     if "e" in text.lower():
-        return Literal(float(text), DOUBLE, span=span)
+        try:
+            return Literal(float(text), DOUBLE, span=span)
+        except ValueError:
+            raise BindError(f"{text[:50]!r} is not a number", span=span) from None
     value = Decimal(text)
     if "." not in text:
         whole = int(value)
@@ -127,7 +130,9 @@ def text_as(text: str, wanted: Type, span: Span | None) -> Literal:
     column, bad = parse_column(pa.array([text], pa.string()), wanted)
     if bad[0]:
         raise BindError(
-            f"{text!r} is not {wanted.a}", span=span, expected=_EXAMPLES.get(wanted.kind)
+            f"{shortened(repr(text), 80)} is not {wanted.a}",
+            span=span,
+            expected=_EXAMPLES.get(wanted.kind),
         )
     return Literal(to_python(column, wanted)[0], wanted, span=span)
 
@@ -135,6 +140,7 @@ def text_as(text: str, wanted: Type, span: Span | None) -> Literal:
 _EXAMPLES = {
     Kind.TIMESTAMP: "a text such as '2026-01-31 23:59:59'",
     Kind.DATE: "a text such as '2026-01-31'",
+    Kind.INT: "a whole number of 32 bits; BIGINT has 64",
 }
 
 
@@ -145,8 +151,9 @@ def interval(syntax: exp.Interval, span: Span | None) -> Literal:
         length = microseconds(Decimal(syntax.this.name), syntax.args["unit"].name)
         return Literal(length, INTERVAL, span=span)
     except PenstockError as error:
-        error.span = span
-        raise
+        raise BindError(
+            error.message, span=span, expected=error.expected, hint=error.hint
+        ) from None
 
 
 def constant(syntax: exp.Expr) -> Literal:
@@ -209,6 +216,13 @@ def ticks(quantity: Quantity, domain: Domain) -> int:
 
 def length_of_time(quantity: Quantity) -> int:
     """A length in microseconds."""
+    if quantity.unit is None:
+        raise BindError(
+            f"{quantity.amount} has no unit",
+            span=quantity.span,
+            expected="a number and a unit of time",
+            hint=f"{quantity.amount} SECONDS",
+        )
     return ticks(quantity, Domain(TIMESTAMP))
 
 

@@ -13,6 +13,7 @@ from penstock.language.binding.scope import Scope
 from penstock.language.binding.windows import check_progress, only_progressing
 from penstock.language.syntax import (
     ExceptRelation,
+    Name,
     NamedRelation,
     Quantity,
     Relation,
@@ -105,7 +106,7 @@ class RelationBinder:
         nodes = (stamped(left.node), stamped(right.node))
         keys = []
         for name in relation.columns:
-            pair = [Scope(node.schema).find(name.text, None, name.span) for node in nodes]
+            pair = [_key(side, node, name) for side, node in zip((left, right), nodes, strict=True)]
             if pair[0].type != pair[1].type:
                 raise BindError(
                     f"{name.text!r} is {pair[0].type.a} on the left and {pair[1].type.a} on the "
@@ -194,7 +195,7 @@ class RelationBinder:
         for clause in clauses:
             if not clause.tumbling or clause.range is None:
                 raise BindError("all inputs of a tumbling join tumble", span=clause.span)
-            lengths.append(_positive(clause.range, ticks(clause.range, _domain(attributes[0]))))
+            lengths.append(positive(clause.range, ticks(clause.range, _domain(attributes[0]))))
         if len(set(lengths)) > 1:
             raise BindError("the inputs tumble by different lengths", span=clauses[-1].span)
         return Tumbling(TumblingJoin(lengths[0]))
@@ -252,7 +253,7 @@ class RelationBinder:
         if clause is None:
             if self.window_all is None:
                 return None
-            return _positive(self.window_all, ticks(self.window_all, _domain(attribute)))
+            return positive(self.window_all, ticks(self.window_all, _domain(attribute)))
         for part in (clause.slide, clause.origin, clause.range_attribute, clause.slide_attribute):
             if part is not None:
                 raise BindError(
@@ -315,11 +316,20 @@ def unlike(left: Source, right: Source) -> BindError:
     )
 
 
+def _key(side: Source, node: Node, name: Name) -> Column:
+    """A column to compare, on one side of a difference."""
+    try:
+        return Scope(node.schema).find(name.text, None, name.span)
+    except BindError as error:
+        error.message = f"{error.message} in {side.alias}"
+        raise
+
+
 def _domain(attribute: Column) -> Domain:
     return Domain(attribute.type)
 
 
-def _positive(quantity: Quantity, length: int) -> int:
+def positive(quantity: Quantity, length: int) -> int:
     if length <= 0:
         raise BindError(f"the window is {quantity}", span=quantity.span, expected="more than zero")
     return length

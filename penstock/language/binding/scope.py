@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.errors import BindError, Span, nearest
+from penstock.errors import BindError, Span, nearest, shortened
 from penstock.model.schema import Field, Schema
 from penstock.plan.expressions import Column
 
@@ -52,7 +52,7 @@ class Scope:
         ]
         names = list(dict.fromkeys(field.name for field in fields))
         close = nearest(name, names)
-        shown = f"{relation}.{name}" if relation else name
+        shown = shortened(f"{relation}.{name}" if relation else name, 80)
         return BindError(
             f"unknown column {shown!r}",
             span=span,

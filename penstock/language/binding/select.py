@@ -14,6 +14,7 @@ from penstock.language.binding.relations import (
     RelationBinder,
     Source,
     distinct_aliases,
+    positive,
     renamed,
     stamped,
     unlike,
@@ -43,6 +44,8 @@ from penstock.plan.stateless import Filter, Project, Union
 from penstock.windows.rows import Order
 from penstock.windows.slide_by_tuple import SlideByTuple
 
+MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up one by one
+
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> Query:
     """The plan of a query: its SELECTs, united if there are several."""
@@ -56,6 +59,12 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> Query:
                     Source(nodes[0], "", None, syntax.span), Source(each, "", None, select.span)
                 )
         node = Union(tuple(renamed(each, nodes[0].schema.names) for each in nodes), None)
+    if node.depth > MAX_DEPTH:
+        raise BindError(
+            f"the query stands on a pile of {node.depth} steps",
+            span=syntax.span,
+            expected=f"up to {MAX_DEPTH}",
+        )
     late = Late(syntax.late.text) if syntax.late else Late.DROP
     early = length_of_time(syntax.early) if syntax.early else None
     try:
@@ -156,7 +165,12 @@ class SelectBinder:
             relation = syntax.table.casefold()
             fields = [field for field in schema if (field.relation or "").casefold() == relation]
             if not fields:
-                raise BindError(f"there is no relation {syntax.table!r} here", span=item.span)
+                known = sorted({field.relation for field in schema if field.relation})
+                raise BindError(
+                    f"there is no relation {syntax.table!r} here",
+                    span=item.span,
+                    expected=f"one of {', '.join(known)}",
+                )
             return fields
         return None
 
@@ -233,7 +247,7 @@ class SelectBinder:
             attribute = Call("greatest", times, times[0].type)
         else:
             attribute = only_progressing(node, select.window_all.span, "WA")
-        length = ticks(select.window_all, Domain(attribute.type))
+        length = positive(select.window_all, ticks(select.window_all, Domain(attribute.type)))
         return BoundWindow(SlideByTuple(length, 1, Order.ARRIVAL), attribute, ())
 
     def _keys(self, tuples: ExpressionBinder, bound: BoundWindow | None) -> list[Named]:
@@ -303,17 +317,19 @@ def named(found: list[tuple[Expression, SelectItem]]) -> tuple[Named, ...]:
     plain = [_plain_name(expression, item) for expression, item in found]
     full = {(name, str(expression)) for name, (expression, _) in zip(plain, found, strict=True)}
     repeated = {name for name, count in Counter(name for name, _ in full).items() if count > 1}
-    names: list[str] = []
+    names: dict[str, None] = {}  # a set that keeps its order
+    counts: Counter[str] = Counter()
     for name, (expression, item) in zip(plain, found, strict=True):
         if name in repeated and item.alias is None and isinstance(expression, Column):
             name = str(expression)
         if name in names and item.alias is not None:
             raise BindError(f"two columns are called {name!r}", span=item.alias.span)
-        numbered, count = name, 1
+        counts[name] += 1
+        numbered = name if counts[name] == 1 else f"{name}_{counts[name]}"
         while numbered in names:
-            count += 1
-            numbered = f"{name}_{count}"
-        names.append(numbered)
+            counts[name] += 1
+            numbered = f"{name}_{counts[name]}"
+        names[numbered] = None
     return tuple(
         Named(
             name, cast_to(expression, STRING) if expression.type.kind is Kind.NULL else expression

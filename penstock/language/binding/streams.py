@@ -110,8 +110,12 @@ def bind_progress(clause: ProgressClause, schema: Schema, catalog: Catalog) -> S
             _time("FUTURE LIMIT", clause.future_limit, domain),
         )
     except PenstockError as error:
-        error.span = error.span or clause.span
-        raise
+        hint = error.hint
+        if attribute.type.kind is Kind.DOUBLE:
+            hint = f"{attribute.name} DECIMAL(18,6)"
+        raise BindError(
+            error.message, span=error.span or clause.span, expected=error.expected, hint=hint
+        ) from None
     if policy.timestamps is not TimestampKind.EXTERNAL and attribute.type != TIMESTAMP:
         raise BindError(
             f"{clause.timestamps} timestamps need a TIMESTAMP column, {attribute.name} is a "
@@ -131,6 +135,10 @@ def _rule(clause: ProgressClause, domain: Domain) -> Rule:
             return Ordered()
         case "PUNCTUATED", _:
             return Punctuated()
+        case "DELAY", Quantity() as amount if amount.is_rows:
+            raise BindError(
+                f"DELAY is a length, {amount} is not", span=amount.span, hint=f"SLACK {amount}"
+            )
         case "DELAY", Quantity() as amount:
             return Delay(_not_negative("DELAY", amount, ticks(amount, domain)))
         case "SLACK", Quantity() as amount:

@@ -176,12 +176,19 @@ def check_progress(input_: Node, attribute: Expression, span: Span | None) -> Ex
 def only_progressing(input_: Node, span: Span | None, word: str) -> Column:
     """The attribute of a window that names none: the one column that progresses."""
     progressing = input_.progress
+    if not progressing:
+        name = next((field.relation for field in input_.schema if field.relation), None)
+        raise BindError(
+            f"{name or 'the input'} does not progress, so no window over it would ever close",
+            span=span,
+            hint="PROGRESS ON … when the stream is created",
+        )
     if len(progressing) != 1:
         known = ", ".join(each.field.qualified for each in progressing)
         raise BindError(
             f"the window does not say which column it is over ({word})",
             span=span,
-            expected=f"one of {known}" if known else "a column that progresses",
-            hint=f"{word} {progressing[0].field.qualified}" if progressing else None,
+            expected=f"one of {known}",
+            hint=f"{word} {progressing[0].field.qualified}",
         )
     return Column.of(progressing[0].field)

@@ -75,10 +75,13 @@ class Parser(SqlglotParser):
     # --- sqlglot's hooks -------------------------------------------------------------------------
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
-        at = token if token and token.token_type is not TokenType.SENTINEL else None
-        if at is None:
+        if message.startswith("Required "):
+            message = f"expected an expression, found {self.found()}"
+        elif message.startswith("Expecting "):
+            message = f"expected {message.removeprefix('Expecting ')}, found {self.found()}"
+        if not token or token.token_type is TokenType.SENTINEL:
             self.refuse(message)
-        raise SyntaxAt(_plain(message), _span_of(at))
+        raise SyntaxAt(_plain(message), _span_of(token))
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
         """Note where every node stands: from its first child (or itself) to the last token."""
@@ -289,8 +292,6 @@ def _span_of(token: Token) -> Span:
 
 def _plain(message: str) -> str:
     """sqlglot's own messages, in words for people who have not read its source."""
-    if message.startswith("Required "):
-        return "something is missing here"
     if message.startswith("Invalid expression"):
         return "this does not belong here"
     return message[:1].lower() + message[1:] if message.startswith("Expect") else message

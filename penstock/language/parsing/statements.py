@@ -62,8 +62,12 @@ def _statement(parser: Parser) -> Statement:
 
 def _no_statement(parser: Parser) -> NoReturn:
     if parser.accept("CREATE"):
-        parser.refuse(f"expected STREAM or QUERY after CREATE, found {parser.found()}")
-    close = nearest(parser._curr.text, _STARTS)
+        close = nearest(parser.word, ["STREAM", "QUERY"], cutoff=0.6)
+        parser.refuse(
+            f"expected STREAM or QUERY after CREATE, found {parser.found()}",
+            hint=close[0] if close else None,
+        )
+    close = nearest(parser._curr.text, _STARTS, cutoff=0.6)
     parser.refuse(
         f"a statement begins with CREATE, DROP, SELECT or EXPLAIN, not {parser.found()}",
         hint=close[0] if close else None,

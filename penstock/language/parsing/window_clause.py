@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import nearest
-from penstock.language.parsing.parser import Parser
+from penstock.language.parsing.parser import Parser, SyntaxAt
 from penstock.language.syntax import Attribute, WindowClause
 
 _PARTS = ("RANGE", "SLIDE", "WA", "WATTR", "RATTR", "SATTR", "PA", "PATTR", "ORIGIN")
@@ -21,9 +21,10 @@ def window_clause(parser: Parser) -> WindowClause | None:
         return None
     parts: dict[str, Any] = {}
     while True:
+        at, word = parser.here(), parser.word
         for key, value in _part(parser).items():
             if key in parts:
-                parser.refuse(f"the window says {key.replace('_', ' ')} twice")
+                raise SyntaxAt(f"the window says {word} twice", parser.since(at))
             parts[key] = value
         if not parser._match(TokenType.COMMA):
             break
