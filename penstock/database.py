@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeGuard
 import pyarrow as pa
 
 from penstock.answer import Account, Answer
+from penstock.engine import local
 from penstock.errors import BindError, EngineError, nearest
 from penstock.functions.aggregates import AggregateFunction, PythonAggregate
 from penstock.functions.signature import Family, Signature
@@ -28,11 +29,15 @@ from penstock.plan.explain import explain
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.progress import Progress
-from penstock.reference.engine import answer
+from penstock.reference import engine as reference
 from penstock.sinks.cells import column_texts
 from penstock.sources.memory import memory_source
 
 ENGINES = ("reference", "local", "spark")
+_ENGINES: dict[str, Callable[[plan.Query, Clock, bool], Answer]] = {
+    "reference": reference.answer,
+    "local": local.answer,
+}
 SchemaLike: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | pa.Schema | str
 
 
@@ -79,12 +84,12 @@ class Query:
     @cached_property
     def _answer(self) -> Answer:
         database = self._database
-        if database.engine != "reference":
+        if database.engine not in _ENGINES:
             raise EngineError(
                 f"the {database.engine} engine has not landed yet: use the reference engine"
             )
         with pointing_into(self._text):
-            return answer(self.plan, database.clock, database.strict)
+            return _ENGINES[database.engine](self.plan, database.clock, database.strict)
 
     def __repr__(self) -> str:
         return f"<penstock.Query {', '.join(map(str, self.plan.schema))}>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -54,7 +55,7 @@ class Schema:
 
     @property
     def arrow(self) -> pa.Schema:
-        return pa.schema([pa.field(field.qualified, field.type.arrow) for field in self.fields])
+        return _arrow_schema(self)
 
     def index(self, name: str, relation: str | None = None) -> int:
         """The position of a column; both parts of its name must be exactly as declared."""
@@ -68,3 +69,8 @@ class Schema:
     def under(self, relation: str | None) -> Schema:
         """The same columns, belonging to `relation`."""
         return Schema(tuple(Field(field.name, field.type, relation) for field in self.fields))
+
+
+@lru_cache(maxsize=1024)
+def _arrow_schema(schema: Schema) -> pa.Schema:
+    return pa.schema([pa.field(field.qualified, field.type.arrow) for field in schema.fields])

@@ -12,14 +12,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from penstock.errors import RunError
+from penstock.functions.python_aggregates import run_python_aggregate
 from penstock.model.texts import frequencies_json
-from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type, to_arrow, to_python
+from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type, to_arrow
 from penstock.plan.expressions import AggregateCall, Literal
-from penstock.reference.casts import fits
-from penstock.reference.ordering import canonical, shown, sort_key
+from penstock.scalars.casts import fits
+from penstock.scalars.ordering import canonical, shown, sort_key
 
 
 class Input(NamedTuple):
@@ -176,29 +175,14 @@ def _constant(call: AggregateCall) -> Any:
 
 
 def _python(call: AggregateCall, given: Sequence[Input]) -> Any:
-    """An aggregate of the user's; what it returns has to fit the type that it declared."""
-    implementation = call.function.implementation
-    assert implementation is not None
+    assert call.function.implementation is not None
     columns = [
         to_arrow([each.arguments[i] for each in given], argument.type)
         for i, argument in enumerate(call.arguments)
     ]
-    try:
-        state = implementation.init()
-        if given:
-            state = implementation.accumulate(state, *columns)
-        value = implementation.finish(state)
-    except Exception as error:
-        name = call.function.name
-        raise RunError(f"the aggregate {name} failed: {type(error).__name__}: {error}") from error
-    try:
-        if isinstance(value, float) and call.type.is_integer and not value.is_integer():
-            raise ValueError("not a whole number")
-        return to_python(pa.array([value], call.type.arrow), call.type)[0]
-    except (ValueError, TypeError, OverflowError) as error:
-        raise RunError(
-            f"the aggregate {call.function.name} returned {value!r}, which is not {call.type.a}"
-        ) from error
+    return run_python_aggregate(
+        call.function.name, call.function.implementation, columns, len(given), call.type
+    )
 
 
 _AGGREGATES: dict[str, Callable[[list[Any], AggregateCall], Any]] = {

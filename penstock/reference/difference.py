@@ -9,9 +9,9 @@ from penstock.model.domain import Domain
 from penstock.model.punctuation import END, Bound
 from penstock.plan.joins import Difference
 from penstock.reference.group_aggregate import in_time, reached
-from penstock.reference.ordering import canonical
 from penstock.reference.relation import Relation, Row
 from penstock.reference.run import Run
+from penstock.scalars.ordering import canonical
 
 
 def difference(node: Difference, left: Relation, right: Relation, run: Run) -> Relation:

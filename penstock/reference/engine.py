@@ -20,13 +20,13 @@ from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.reference.difference import difference
 from penstock.reference.group_aggregate import distinct, group_aggregate
 from penstock.reference.join import join
-from penstock.reference.ordering import sort_key
 from penstock.reference.relation import Relation
 from penstock.reference.run import Run
 from penstock.reference.scan import scan
 from penstock.reference.sequence import sequence
 from penstock.reference.stateless import filter_, project, stamp, union
 from penstock.reference.window_aggregate import window_aggregate
+from penstock.scalars.ordering import sort_key
 from penstock.sources.rejects import RejectLog
 
 

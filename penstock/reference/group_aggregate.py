@@ -9,11 +9,11 @@ from penstock.model.domain import Domain
 from penstock.model.schema import Schema
 from penstock.plan.aggregates import Distinct, GroupAggregate
 from penstock.plan.expressions import Column, Expression
-from penstock.reference.evaluate import evaluator
 from penstock.reference.grouping import grouper
-from penstock.reference.ordering import canonical, shown
 from penstock.reference.relation import Relation, Row, bound_evaluator, field_key, tick_bound
 from penstock.reference.run import LateTuple, Run
+from penstock.scalars.evaluate import evaluator
+from penstock.scalars.ordering import canonical, shown
 
 
 def group_aggregate(node: GroupAggregate, given: Relation, run: Run) -> Relation:

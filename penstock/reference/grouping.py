@@ -10,9 +10,9 @@ from penstock.model.schema import Schema
 from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.expressions import Named
 from penstock.reference.aggregate_functions import Input, aggregate
-from penstock.reference.evaluate import evaluator
-from penstock.reference.ordering import canonical, shown, sort_key
 from penstock.reference.relation import Row
+from penstock.scalars.evaluate import evaluator
+from penstock.scalars.ordering import canonical, shown, sort_key
 
 Groups = Callable[[Iterable[tuple[Row, int]]], list[tuple[Any, ...]]]
 

@@ -6,10 +6,10 @@ from itertools import product
 
 from penstock.model.domain import Domain
 from penstock.plan.joins import Join
-from penstock.reference.evaluate import evaluator
 from penstock.reference.group_aggregate import in_time
 from penstock.reference.relation import Relation, Row
 from penstock.reference.run import Run
+from penstock.scalars.evaluate import evaluator
 
 
 def join(node: Join, given: list[Relation], run: Run) -> Relation:

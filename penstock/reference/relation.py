@@ -11,7 +11,7 @@ from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.schema import Field, Schema
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.monotone import rises_with
-from penstock.reference.evaluate import evaluator
+from penstock.scalars.evaluate import evaluator
 
 Key: TypeAlias = tuple[str, str | None]
 Bounds: TypeAlias = dict[Key, Any]

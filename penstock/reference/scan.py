@@ -17,10 +17,10 @@ from penstock.model.types import to_python
 from penstock.model.watermark import HighWatermark, LowWatermark
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition, StreamProgress
-from penstock.reference.evaluate import evaluator
-from penstock.reference.ordering import canonical
 from penstock.reference.relation import Bounds, Relation, Row, field_key
 from penstock.reference.run import Run
+from penstock.scalars.evaluate import evaluator
+from penstock.scalars.ordering import canonical
 from penstock.sources.rejects import RejectKind
 
 

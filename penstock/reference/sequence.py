@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from penstock.model.domain import Domain
 from penstock.plan.joins import Sequence, SequenceMode
-from penstock.reference.evaluate import evaluator
 from penstock.reference.group_aggregate import in_time
 from penstock.reference.relation import Relation, Row
 from penstock.reference.run import Run
+from penstock.scalars.evaluate import evaluator
 
 
 def sequence(node: Sequence, first: Relation, second: Relation, run: Run) -> Relation:

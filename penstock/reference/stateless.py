@@ -6,7 +6,6 @@ from penstock.model.domain import Domain
 from penstock.model.progress import Ordered, RunningBound
 from penstock.model.punctuation import BEGINNING
 from penstock.plan.stateless import Filter, Project, Stamp, Union
-from penstock.reference.evaluate import evaluator
 from penstock.reference.relation import (
     Bounds,
     Relation,
@@ -16,6 +15,7 @@ from penstock.reference.relation import (
     field_key,
 )
 from penstock.reference.run import Run
+from penstock.scalars.evaluate import evaluator
 
 
 def stamp(node: Stamp, given: Relation, run: Run) -> Relation:

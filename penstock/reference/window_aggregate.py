@@ -11,11 +11,11 @@ from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import Type
 from penstock.plan.aggregates import WindowAggregate
-from penstock.reference.evaluate import evaluator
 from penstock.reference.grouping import grouper
-from penstock.reference.ordering import canonical
 from penstock.reference.relation import Relation, Row, bound_evaluator, tick_bound
 from penstock.reference.run import LateTuple, LateTuples, Run
+from penstock.scalars.evaluate import evaluator
+from penstock.scalars.ordering import canonical
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import Order, RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple

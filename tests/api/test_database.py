@@ -43,7 +43,7 @@ def test_the_engine_that_was_meant() -> None:
     assert caught.value.hint == "reference"
 
 
-@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.parametrize("engine", ["spark"])
 def test_engines_that_have_not_landed_can_still_explain(engine: str) -> None:
     db = ps.connect(engine)
     db.stream("s", ROWS)

@@ -119,7 +119,7 @@ def test_a_script_from_a_standard_input_that_is_closed(
     assert capsys.readouterr().err.startswith("error: ")
 
 
-@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.parametrize("engine", ["spark"])
 def test_engines_that_have_not_landed(script: Run, here: Path, engine: str) -> None:
     outcome = script("SELECT k FROM s", "--engine", engine, "--output", "result")
     assert failed(outcome, f"the {engine} engine has not landed yet: use the reference engine\n")

@@ -15,7 +15,7 @@ from penstock.functions.signature import Family
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, Type
 from penstock.plan.expressions import Call, Column, Expression, Literal
-from penstock.reference.evaluate import evaluator
+from penstock.scalars.evaluate import evaluator
 from tests.functions.helpers import answer
 from tests.model.strategies import decimal_types, values
 

@@ -15,7 +15,7 @@ import penstock as ps
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BIGINT, DATE, TIMESTAMP, Type
 from penstock.plan.expressions import Call, Column
-from penstock.reference.evaluate import evaluator
+from penstock.scalars.evaluate import evaluator
 from tests.functions.helpers import answer
 
 # What has no value of its type.

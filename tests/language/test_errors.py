@@ -126,7 +126,7 @@ def test_a_script_that_cannot_be_parsed_does_nothing() -> None:
 # --- details that make a message helpful ---------------------------------------------------------
 
 DETAILS = {
-    # a key word without parentheses is taken for a column
+    # a key word that others write without parentheses
     "SELECT current_timestamp FROM s": "depend on when it is computed",
     # nobody wrote a window; what is missing is the progress of the stream
     "SELECT s.k FROM s, still WHERE s.k = still.k": "still does not progress",
@@ -135,15 +135,15 @@ DETAILS = {
     "SELECT CASE WHEN v > 1 THEN 'a' ELSE 2 END FROM s": r"\n {43}\^\n  expected: a STRING",
     # such a cast is refused, too
     "SELECT v FROM s WHERE ts > 3": r"try: (?!CAST)",
-    # the caret stands behind the second RANGE
+    # the caret stands at the second RANGE
     "SELECT 1 [RANGE 1 MINUTE, RANGE 2 MINUTES] FROM s": "RANGE twice\n.*\n.*\n {32}\\^",
     # nothing can be cast in a declaration; and it is an error of binding
     "CREATE STREAM t (x DOUBLE) PROGRESS ON x ORDERED": "^BindError(.*\n)*.*try: x DECIMAL",
     "SELECT ts + INTERVAL 1 MONTH FROM s": "^BindError",
-    # CREATE is not what they meant
+    # no hint where nothing is near, one where something is
     "UPDATE s SET v = 1": r"EXPLAIN, not 'UPDATE'(?!(.*\n)*.*try: CREATE)",
     "CREATE STREM t (a INT)": "try: STREAM",
-    # no place at all
+    # there is always a place
     "SELECT count(*) FROM s WINDOW 0 MINUTES": r"\n +\^+",
     "SELECT v FROM s WHERE " + "NOT " * 500 + "v = 1": r"\n +\^+",
     # there is no column here
@@ -158,7 +158,7 @@ DETAILS = {
     "CREATE STREAM t (a INT) FROM VALUES (99999999999)": "BIGINT",
     # the line is short enough to be shown whole
     "SELECT count(*) [RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] FROM s, s AS r2, vv": r"1 \| SELECT",
-    # the name is as long as the query
+    # long names are cut
     "SELECT " + "x" * 100_000 + " FROM s": r"\A.{0,200}\n",
     "SELECT z.* FROM s": "expected: one of s",
 }

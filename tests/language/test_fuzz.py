@@ -39,7 +39,6 @@ window_end count sum 1 0 -1 2147483648 9223372036854775808 1.5 1e3 1e400 0x1F .5
 """
 VOCABULARY = [*WORDS.split(), *SCALARS, *AGGREGATES]
 PIECES = re.compile(r"'[^']*'|`[^`]*`|\w+|\s+|.", re.DOTALL)
-NUMBER_AND_E = re.compile(r"\d\.?[eE](?![+-]?\d)")  # one of the crashes below; goes with it
 
 # Example counts and the deadline are set so that the file takes half a minute on a slow machine.
 soon = settings(
@@ -50,8 +49,6 @@ soon = settings(
 
 def carry_out(text: str) -> None:
     """Everything short of reading data; only Penstock's own errors may come out, with a text."""
-    if NUMBER_AND_E.search(text):
-        return
     said = "carried out"
     try:
         for result in ps.connect().script(text):
@@ -69,7 +66,8 @@ def _warm() -> None:
     carry_out(STREAMS + "SELECT count(*) [RANGE 1 DAY, SLIDE 1 DAY] FROM s")
 
 
-ANY_TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
+# Halves of surrogate pairs cannot come out of a file, but out of a Python program they can.
+ANY_TEXT = st.text(st.characters(codec=None), max_size=60)
 
 
 @given(ANY_TEXT)

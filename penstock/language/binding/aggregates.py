@@ -10,6 +10,7 @@ from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import span_of
 from penstock.language.binding.scope import Scope
 from penstock.model.schema import Field
+from penstock.model.types import STRING, Kind
 from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import AggregateCall, Column, Expression, Literal, Named, cast_to
@@ -112,6 +113,8 @@ class GroupBinder(ExpressionBinder):
             raise BindError("count takes a column or *", span=span, hint="count(*)")
         arguments = [self.tuples.bind(argument) for argument in given]
         types = function.signature.convert(function.name, [each.type for each in arguments])
+        # min(NULL) has to be of some type
+        types = tuple(STRING if each.kind is Kind.NULL else each for each in types)
         converted = tuple(cast_to(each, to) for each, to in zip(arguments, types, strict=True))
         _check_constants(function, arguments)
         return AggregateCall(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -99,9 +100,14 @@ def number(text: str, span: Span | None) -> Literal:
     """A number as written: whole numbers INT or BIGINT, `1.5` exact, `1e3` DOUBLE."""
     if "e" in text.lower():
         try:
-            return Literal(float(text), DOUBLE, span=span)
+            value_of_double = float(text)
         except ValueError:
             raise BindError(f"{text[:50]!r} is not a number", span=span) from None
+        if math.isinf(value_of_double):
+            raise BindError(f"{text[:50]} is too large for a DOUBLE", span=span)
+        return Literal(value_of_double, DOUBLE, span=span)
+    if len(text) > 100:  # far beyond any type, and slow to look at
+        raise BindError(f"{text[:50]}… has more than 38 digits", span=span)
     value = Decimal(text)
     if "." not in text:
         whole = int(value)

@@ -76,7 +76,7 @@ def _decimal(value: Any, wanted: Type) -> Decimal | None:
     if value.copy_abs() >= Decimal(10) ** wanted.precision:  # too many digits to be rounded at all
         return None
     rounded = value.quantize(Decimal(1).scaleb(-wanted.scale), ROUND_HALF_UP, EXACT)
-    return rounded if fits(rounded, wanted) else None
+    return _unsigned_zero(rounded) if fits(rounded, wanted) else None
 
 
 def fits(value: Any, wanted: Type) -> bool:
@@ -97,8 +97,13 @@ def checked(value: Any, wanted: Type) -> Any:
     if not fits(value, wanted):
         raise RunError(f"{value} is too large for {wanted}")
     if wanted.kind is Kind.DECIMAL:
-        return value.quantize(Decimal(1).scaleb(-wanted.scale), context=EXACT)
+        return _unsigned_zero(value.quantize(Decimal(1).scaleb(-wanted.scale), context=EXACT))
     return value
+
+
+def _unsigned_zero(value: Decimal) -> Decimal:
+    """Decimals have one zero, though Python's have two."""
+    return value if value else value.copy_abs()
 
 
 def _text(value: Any, given: Type) -> str | None:

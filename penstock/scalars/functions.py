@@ -11,7 +11,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any
 
 from penstock.model.types import EXACT, Type
-from penstock.reference.casts import checked, truncate
+from penstock.scalars.casts import checked, truncate
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,

@@ -10,10 +10,10 @@ from penstock.model.duration import DAY
 from penstock.model.schema import Schema
 from penstock.model.types import Kind
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
-from penstock.reference.casts import cast, checked
-from penstock.reference.functions import FUNCTIONS, arithmetic, compare
-from penstock.reference.ordering import sort_key
-from penstock.reference.times import TIME_FUNCTIONS
+from penstock.scalars.casts import cast, checked
+from penstock.scalars.functions import FUNCTIONS, arithmetic, compare
+from penstock.scalars.ordering import sort_key
+from penstock.scalars.times import TIME_FUNCTIONS
 
 Evaluator = Callable[[tuple[Any, ...]], Any]
 

@@ -1,0 +1,230 @@
+"""Entering the system: rows of a source become batches in which broken promises are marked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.engine.running_bounds import NOTHING, RunningBounds
+from penstock.errors import SourceError
+from penstock.expressions.compile import compile_expression, compile_predicate
+from penstock.model.calendar import format_timestamp
+from penstock.model.clock import Clock
+from penstock.model.progress import TimestampKind
+from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.texts import to_json
+from penstock.model.types import TIMESTAMP, to_python
+from penstock.operators.bounds import bound_name
+from penstock.operators.exact_sums import Ints
+from penstock.operators.keys import ColumnCodes
+from penstock.operators.operator import Item, Progress
+from penstock.operators.ticks import to_ticks
+from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamDefinition, StreamProgress
+from penstock.sources.rejects import RejectKind, RejectLog
+from penstock.sources.source import Chunk, Source
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Ingest:
+    """One scan of a stream: batches, each followed by the progress it makes; at last the end."""
+
+    def __init__(self, node: Scan, clock: Clock, rejects: RejectLog) -> None:
+        self.stream = node.stream
+        self.schema = node.schema.arrow
+        self.clock = clock
+        self.rejects = rejects.of(node.stream.name)
+        self.read = 0
+
+    def items(self) -> Iterator[Item]:
+        source = self._source()
+        promise = None
+        if self.stream.progress is not None and not self.stream.is_latent:
+            promise = _Promise(self, self.stream.progress, source)
+        for chunk in source.read(self.stream.input_schema, self.rejects):
+            self.read += chunk.batch.num_rows
+            if promise is not None:
+                yield from promise.items(chunk)
+            else:
+                yield self.named(_with_stamps(self.stream, chunk.batch, None))
+        yield Progress({}, promise.reached() if promise is not None else {}, ended=True)
+
+    def named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns under the names by which the plan knows them."""
+        return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+
+    def _source(self) -> Source:
+        if self.stream.source is None:
+            raise SourceError(
+                f"stream {self.stream.name} has no source",
+                hint=f"CREATE STREAM {self.stream.name} (…) FROM FILES '…', or db.stream(…)",
+            )
+        return self.stream.source
+
+
+class _Promise:
+    """What a source promises while it is read: which tuples broke it, and how far it has come."""
+
+    def __init__(self, ingest: Ingest, progress: StreamProgress, source: Source) -> None:
+        stream = ingest.stream
+        self._ingest = ingest
+        self._progress = progress
+        self._type = stream.attribute.type
+        self._position = stream.schema.index(stream.attribute.name)
+        self._name = ingest.schema.names[self._position]
+        parts: list[Hashable] | None = list(source.parts()) if progress.per_file else None
+        self._bounds = RunningBounds(progress.policy.rule, parts)
+        self._per = compile_expression(progress.per, stream.schema) if progress.per else None
+        self._sub_sources = ColumnCodes(progress.per.type) if progress.per else None
+        said = progress.punctuation
+        self._when = compile_predicate(said.when, stream.schema) if said else None
+        self._said = compile_expression(said.bound, stream.schema) if said else None
+        self._rows: dict[str, int] = {}  # read so far, by part
+        self.high: Bound = BEGINNING
+
+    def items(self, chunk: Chunk) -> Iterator[Item]:
+        batch = self._stamped(chunk.batch)
+        attribute = batch.column(self._position)
+        punctuates, promised = self._punctuations(batch)
+        rejected = self._reject(batch, chunk.part, attribute, punctuates, promised)
+        if rejected is not None:
+            kept = pa.array(~rejected)
+            batch, attribute = batch.filter(kept), attribute.filter(kept)
+            punctuates = punctuates[~rejected] if punctuates is not None else None
+            promised = promised.filter(kept) if promised is not None else None
+        if batch.num_rows:
+            yield from self._marked(batch, chunk.part, attribute, punctuates, promised)
+        low = self._bounds.low
+        bounds = {} if low == BEGINNING else {self._name: low}
+        yield Progress(bounds, self.reached())
+
+    def reached(self) -> dict[str, Bound]:
+        """How far the attribute has come."""
+        return {} if self.high == BEGINNING else {self._name: self.high}
+
+    def _stamped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._progress.policy.timestamps is not TimestampKind.INTERNAL:
+            return batch
+        now = [self._ingest.clock.now() for _ in range(batch.num_rows)]
+        stamps = pa.array(now, pa.int64()).cast(TIMESTAMP.arrow)
+        return _with_stamps(self._ingest.stream, batch, stamps)
+
+    def _punctuations(self, batch: pa.RecordBatch) -> tuple[Mask | None, pa.Array | None]:
+        """Which rows are punctuations, and what they promise."""
+        if self._when is None or self._said is None:
+            return None, None
+        return np.asarray(self._when(batch)), self._said(batch)
+
+    def _marked(
+        self,
+        batch: pa.RecordBatch,
+        part: str,
+        attribute: pa.Array,
+        punctuates: Mask | None,
+        promised: pa.Array | None,
+    ) -> Iterator[Item]:
+        """The tuples, with the bounds that some of them broke."""
+        bounds = None
+        if punctuates is not None and promised is not None:
+            bounds = np.full(batch.num_rows, NOTHING)
+            said = to_ticks(promised.filter(pa.array(punctuates)), self._type)
+            bounds[punctuates] = said
+            if len(said):  # whatever lies below has been passed
+                self.high = max(self.high, int(said.max()) - 1)
+        ticks = self._ticks(attribute, punctuates)
+        keys, codes = self._keys(batch, part)
+        before = self._bounds.before(keys, codes, ticks, bounds)
+        if punctuates is not None:
+            tuples = ~punctuates
+            batch, ticks, before = batch.filter(pa.array(tuples)), ticks[tuples], before[tuples]
+        if batch.num_rows == 0:
+            return
+        self.high = max(self.high, int(ticks.max()))
+        named = self._ingest.named(batch)
+        broken = ticks < before
+        if broken.any():
+            bounds_column = pa.array(before, mask=~broken)
+            named = named.append_column(bound_name(self._name), bounds_column)
+        yield named
+
+    def _ticks(self, attribute: pa.Array, punctuates: Mask | None) -> Ints:
+        if punctuates is None:
+            return to_ticks(attribute, self._type)
+        ticks = np.full(len(attribute), NOTHING)
+        ticks[~punctuates] = to_ticks(attribute.filter(pa.array(~punctuates)), self._type)
+        return ticks
+
+    def _keys(self, batch: pa.RecordBatch, part: str) -> tuple[list[Hashable], Ints]:
+        """The sub-sources, and which one each row is of."""
+        if self._per is not None and self._sub_sources is not None:
+            codes = self._sub_sources.encode(self._per(batch))
+            return list(range(len(self._sub_sources))), codes
+        one = part if self._progress.per_file else ()
+        return [one], np.zeros(batch.num_rows, np.int64)
+
+    # --- rows that cannot take part --------------------------------------------------------------
+
+    def _reject(
+        self,
+        batch: pa.RecordBatch,
+        part: str,
+        attribute: pa.Array,
+        punctuates: Mask | None,
+        promised: pa.Array | None,
+    ) -> Mask | None:
+        """Set aside rows without a time, or with one too far ahead."""
+        before = self._rows.get(part, 0)
+        self._rows[part] = before + batch.num_rows
+        name = self._ingest.stream.attribute.name
+        reasons: dict[int, tuple[RejectKind, str]] = {}
+        said = punctuates if punctuates is not None else np.zeros(batch.num_rows, np.bool_)
+        if attribute.null_count:
+            for row in np.flatnonzero(np.asarray(attribute.is_null()) & ~said).tolist():
+                reasons[row] = (RejectKind.NO_PROGRESS, f"{name} is NULL")
+        if promised is not None and promised.null_count:
+            for row in np.flatnonzero(np.asarray(promised.is_null()) & said).tolist():
+                reasons[row] = (RejectKind.NO_PROGRESS, "a punctuation without a bound")
+        limit = self._progress.policy.future_limit
+        if limit is not None:
+            times = np.asarray(attribute.cast(pa.int64()).fill_null(NOTHING))
+            ahead = (times > self._ingest.clock.now() + limit) & ~said
+            for row in np.flatnonzero(ahead).tolist():
+                when = format_timestamp(int(times[row]))
+                reasons[row] = (RejectKind.FUTURE, f"{when} is too far ahead of the clock")
+        if not reasons:
+            return None
+        rejected = np.zeros(batch.num_rows, np.bool_)
+        for row, (kind, reason) in sorted(reasons.items()):
+            rejected[row] = True
+            self._log(batch, part, before + row + 1, row, kind, reason)
+        return rejected
+
+    def _log(
+        self, batch: pa.RecordBatch, part: str, number: int, row: int, kind: RejectKind, reason: str
+    ) -> None:
+        stream = self._ingest.stream
+        cells = []
+        for field in stream.input_schema:
+            value = to_python(batch.column(field.name).slice(row, 1), field.type)[0]
+            cells.append(f"{json.dumps(field.name)}: {to_json(value, field.type)}")
+        for unreadable in self._ingest.rejects.bad_rows(part):
+            number += unreadable <= number
+        content = "{" + ", ".join(cells) + "}"
+        self._ingest.rejects.add(kind, part, number, stream.attribute.name, reason, content)
+
+
+def _with_stamps(
+    stream: StreamDefinition, batch: pa.RecordBatch, stamps: pa.Array | None
+) -> pa.RecordBatch:
+    """The batch with its column of stamps, if the stream has one."""
+    if not stream.stamped:
+        return batch
+    if stamps is None:
+        stamps = pa.nulls(batch.num_rows, TIMESTAMP.arrow)
+    position = stream.schema.index(stream.attribute.name)
+    return batch.add_column(position, stream.attribute.name, stamps)

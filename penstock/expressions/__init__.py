@@ -1,0 +1,1 @@
+"""Scalar expressions over whole columns: compiled once, then run on every batch."""

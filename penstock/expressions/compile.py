@@ -1,0 +1,188 @@
+"""From a bound expression to a function over record batches.
+
+>>> from penstock.model.schema import Field
+>>> from penstock.model.types import BIGINT
+>>> schema = Schema((Field("a", BIGINT), Field("b", BIGINT)))
+>>> a, b = (Column.of(field) for field in schema)
+>>> total = compile_expression(Call("add", (a, b), BIGINT), schema)
+>>> total(pa.record_batch({"a": [1, None], "b": [10, 20]})).to_pylist()
+[11, None]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from penstock.errors import RunError
+from penstock.expressions.arithmetic import ARITHMETIC
+from penstock.expressions.casts import cast_kernel
+from penstock.expressions.choices import CHOICES, choose
+from penstock.expressions.columns import true_only
+from penstock.expressions.comparisons import COMPARISONS, WITH_NULLS
+from penstock.expressions.node import FAILURES, Builder, Kernel, Node, all_null, scalar_of
+from penstock.expressions.numbers import NUMBERS
+from penstock.expressions.patterns import PATTERNS
+from penstock.expressions.rows import by_rows, constant, evaluate_rows
+from penstock.expressions.texts import TEXTS
+from penstock.expressions.times import TIMES
+from penstock.model.schema import Schema
+from penstock.model.types import Kind
+from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
+
+# NULL in, NULL out.
+_STRICT: dict[str, Builder] = {
+    **COMPARISONS,
+    **ARITHMETIC,
+    **NUMBERS,
+    **TEXTS,
+    **PATTERNS,
+    **TIMES,
+}
+_WITH_NULLS: dict[str, Builder] = {**WITH_NULLS, **CHOICES}
+
+
+def compile_expression(
+    expression: Expression, schema: Schema
+) -> Callable[[pa.RecordBatch], pa.Array]:
+    """A function that gives the column of the expression's values, one for each row of a batch.
+
+    Columns are found by their position in the schema; a row that has no value is a `RunError`.
+    """
+    node = _node(_compile(expression, schema))
+
+    def evaluate(batch: pa.RecordBatch) -> pa.Array:
+        try:
+            return node(batch)
+        except FAILURES:
+            return evaluate_rows(expression, schema, batch.columns, batch.num_rows)
+
+    return evaluate
+
+
+def compile_predicate(
+    expression: Expression, schema: Schema
+) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
+    """A function that gives a mask of the rows for which the expression is true: not false, and
+    not NULL either."""
+    evaluate = compile_expression(expression, schema)
+    return lambda batch: true_only(evaluate(batch))
+
+
+def _compile(expression: Expression, schema: Schema) -> Node | Literal:
+    """What runs on a batch, or the literal that it would give for every row."""
+    match expression:
+        case Literal():
+            return expression
+        case Column():
+            if expression.type.kind is Kind.NULL:
+                return Literal(None, expression.type)
+            position = expression.position(schema)
+            return lambda batch: batch.column(position)
+        case Case(branches, otherwise):
+            return _case(expression, branches, otherwise, schema)
+        case Call("if", (condition, yes, no)):
+            return _case(expression, ((condition, yes),), no, schema)
+        case Cast(operand):
+            return _apply(expression, [operand], schema)
+        case Call(_, arguments):
+            return _apply(expression, arguments, schema)
+
+
+def _apply(
+    expression: Call | Cast, operands: Sequence[Expression], schema: Schema
+) -> Node | Literal:
+    compiled = [_compile(operand, schema) for operand in operands]
+    folded = tuple(
+        each if isinstance(each, Literal) else operand
+        for each, operand in zip(compiled, operands, strict=True)
+    )
+    if isinstance(expression, Call):
+        expression = replace(expression, arguments=folded)
+    else:
+        expression = replace(expression, operand=folded[0])
+    if all(isinstance(each, Literal) for each in compiled):
+        return _fold(expression)
+    literals = [each if isinstance(each, Literal) else None for each in compiled]
+    return _joined(_kernel(expression, literals), compiled)
+
+
+def _fold(expression: Expression) -> Node | Literal:
+    """The literal for an expression of literals.  If it has no value, that is an error of the
+    first row that comes to it, and of none if no row does."""
+    try:
+        return Literal(constant(expression), expression.type, span=expression.span)
+    except RunError as error:
+        failure = error
+    nothing = pa.nulls(0, expression.type.arrow)
+
+    def fail(batch: pa.RecordBatch) -> pa.Array:
+        if batch.num_rows:
+            raise RunError(failure.message)
+        return nothing
+
+    return fail
+
+
+def _kernel(expression: Call | Cast, literals: Sequence[Literal | None]) -> Kernel:
+    if isinstance(expression, Cast):
+        kernel = cast_kernel(expression)
+    elif expression.function in _WITH_NULLS:
+        kernel = _WITH_NULLS[expression.function](expression, literals)
+    elif any(literal is not None and literal.value is None for literal in literals):
+        kernel = all_null(expression.type)
+    else:
+        kernel = _STRICT[expression.function](expression, literals)
+    return kernel or by_rows(expression)
+
+
+def _joined(kernel: Kernel, operands: Sequence[Node | Literal]) -> Node:
+    """The node that gives the operands' values to the kernel."""
+    match [scalar_of(each) if isinstance(each, Literal) else each for each in operands]:
+        case [only]:
+            return lambda batch: kernel(only(batch))
+        case [left, pa.Scalar() as right]:
+            return lambda batch: kernel(left(batch), right)
+        case [pa.Scalar() as left, right]:
+            return lambda batch: kernel(left, right(batch))
+        case [left, right]:
+            return lambda batch: kernel(left(batch), right(batch))
+        case many:
+            return lambda batch: kernel(
+                *(each if isinstance(each, pa.Scalar) else each(batch) for each in many)
+            )
+
+
+def _case(
+    expression: Call | Case,
+    branches: Sequence[tuple[Expression, Expression]],
+    otherwise: Expression,
+    schema: Schema,
+) -> Node | Literal:
+    compiled = []
+    for condition, value in branches:
+        holds = _compile(condition, schema)
+        if isinstance(holds, Literal):
+            if not holds.value:
+                continue
+            otherwise = value
+            break
+        compiled.append((holds, _operand(_compile(value, schema))))
+    last = _compile(otherwise, schema)
+    if not compiled:
+        return last
+    return choose(compiled, _operand(last), expression.type)
+
+
+def _operand(compiled: Node | Literal) -> Node | pa.Scalar:
+    return scalar_of(compiled) if isinstance(compiled, Literal) else compiled
+
+
+def _node(compiled: Node | Literal) -> Node:
+    """Only here, where nothing is left to do with it, a literal becomes a column."""
+    if not isinstance(compiled, Literal):
+        return compiled
+    value = scalar_of(compiled)
+    return lambda batch: pa.repeat(value, batch.num_rows)

@@ -1,0 +1,1 @@
+"""Aggregate functions on columns: fold rows, merge and subtract partial results, finish."""

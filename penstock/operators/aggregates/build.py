@@ -1,0 +1,77 @@
+"""From an aggregate of the plan to the logic that computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.operators.aggregates.aggregate import Aggregate
+from penstock.operators.aggregates.counts import Count
+from penstock.operators.aggregates.extremes import Extreme
+from penstock.operators.aggregates.runs import (
+    CountDistinct,
+    Distinct,
+    Frequent,
+    Mode,
+    OfPython,
+    Quantile,
+)
+from penstock.operators.aggregates.sums import Average, Sum, Variance
+from penstock.plan.expressions import AggregateCall, Literal
+
+
+def build(call: AggregateCall) -> Aggregate[Any]:
+    if call.function.implementation is not None:
+        inner: Aggregate[Any] = OfPython(
+            call.function.implementation, call.type, call.function.name
+        )
+    elif not call.arguments:
+        return Count()
+    else:
+        inner = _BUILDERS[call.function.name](call)
+    if not call.distinct:
+        return inner
+    if isinstance(inner, Count):
+        return CountDistinct()
+    # the first of all values is the first of the different ones, too
+    return inner if isinstance(inner, Extreme) else Distinct(inner)
+
+
+def _constant(call: AggregateCall) -> Any:
+    last = call.arguments[-1]
+    assert isinstance(last, Literal)
+    return last.value
+
+
+def _sums(kind: Callable[..., Aggregate[Any]]) -> Callable[[AggregateCall], Aggregate[Any]]:
+    return lambda call: kind(call.arguments[0].type, call.type)
+
+
+def _variance(sample: bool, root: bool) -> Callable[[AggregateCall], Aggregate[Any]]:
+    return lambda call: Variance(call.arguments[0].type, call.type, sample, root)
+
+
+def _extreme(largest: bool, by_position: bool) -> Callable[[AggregateCall], Aggregate[Any]]:
+    return lambda call: Extreme(call.arguments[0].type, largest, by_position)
+
+
+_BUILDERS: dict[str, Callable[[AggregateCall], Aggregate[Any]]] = {
+    "count": lambda _: Count(),
+    "sum": _sums(Sum),
+    "avg": _sums(Average),
+    "var_samp": _variance(sample=True, root=False),
+    "var_pop": _variance(sample=False, root=False),
+    "stddev_samp": _variance(sample=True, root=True),
+    "stddev_pop": _variance(sample=False, root=True),
+    "min": _extreme(largest=False, by_position=False),
+    "max": _extreme(largest=True, by_position=False),
+    "first": _extreme(largest=False, by_position=True),
+    "last": _extreme(largest=True, by_position=True),
+    "median": lambda _: Quantile(0.5),
+    "quantile": lambda call: Quantile(_constant(call)),
+    "approx_quantile": lambda call: Quantile(_constant(call)),
+    "mode": lambda call: Mode(call.arguments[0].type),
+    "top_k": lambda call: Frequent(call.arguments[0].type, k=_constant(call)),
+    "heavy_hitters": lambda call: Frequent(call.arguments[0].type, share=_constant(call)),
+    "approx_count_distinct": lambda _: CountDistinct(null_over_nothing=True),
+}

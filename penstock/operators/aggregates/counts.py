@@ -1,0 +1,51 @@
+"""count(*) and count(x)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.operators.aggregates.aggregate import Aggregate
+from penstock.operators.exact_sums import Ints
+from penstock.operators.scatter import Codes, add_ones, grown
+
+
+class Counts:
+    """How many rows each group has."""
+
+    def __init__(self, size: int) -> None:
+        self.rows: Ints = np.zeros(size, np.int64)
+
+    def grow(self, size: int) -> None:
+        self.rows = grown(self.rows, size, 0)
+
+    def fold(self, codes: Codes) -> None:
+        add_ones(self.rows, codes)
+
+    def merge(self, other: Counts) -> None:
+        self.rows[: len(other.rows)] += other.rows
+
+    def subtract(self, other: Counts) -> None:
+        self.rows[: len(other.rows)] -= other.rows
+
+
+class Count(Aggregate[Counts]):
+    differential = True
+
+    def new(self, size: int) -> Counts:
+        return Counts(size)
+
+    def grow(self, partial: Counts, size: int) -> None:
+        partial.grow(size)
+
+    def fold(self, partial: Counts, codes: Codes, *_: object) -> None:
+        partial.fold(codes)
+
+    def merge(self, partial: Counts, other: Counts) -> None:
+        partial.merge(other)
+
+    def subtract(self, partial: Counts, other: Counts) -> None:
+        partial.subtract(other)
+
+    def finish(self, partial: Counts, codes: Codes) -> pa.Array:
+        return pa.array(partial.rows[codes])

@@ -1,0 +1,145 @@
+"""min, max, first and last: the best value per group by some order.
+
+Numbers and times are compared as arrays; texts, bytes and decimals as Python values, of which each
+batch yields at most one per group.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.model.types import Kind, Type, to_arrow, to_python
+from penstock.operators.aggregates.aggregate import Aggregate
+from penstock.operators.exact_sums import Ints
+from penstock.operators.scatter import Codes, grown
+
+_OBJECTS = (Kind.STRING, Kind.BINARY, Kind.DECIMAL)
+
+
+class Best:
+    """The best value of each group, where it stood, and whether there is one."""
+
+    def __init__(self, size: int, dtype: npt.DTypeLike) -> None:
+        self.values: npt.NDArray[Any] = np.zeros(size, dtype)
+        self.positions: Ints = np.zeros(size, np.int64)
+        self.present: npt.NDArray[np.bool_] = np.zeros(size, np.bool_)
+
+    def grow(self, size: int) -> None:
+        self.values = grown(self.values, size, 0)
+        self.positions = grown(self.positions, size, 0)
+        self.present = grown(self.present, size, False)
+
+
+def dtype_of(sql_type: Type) -> npt.DTypeLike:
+    if sql_type.kind in _OBJECTS:
+        return object
+    return np.float64 if sql_type.kind is Kind.DOUBLE else np.int64
+
+
+def plain(column: pa.Array, sql_type: Type) -> npt.NDArray[Any]:
+    """A column without NULLs as an array that can be compared: objects, doubles or integers."""
+    if sql_type.kind in _OBJECTS:
+        values = np.empty(len(column), dtype=object)
+        values[:] = to_python(column, sql_type)
+        return values
+    if sql_type.kind is Kind.DOUBLE:
+        return np.asarray(column, dtype=np.float64) + 0.0  # −0.0 is 0.0
+    if sql_type.kind in (Kind.INT, Kind.BIGINT):
+        return np.asarray(column).astype(np.int64, copy=False)
+    if sql_type.kind is Kind.BOOLEAN:
+        return np.asarray(column.cast(pa.int8())).astype(np.int64)
+    narrow = pa.int32() if sql_type.kind is Kind.DATE else pa.int64()
+    return np.asarray(column.cast(narrow)).astype(np.int64)
+
+
+def unplain(values: npt.NDArray[Any], present: npt.NDArray[np.bool_], sql_type: Type) -> pa.Array:
+    """The column of such an array; NULL where nothing is present."""
+    if sql_type.kind in _OBJECTS:
+        return to_arrow([v if p else None for v, p in zip(values, present, strict=True)], sql_type)
+    if sql_type.kind is Kind.BOOLEAN:
+        values = values.astype(np.bool_)
+    column = pa.array(values, mask=~present)
+    if sql_type.kind is Kind.DATE:
+        column = column.cast(pa.int32())
+    return column.cast(sql_type.arrow)
+
+
+class Extreme(Aggregate[Best]):
+    """The smallest or largest value (NaN is the largest number), or the value at the lowest or
+    highest position, where equal positions are decided by the value."""
+
+    def __init__(self, argument: Type, largest: bool, by_position: bool) -> None:
+        self.argument = argument
+        self.largest = largest
+        self.by_position = by_position
+
+    def new(self, size: int) -> Best:
+        return Best(size, dtype_of(self.argument))
+
+    def grow(self, partial: Best, size: int) -> None:
+        partial.grow(size)
+
+    def fold(self, partial: Best, codes: Codes, arguments: list[pa.Array], positions: Ints) -> None:
+        values = plain(arguments[0], self.argument)
+        places = positions if self.by_position else np.zeros(len(codes), np.int64)
+        # sorted so that the best row of each group comes last, and wins below
+        order = _order(codes, places, values, self.largest)
+        last = np.flatnonzero(np.append(np.diff(codes[order]) != 0, True))
+        best = order[last]
+        self._take(partial, codes[best], places[best], values[best])
+
+    def merge(self, partial: Best, other: Best) -> None:
+        groups = np.flatnonzero(other.present)
+        self._take(partial, groups, other.positions[groups], other.values[groups])
+
+    def _take(self, partial: Best, groups: Codes, places: Ints, values: npt.NDArray[Any]) -> None:
+        """Replace the best of some groups (each named once) where the new one is better."""
+        old, old_places = partial.values[groups], partial.positions[groups]
+        better = _better(values, old, self.largest)
+        if self.by_position:
+            ahead = places > old_places if self.largest else places < old_places
+            better = ahead | ((places == old_places) & better)
+        better = better | ~partial.present[groups]
+        chosen = groups[better]
+        partial.values[chosen] = values[better]
+        partial.positions[chosen] = places[better]
+        partial.present[chosen] = True
+
+    def finish(self, partial: Best, codes: Codes) -> pa.Array:
+        return unplain(partial.values[codes], partial.present[codes], self.argument)
+
+
+def _better(new: npt.NDArray[Any], old: npt.NDArray[Any], largest: bool) -> npt.NDArray[np.bool_]:
+    if new.dtype == object:
+        # what was never set is the number 0, which other values cannot be compared with
+        pairs = zip(new, old, strict=True)
+        return np.array(
+            [type(a) is type(b) and ((a > b) if largest else (a < b)) for a, b in pairs], np.bool_
+        )
+    if new.dtype == np.float64:
+        with np.errstate(invalid="ignore"):
+            above = (new > old) | (np.isnan(new) & ~np.isnan(old))
+            below = (new < old) | (np.isnan(old) & ~np.isnan(new))
+        return np.asarray(above if largest else below)
+    better: npt.NDArray[np.bool_] = new > old if largest else new < old
+    return better
+
+
+def _order(
+    codes: Codes, places: Ints, values: npt.NDArray[Any], largest: bool
+) -> npt.NDArray[np.int64]:
+    """By group, then from the worst to the best."""
+    if values.dtype == object:
+        _, ranks = np.unique(values, return_inverse=True)
+        values = ranks
+    order = np.lexsort((values, places, codes))  # NaN sorts last, as the largest number
+    if largest:
+        return order
+    # from the best to the worst: turn it round within each group
+    reverse = np.lexsort((np.arange(len(codes))[::-1], codes[order]))
+    turned: npt.NDArray[np.int64] = order[reverse]
+    return turned

@@ -1,0 +1,85 @@
+"""Bounds on columns and on what rises with them: for whole streams, and for tuples that broke one.
+
+A batch in which tuples broke their source's promise has, beside each progressing column, a column
+of the bounds that held before those tuples (in ticks), NULL for all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expressions.compile import compile_expression
+from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.schema import Field, Schema
+from penstock.operators.exact_sums import Ints
+from penstock.operators.operator import Progress
+from penstock.operators.ticks import from_ticks, to_ticks
+from penstock.plan.expressions import Column, Expression
+from penstock.plan.monotone import rises_with
+
+_PREFIX = "_bound "
+
+
+def bound_name(column: str) -> str:
+    """The name of the column of bounds beside a column."""
+    return _PREFIX + column
+
+
+def has_broken(batch: pa.RecordBatch) -> bool:
+    """Whether tuples of the batch broke a promise."""
+    return bool(batch.num_columns) and str(batch.schema.names[-1]).startswith(_PREFIX)
+
+
+def without_bounds(batch: pa.RecordBatch) -> pa.RecordBatch:
+    names = [name for name in batch.schema.names if name.startswith(_PREFIX)]
+    return batch.drop_columns(names) if names else batch
+
+
+class BoundOf:
+    """The bound on one expression that rises with progressing columns."""
+
+    def __init__(self, expression: Expression) -> None:
+        self._type = expression.type
+        self._columns = tuple(dict.fromkeys(rises_with(expression)))
+        fields = [Field(each.name, each.type, each.relation) for each in self._columns]
+        self._schema = Schema(tuple(fields))
+        self._names = [field.qualified for field in fields]
+        self._evaluate = (
+            None if isinstance(expression, Column) else compile_expression(expression, self._schema)
+        )
+
+    def promised(self, progress: Progress) -> Bound:
+        return END if progress.ended else self._at(progress.bounds)
+
+    def reached(self, progress: Progress) -> Bound:
+        """How far the expression has come."""
+        return self._at(progress.high)
+
+    def _at(self, bounds: Mapping[str, Bound]) -> Bound:
+        found = [bounds.get(name, BEGINNING) for name in self._names]
+        if not found or BEGINNING in found:
+            return BEGINNING
+        if self._evaluate is None:
+            return found[0]
+        ticks = [np.array([int(bound)], np.int64) for bound in found]
+        return int(self._on(ticks)[0])
+
+    def broken(self, batch: pa.RecordBatch) -> tuple[Ints, Ints]:
+        """The rows that broke a promise about the expression, and the bounds that they broke."""
+        columns = [batch.column(bound_name(name)) for name in self._names]
+        valid = np.ones(batch.num_rows, np.bool_)
+        for column in columns:
+            valid &= np.asarray(column.is_valid())
+        rows = np.flatnonzero(valid)
+        taken = pa.array(rows)
+        ticks = [np.asarray(column.take(taken)) for column in columns]
+        return rows, ticks[0] if self._evaluate is None else self._on(ticks)
+
+    def _on(self, ticks: list[Ints]) -> Ints:
+        assert self._evaluate is not None
+        arrays = [from_ticks(t, each.type) for t, each in zip(ticks, self._columns, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
+        return to_ticks(self._evaluate(batch), self._type)

@@ -1,0 +1,191 @@
+"""From batches to what window algorithms fold: ticks, group codes and aggregate arguments.
+
+`Folder` is the part of aggregation that all algorithms share; they differ in which partial results
+they keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.expressions.compile import compile_expression, compile_predicate
+from penstock.model.schema import Schema
+from penstock.operators.aggregates.aggregate import Aggregate
+from penstock.operators.aggregates.build import build
+from penstock.operators.aggregates.counts import Counts
+from penstock.operators.exact_sums import Ints
+from penstock.operators.keys import KeyCodes
+from penstock.operators.scatter import Codes
+from penstock.plan.aggregates import NamedAggregate
+from penstock.plan.expressions import Expression, Named
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass
+class Partials:
+    """The partial results of all aggregates over some tuples, and how many tuples there were."""
+
+    rows: Counts
+    parts: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What one aggregate sees of some rows: which of them (None: all), and its arguments there."""
+
+    chosen: Mask | None
+    columns: list[pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows, ready to be folded."""
+
+    codes: Codes
+    positions: Ints
+    arguments: list[Arguments]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, order: Ints) -> Rows:
+        """The rows in another order, or some of them."""
+        arguments = []
+        indices: pa.Array | None = None
+        for each in self.arguments:
+            if each.chosen is None:
+                indices = pa.array(order) if indices is None and each.columns else indices
+                columns = [column.take(indices) for column in each.columns]
+                arguments.append(Arguments(None, columns))
+            else:
+                chosen = each.chosen[order]
+                place = np.cumsum(each.chosen) - 1
+                inner = pa.array(place[order[chosen]])
+                arguments.append(Arguments(chosen, [c.take(inner) for c in each.columns]))
+        return Rows(self.codes[order], self.positions[order], arguments)
+
+    def slice(self, begin: int, end: int) -> Rows:
+        """Neighbouring rows, without copying."""
+        arguments = []
+        for each in self.arguments:
+            if each.chosen is None:
+                columns = [column.slice(begin, end - begin) for column in each.columns]
+                arguments.append(Arguments(None, columns))
+            else:
+                before = int(np.count_nonzero(each.chosen[:begin]))
+                chosen = each.chosen[begin:end]
+                count = int(np.count_nonzero(chosen))
+                columns = [column.slice(before, count) for column in each.columns]
+                arguments.append(Arguments(chosen, columns))
+        return Rows(self.codes[begin:end], self.positions[begin:end], arguments)
+
+
+class Folder:
+    """The keys and aggregates of one aggregation."""
+
+    def __init__(
+        self, keys: Sequence[Named], calls: Sequence[NamedAggregate], schema: Schema
+    ) -> None:
+        self.keys = KeyCodes([key.expression.type for key in keys])
+        self._key_columns = [compile_expression(key.expression, schema) for key in keys]
+        self.aggregates: list[Aggregate[Any]] = [build(each.call) for each in calls]
+        self._arguments = [
+            [compile_expression(argument, schema) for argument in _evaluated(each)]
+            for each in calls
+        ]
+        self._filters = [
+            compile_predicate(each.call.where, schema) if each.call.where is not None else None
+            for each in calls
+        ]
+
+    @property
+    def differential(self) -> bool:
+        return all(aggregate.differential for aggregate in self.aggregates)
+
+    def rows(self, batch: pa.RecordBatch, positions: Ints) -> Rows:
+        keys = [column(batch) for column in self._key_columns]
+        codes = self.keys.encode(keys, batch.num_rows)
+        arguments = [
+            _without_nulls(
+                [column(batch) for column in columns], filter_(batch) if filter_ else None
+            )
+            for columns, filter_ in zip(self._arguments, self._filters, strict=True)
+        ]
+        return Rows(codes, positions, arguments)
+
+    def new(self) -> Partials:
+        size = max(1, len(self.keys))
+        return Partials(Counts(size), [each.new(size) for each in self.aggregates])
+
+    def fold(self, partials: Partials, rows: Rows) -> None:
+        self.grow(partials)
+        partials.rows.fold(rows.codes)
+        pairs = zip(self.aggregates, partials.parts, rows.arguments, strict=True)
+        for aggregate, part, arguments in pairs:
+            if arguments.chosen is None:
+                aggregate.fold(part, rows.codes, arguments.columns, rows.positions)
+            elif arguments.chosen.any():
+                codes, positions = rows.codes[arguments.chosen], rows.positions[arguments.chosen]
+                aggregate.fold(part, codes, arguments.columns, positions)
+
+    def grow(self, partials: Partials, least: int = 0) -> None:
+        """Make room for all groups that there are by now, and for `least`."""
+        size = max(len(self.keys), least)
+        if size > len(partials.rows.rows):
+            partials.rows.grow(size)
+            size = len(partials.rows.rows)
+            for aggregate, part in zip(self.aggregates, partials.parts, strict=True):
+                aggregate.grow(part, size)
+
+    def merge(self, partials: Partials, other: Partials) -> None:
+        self.grow(partials, len(other.rows.rows))
+        partials.rows.merge(other.rows)
+        for aggregate, part, its in zip(self.aggregates, partials.parts, other.parts, strict=True):
+            aggregate.merge(part, its)
+
+    def subtract(self, partials: Partials, other: Partials) -> None:
+        partials.rows.subtract(other.rows)
+        for aggregate, part, its in zip(self.aggregates, partials.parts, other.parts, strict=True):
+            aggregate.subtract(part, its)
+
+    def finish(self, partials: Partials, codes: Codes) -> list[pa.Array]:
+        """The keys and the results of some groups."""
+        self.grow(partials)
+        results = [
+            aggregate.finish(part, codes)
+            for aggregate, part in zip(self.aggregates, partials.parts, strict=True)
+        ]
+        return [*self.keys.take(codes), *results]
+
+
+def _evaluated(each: NamedAggregate) -> Sequence[Expression]:
+    """The arguments that differ from row to row: without the constants at the end."""
+    call = each.call
+    return call.arguments[: len(call.arguments) - call.function.constants]
+
+
+def _without_nulls(columns: list[pa.Array], chosen: Any) -> Arguments:
+    mask: Mask | None = None if chosen is None else np.asarray(chosen)
+    if mask is not None:
+        columns = [column.filter(pa.array(mask)) for column in columns]
+    for column in columns:
+        if column.null_count:
+            valid = np.asarray(pc.is_valid(columns[0]))
+            for other in columns[1:]:
+                valid &= np.asarray(pc.is_valid(other))
+            columns = [column.filter(pa.array(valid)) for column in columns]
+            if mask is None:
+                mask = valid
+            else:
+                mask = mask.copy()
+                mask[mask] = valid
+            break
+    return Arguments(mask, columns)

@@ -1,0 +1,212 @@
+"""GROUP BY with a key that progresses: groups are complete when the bound passes their key.
+
+Groups are kept in slices of the first progressing key, each with a numbering of its own.  A slice
+that has many groups is left to itself, and a new one begins above the highest key so far; so what
+is complete goes away with its slice, and no state is touched group by group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.expressions.compile import compile_expression
+from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.types import BIGINT, Type
+from penstock.operators.bounds import BoundOf, has_broken, without_bounds
+from penstock.operators.exact_sums import Ints
+from penstock.operators.folding import Folder
+from penstock.operators.keys import KeyCodes
+from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.scatter import grown
+from penstock.operators.ticks import from_ticks, to_ticks
+from penstock.plan.aggregates import GroupAggregate
+from penstock.plan.expressions import Expression
+from penstock.plan.node import Node
+
+_FULL = 4096  # groups of a slice after which the next one begins
+
+
+class GroupedOperator:
+    def __init__(self, node: GroupAggregate) -> None:
+        self.schema = node.schema.arrow
+        progressing = {each.field.name for each in node.progress}
+        self._names = [each.field.qualified for each in node.progress]
+        expressions = [key.expression for key in node.keys if key.name in progressing]
+        self._in_time = InTime(expressions, node.input)
+        self._position_type = node.position.type
+        self._position = compile_expression(node.position, node.input.schema)
+        types = [key.expression.type for key in node.keys]
+        folder = Folder(node.keys, node.aggregates, node.input.schema)
+        self._slices = Slices(lambda: _Groups(folder, types, len(expressions)))
+        self.high: list[Bound] = [BEGINNING] * len(expressions)  # of what has been released
+
+    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
+        batch, keys, late = self._in_time.split(batch)
+        yield from late
+        for groups, rows in self._slices.cut(keys[0]):
+            part = batch if rows is None else batch.take(pa.array(rows))
+            ticks = keys if rows is None else keys[:, rows]
+            groups.fold(part, ticks, to_ticks(self._position(part), self._position_type))
+
+    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+        bounds = self._in_time.promised(progress)
+        for groups in self._slices.upto(bounds[0] if len(bounds) == 1 else END):
+            codes = groups.complete(bounds)
+            if len(codes):
+                self.high = [
+                    max(high, int(ticks[codes].max()))
+                    for high, ticks in zip(self.high, groups.ticks, strict=True)
+                ]
+                yield as_batch(groups.folder.finish(groups.partials, codes), self.schema)
+        self._slices.forget(bounds[0])
+        named = zip(self._names, self.high, strict=True)
+        high = {name: bound for name, bound in named if bound != BEGINNING}
+        if progress.ended:
+            yield Progress({}, high, ended=True)
+            return
+        promised = zip(self._names, bounds, strict=True)
+        yield Progress({name: b for name, b in promised if b != BEGINNING}, high)
+
+
+class _Groups:
+    """The groups of one slice: their progressing keys, partial results, and which have left."""
+
+    def __init__(self, folder: Folder, types: list[Type], progressing: int) -> None:
+        self.folder = copy(folder)
+        self.folder.keys = KeyCodes(types)
+        self.partials = self.folder.new()
+        self.ticks: Ints = np.zeros((progressing, 0), np.int64)
+        self._left: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.folder.keys)
+
+    def fold(self, batch: pa.RecordBatch, ticks: Ints, positions: Ints) -> None:
+        rows = self.folder.rows(batch, positions)
+        self.folder.fold(self.partials, rows)
+        if self.ticks.shape[1] < len(self):
+            self.ticks = np.stack([grown(each, len(self), 0) for each in self.ticks])
+            self._left = grown(self._left, len(self), False)
+        self.ticks[:, rows.codes] = ticks
+
+    def complete(self, bounds: list[Bound]) -> Ints:
+        """The groups that have come to lie below a bound."""
+        passed = np.zeros(len(self), np.bool_)
+        for ticks, bound in zip(self.ticks[:, : len(self)], bounds, strict=True):
+            if bound == END:
+                passed[:] = True
+            elif bound != BEGINNING:
+                passed |= ticks < int(bound)
+        passed &= ~self._left[: len(self)]
+        self._left[: len(self)] |= passed
+        return np.flatnonzero(passed)
+
+
+# --- state in slices -----------------------------------------------------------------------------
+
+
+class Sized(Protocol):
+    def __len__(self) -> int: ...
+
+
+T = TypeVar("T", bound=Sized)
+
+
+class Slices(Generic[T]):
+    """State cut along a progressing key, by as much as it holds."""
+
+    def __init__(self, new: Callable[[], T], full: int = _FULL) -> None:
+        self._new = new
+        self._full = full
+        self._slices = [new()]
+        self._starts: list[int] = []  # of all slices but the first
+        self._highest: Bound = BEGINNING
+        self._lowest: list[Bound] = [END]  # the lowest key that may be in each slice
+
+    def cut(self, ticks: Ints) -> Iterator[tuple[T, Ints | None]]:
+        """Each slice with its rows; None for all rows."""
+        if len(ticks) == 0:
+            return
+        if len(self._slices[-1]) >= self._full and self._highest < np.iinfo(np.int64).max:
+            self._starts.append(int(self._highest) + 1)
+            self._slices.append(self._new())
+            self._lowest.append(END)
+        lowest, highest = int(ticks.min()), int(ticks.max())
+        self._highest = max(self._highest, highest)
+        first, last = np.searchsorted(self._starts, [lowest, highest], side="right").tolist()
+        if first == last:
+            self._lowest[first] = min(self._lowest[first], lowest)
+            yield self._slices[first], None
+            return
+        of = np.searchsorted(self._starts, ticks, side="right")
+        for number in np.unique(of).tolist():
+            rows = np.flatnonzero(of == number)
+            self._lowest[number] = min(self._lowest[number], int(ticks[rows].min()))
+            yield self._slices[number], rows
+
+    def upto(self, bound: Bound) -> Iterator[T]:
+        """The slices that may hold keys below the bound."""
+        for each, lowest in zip(self._slices, self._lowest, strict=True):
+            if lowest < bound:
+                yield each
+
+    def forget(self, bound: Bound) -> None:
+        """Drop the slices that lie wholly below the bound."""
+        gone = sum(start <= bound for start in self._starts)
+        del self._slices[:gone], self._lowest[:gone], self._starts[:gone]
+
+
+# --- late as a whole -----------------------------------------------------------------------------
+
+
+class InTime:
+    """Sets aside the tuples that are below the bound of one of some progressing expressions."""
+
+    def __init__(self, expressions: list[Expression], node: Node) -> None:
+        self._types = [expression.type for expression in expressions]
+        self._columns = [compile_expression(each, node.schema) for each in expressions]
+        self._bounds = [BoundOf(expression) for expression in expressions]
+
+    def promised(self, progress: Progress) -> list[Bound]:
+        return [bound.promised(progress) for bound in self._bounds]
+
+    def split(
+        self, batch: pa.RecordBatch, id_type: Type = BIGINT
+    ) -> tuple[pa.RecordBatch, Ints, list[LateRows]]:
+        """The tuples in time without their bounds, the ticks of the expressions, the late ones."""
+        given = without_bounds(batch)
+        columns = zip(self._columns, self._types, strict=True)
+        ticks = np.stack([to_ticks(column(given), sql_type) for column, sql_type in columns])
+        if not has_broken(batch):
+            return given, ticks, []
+        kept = np.ones(batch.num_rows, np.bool_)
+        late = []
+        for values, sql_type, bound in zip(ticks, self._types, self._bounds, strict=True):
+            rows, bounds = bound.broken(batch)
+            below = (values[rows] < bounds) & kept[rows]
+            rows, bounds = rows[below], bounds[below]
+            if len(rows):
+                kept[rows] = False
+                late.append(wholly_late(given.take(pa.array(rows)), bounds, sql_type, id_type))
+        return given.filter(pa.array(kept)), ticks[:, kept], late
+
+
+def wholly_late(rows: pa.RecordBatch, bounds: Ints, sql_type: Type, id_type: Type) -> LateRows:
+    """Late rows that did not miss single windows but everything."""
+    rows = rows.append_column("late_bound", from_ticks(bounds, sql_type))
+    for name in ("missed_first", "missed_last"):
+        rows = rows.append_column(name, pa.nulls(rows.num_rows, id_type.arrow))
+    return LateRows(rows)
+
+
+def as_batch(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    """The columns in the types of the schema."""
+    pairs = zip(columns, schema, strict=True)
+    cast = [c if c.type == field.type else c.cast(field.type) for c, field in pairs]
+    return pa.RecordBatch.from_arrays(cast, schema=schema)

@@ -1,0 +1,122 @@
+"""Group keys to small integers and back, so that all state is arrays indexed by group.
+
+Large batches go through Arrow's dictionary encoding, so Python sees each distinct value once; small
+ones are looked up directly.  Equal means SQL's "not distinct": NULLs are one key, NaNs are one key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.model.types import Kind, Type, to_arrow, to_python
+from penstock.operators.scatter import Codes
+
+_SMALL = 32
+_NAN = ("NaN",)
+
+
+class ColumnCodes:
+    """The values of one key column, numbered as they are first seen."""
+
+    def __init__(self, sql_type: Type) -> None:
+        self.type = sql_type
+        self._codes: dict[Hashable, int] = {}
+        self._values: list[Any] = []
+        self._array = to_arrow([], sql_type)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def encode(self, column: pa.Array) -> Codes:
+        if self.type.kind is Kind.DOUBLE:
+            column = pc.add(column, 0.0)  # −0.0 and 0.0 are one key
+        if len(column) <= _SMALL:
+            return np.fromiter(map(self._code, to_python(column, self.type)), np.int64, len(column))
+        if self.type.kind is Kind.DOUBLE:  # index_in does not find NaN
+            encoded = column.dictionary_encode(null_encoding="encode")
+            codes = list(map(self._code, to_python(encoded.dictionary, self.type)))
+            return np.array(codes, np.int64)[np.asarray(encoded.indices)]
+        known = pc.index_in(column, value_set=self._known())
+        if known.null_count:  # some are new: Python sees each of those once
+            fresh = column.filter(known.is_null()).unique()
+            for value in to_python(fresh, self.type):
+                self._code(value)
+            known = pc.index_in(column, value_set=self._known())
+        return np.asarray(known).astype(np.int64)
+
+    def _code(self, value: Any) -> int:
+        key = _NAN if value != value else value
+        code = self._codes.get(key)
+        if code is None:
+            code = self._codes[key] = len(self._values)
+            self._values.append(value)
+        return code
+
+    def _known(self) -> pa.Array:
+        """All values, in the order of their codes."""
+        if len(self._array) < len(self._values):
+            fresh = to_arrow(self._values[len(self._array) :], self.type)
+            self._array = pa.concat_arrays([self._array, fresh])
+        return self._array
+
+    def take(self, codes: Codes) -> pa.Array:
+        return self._known().take(pa.array(codes))
+
+
+class KeyCodes:
+    """The keys of groups, numbered as they are first seen; without columns there is one group."""
+
+    def __init__(self, types: Sequence[Type]) -> None:
+        self.columns = [ColumnCodes(sql_type) for sql_type in types]
+        self._codes: dict[tuple[int, ...], int] = {}
+        self._parts = np.zeros((len(types), 0), np.int64)  # the column codes of every key
+
+    def __len__(self) -> int:
+        if len(self.columns) <= 1:
+            return len(self.columns[0]) if self.columns else 1
+        return len(self._codes)
+
+    def encode(self, columns: Sequence[pa.Array], rows: int) -> Codes:
+        """A code for each row."""
+        if not self.columns:
+            return np.zeros(rows, np.int64)
+        parts = [known.encode(col) for known, col in zip(self.columns, columns, strict=True)]
+        if len(parts) == 1:
+            return parts[0]
+        if rows <= _SMALL:
+            keys = zip(*(part.tolist() for part in parts), strict=True)
+            return np.fromiter(map(self._code, keys), np.int64, rows)
+        combined = parts[0]
+        for known, part in zip(self.columns[1:], parts[1:], strict=True):
+            # numbered anew after every column, so that no product can overflow
+            _, first, inverse = np.unique(
+                combined * len(known) + part, return_index=True, return_inverse=True
+            )
+            combined = inverse.astype(np.int64)
+        keys = zip(*(part[first].tolist() for part in parts), strict=True)
+        numbers = np.fromiter(map(self._code, keys), np.int64, len(first))
+        codes: Codes = numbers[inverse]
+        return codes
+
+    def _code(self, key: tuple[int, ...]) -> int:
+        code = self._codes.get(key)
+        if code is None:
+            code = self._codes[key] = len(self._codes)
+        return code
+
+    def take(self, codes: Codes) -> list[pa.Array]:
+        """The key columns of groups."""
+        if len(self.columns) <= 1:
+            return [known.take(codes) for known in self.columns]
+        known_keys = self._parts.shape[1]
+        if known_keys < len(self._codes):
+            fresh = np.array(list(self._codes)[known_keys:], np.int64).T
+            self._parts = np.concatenate([self._parts, fresh], axis=1)
+        return [
+            known.take(part[codes]) for known, part in zip(self.columns, self._parts, strict=True)
+        ]

@@ -1,0 +1,42 @@
+"""The protocol between operators and whatever hosts them.
+
+An operator is fed items on numbered ports and yields items.  It never drives itself, sleeps or
+reads a clock; a host may call it tuple by tuple or with a million tuples at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+from penstock.model.punctuation import Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A punctuation on all progressing columns at once, by their qualified names: every later tuple
+    is at or above its `bounds` (in ticks); the stream has come as far as `high`.  A column that is
+    not named has promised nothing; when the stream has `ended`, nothing comes any more."""
+
+    bounds: Mapping[str, Bound] = field(default_factory=dict)
+    high: Mapping[str, Bound] = field(default_factory=dict)
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LateRows:
+    """Tuples that missed windows, with the bound they broke and the windows they missed."""
+
+    batch: pa.RecordBatch
+
+
+Item: TypeAlias = pa.RecordBatch | Progress | LateRows
+
+
+class Operator(Protocol):
+    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]: ...
+
+    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]: ...

@@ -1,0 +1,118 @@
+"""Panes, and what a window contains of them: by sliding, or by blocks if nothing is subtracted."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from penstock.operators.folding import Folder, Partials
+
+
+class Panes:
+    """The partial results of panes by their numbers."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._panes: dict[int, Partials] = {}
+        self._numbers: list[int] = []  # a heap; may name panes that are gone
+
+    def open(self, number: int) -> Partials:
+        """A pane to fold tuples into."""
+        pane = self._panes.get(number)
+        if pane is None:
+            pane = self._panes[number] = self._folder.new()
+            heappush(self._numbers, number)
+        return pane
+
+    def get(self, number: int) -> Partials | None:
+        return self._panes.get(number)
+
+    def drop(self, number: int) -> None:
+        self._panes.pop(number, None)
+
+    def lowest(self) -> int | None:
+        while self._numbers and self._numbers[0] not in self._panes:
+            heappop(self._numbers)
+        return self._numbers[0] if self._numbers else None
+
+
+class SlidingContents:
+    """Differential aggregates: the next window is this one, plus the panes that enter, minus those
+    that leave and are then forgotten."""
+
+    def __init__(self, folder: Folder, panes: Panes) -> None:
+        self._folder = folder
+        self._panes = panes
+        self._begin = self._end = 0
+        self._content: Partials | None = None
+
+    def of(self, begin: int, end: int) -> Partials:
+        """The content of the panes from `begin` to before `end`; both only ever go up."""
+        if self._content is None or begin >= self._end:
+            self._leave(self._end)
+            self._content, self._begin, self._end = self._folder.new(), begin, begin
+        for number in range(self._end, end):
+            pane = self._panes.get(number)
+            if pane is not None:
+                self._folder.merge(self._content, pane)
+        self._leave(begin)
+        self._begin, self._end = begin, end
+        self._folder.grow(self._content)
+        return self._content
+
+    def _leave(self, before: int) -> None:
+        for number in range(self._begin, before):
+            pane = self._panes.get(number)
+            if pane is not None:
+                assert self._content is not None
+                self._folder.subtract(self._content, pane)
+                self._panes.drop(number)
+
+
+class BlockContents:
+    """Others: panes are cut into blocks as long as a window, so that a window is the end of one
+    block and the beginning of the next.  Ends are merged once per block, from right to left; the
+    beginning grows pane by pane.  That is three merges per pane, however long the window."""
+
+    def __init__(self, folder: Folder, panes: Panes) -> None:
+        self._folder = folder
+        self._panes = panes
+        self._begin = 0
+        self._cut = self._upto = 0  # where the next block begins, how far its beginning is merged
+        self._ends: dict[int, Partials] = {}  # from each pane to the cut
+        self._beginning: Partials | None = None
+
+    def of(self, begin: int, end: int) -> Partials:
+        self._forget(begin)
+        if self._beginning is None or begin >= self._cut:
+            self._start_block(begin, end)
+        assert self._beginning is not None
+        for number in range(self._upto, end):
+            pane = self._panes.get(number)
+            if pane is not None:
+                self._folder.merge(self._beginning, pane)
+        self._upto = end
+        content = self._folder.new()
+        if begin in self._ends:
+            self._folder.merge(content, self._ends[begin])
+        self._folder.merge(content, self._beginning)
+        return content
+
+    def _start_block(self, begin: int, end: int) -> None:
+        self._ends = {}
+        so_far = self._folder.new()
+        for number in range(end - 1, begin - 1, -1):
+            pane = self._panes.get(number)
+            if pane is not None:
+                merged = self._folder.new()
+                self._folder.merge(merged, pane)
+                self._folder.merge(merged, so_far)
+                so_far = merged
+            self._ends[number] = so_far
+        self._cut = self._upto = end
+        self._beginning = self._folder.new()
+
+    def _forget(self, before: int) -> None:
+        for number in range(self._begin, min(before, self._upto)):
+            self._panes.drop(number)
+            self._ends.pop(number, None)
+        self._begin = before

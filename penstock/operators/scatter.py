@@ -1,0 +1,53 @@
+"""Folding rows into an array by their group codes, fast for one row and for a million.
+
+A batch that is small beside the array touches only its own groups; a large one is counted into a
+fresh array first, which is several times faster per row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Codes: TypeAlias = npt.NDArray[np.int64]
+Dense: TypeAlias = npt.NDArray[Any]
+_EXACT_IN_FLOAT = 2**53
+_FEW = 8  # rows per group below which touching single groups is cheaper than counting all
+
+
+def add_ones(target: Dense, codes: Codes) -> None:
+    """target[code] += 1 for every code."""
+    if len(codes) * _FEW < len(target):
+        np.add.at(target, codes, 1)
+    else:
+        target += np.bincount(codes, minlength=len(target))
+
+
+def add_integers(target: Dense, codes: Codes, values: npt.NDArray[np.int64]) -> None:
+    """target[code] += value, exactly, as long as the sums fit the target."""
+    if len(codes) * _FEW < len(target) or target.dtype == object:
+        np.add.at(target, codes, values.astype(object) if target.dtype == object else values)
+    elif magnitude(values) * len(values) < _EXACT_IN_FLOAT:
+        # bincount adds in floating point, which is exact while no sum can reach 2**53
+        sums = np.bincount(codes, weights=values, minlength=len(target))
+        target += sums.astype(np.int64)
+    else:
+        np.add.at(target, codes, values)
+
+
+def magnitude(values: npt.NDArray[np.int64]) -> int:
+    """The largest absolute value, as a Python integer (−2**63 has no positive counterpart)."""
+    if len(values) == 0:
+        return 0
+    return max(abs(int(values.max())), abs(int(values.min())))
+
+
+def grown(array: Dense, size: int, identity: Any) -> Dense:
+    """The array with room for `size` groups, new ones at the identity; doubled to grow rarely."""
+    if len(array) >= size:
+        return array
+    longer = np.full(max(size, 2 * len(array)), identity, dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer

@@ -1,0 +1,95 @@
+"""Operators on one tuple at a time: filter, project, and the union that buffers nothing (Meld)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expressions.compile import compile_expression, compile_predicate
+from penstock.model.punctuation import BEGINNING, Bound
+from penstock.operators.bounds import BoundOf, bound_name, has_broken
+from penstock.operators.operator import Item, Progress
+from penstock.plan.stateless import Filter, Project, Union
+
+
+class FilterOperator:
+    def __init__(self, node: Filter) -> None:
+        self._holds = compile_predicate(node.predicate, node.input.schema)
+
+    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:  # noqa: ARG002
+        kept = batch.filter(pa.array(np.asarray(self._holds(batch))))
+        if kept.num_rows:
+            yield kept
+
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
+        yield progress
+
+
+class ProjectOperator:
+    """Computed columns, and the bounds of those that rise with progressing ones."""
+
+    def __init__(self, node: Project) -> None:
+        self._columns = [compile_expression(c.expression, node.input.schema) for c in node.columns]
+        self._schema = node.schema.arrow
+        by_name = {column.name: column.expression for column in node.columns}
+        self._bounds = {
+            each.field.qualified: BoundOf(by_name[each.field.name]) for each in node.progress
+        }
+
+    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:  # noqa: ARG002
+        columns = [column(batch) for column in self._columns]
+        made = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        if has_broken(batch):
+            for name, bound in self._bounds.items():
+                rows, ticks = bound.broken(batch)
+                bounds = np.zeros(batch.num_rows, np.int64)
+                kept = np.ones(batch.num_rows, np.bool_)
+                bounds[rows], kept[rows] = ticks, False
+                made = made.append_column(bound_name(name), pa.array(bounds, mask=kept))
+        yield made
+
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
+        bounds = {name: bound.promised(progress) for name, bound in self._bounds.items()}
+        high = {name: bound.reached(progress) for name, bound in self._bounds.items()}
+        yield Progress(bounds, high, progress.ended)
+
+
+class Meld:
+    """The union that passes tuples through and promises what the slowest input does."""
+
+    def __init__(self, node: Union) -> None:
+        self._names = [[f.qualified for f in branch.schema] for branch in node.branches]
+        self._output = [field.qualified for field in node.schema]
+        self._bounds: list[dict[str, Bound]] = [{} for _ in node.branches]
+        self._ended = [False] * len(node.branches)
+        self._high: dict[str, Bound] = {}
+        self._promised = Progress()
+
+    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:
+        yield batch.rename_columns(
+            [
+                *self._output,
+                *map(self._renamed_bound(port), batch.schema.names[len(self._output) :]),
+            ]
+        )
+
+    def _renamed_bound(self, port: int) -> Callable[[str], str]:
+        names = dict(zip(map(bound_name, self._names[port]), self._output, strict=True))
+        return lambda name: bound_name(names[name])
+
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
+        names = dict(zip(self._names[port], self._output, strict=True))
+        self._bounds[port] = {names[k]: v for k, v in progress.bounds.items() if k in names}
+        self._ended[port] = self._ended[port] or progress.ended
+        for key, value in progress.high.items():
+            if key in names:
+                self._high[names[key]] = max(value, self._high.get(names[key], BEGINNING))
+        waiting = [b for b, ended in zip(self._bounds, self._ended, strict=True) if not ended]
+        common = set.intersection(*map(set, waiting)) if waiting else set()
+        slowest = {name: min(bounds[name] for bounds in waiting) for name in common}
+        promised = Progress(slowest, dict(self._high), all(self._ended))
+        if promised != self._promised:
+            self._promised = promised
+            yield promised

@@ -1,0 +1,41 @@
+"""Columns of progressing attributes as ticks (see `model.domain`), and back."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import RunError
+from penstock.model.types import EXACT, Kind, Type
+from penstock.operators.aggregates.sums import halves
+from penstock.operators.exact_sums import Ints
+
+
+def to_ticks(column: pa.Array, sql_type: Type) -> Ints:
+    """A column without NULLs as int64."""
+    match sql_type.kind:
+        case Kind.TIMESTAMP:
+            return np.asarray(column.view(pa.int64()))
+        case Kind.DATE:
+            return np.asarray(column.cast(pa.int32())).astype(np.int64)
+        case Kind.DECIMAL:
+            low, high = halves(column)
+            ticks = low.astype(np.int64)
+            if (high != ticks >> 63).any():
+                raise RunError("a value of the windowing attribute has more than 64 bits")
+            return ticks
+        case _:
+            return np.asarray(column).astype(np.int64, copy=False)
+
+
+def from_ticks(ticks: Ints, sql_type: Type) -> pa.Array:
+    match sql_type.kind:
+        case Kind.DATE:
+            return pa.array(ticks).cast(pa.int32()).cast(pa.date32())
+        case Kind.DECIMAL:
+            shifted = [EXACT.scaleb(Decimal(int(tick)), -sql_type.scale) for tick in ticks]
+            return pa.array(shifted, sql_type.arrow)
+        case _:
+            return pa.array(ticks).cast(sql_type.arrow)

@@ -1,0 +1,213 @@
+"""WID: a partial result for every open window, and every tuple goes into each of its windows.
+
+`Bucket` is the operator of figure 6-2 of the thesis: it tags tuples with the range of their window
+ids and turns progress of the attribute into progress of window ids.  `Wid` is the aggregation of
+figure 6-4: it knows of ids only.  Cost per window: a'·T (Eq. 6.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import gcd
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expressions.compile import compile_expression
+from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.operators.bounds import BoundOf, has_broken
+from penstock.operators.exact_sums import Ints
+from penstock.operators.folding import Arguments, Folder, Rows
+from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.pane_contents import Panes
+from penstock.operators.release import Missed, Results
+from penstock.operators.ticks import to_ticks
+from penstock.plan.aggregates import WindowAggregate
+from penstock.windows.columns import floor_div
+from penstock.windows.sliding import Sliding
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """Rows with the range of their window ids: the first, and the one after the last.  Every row is
+    in a window.  If `raised`, some came too late for their first windows and begin further on."""
+
+    rows: Rows
+    first: Ints
+    stop: Ints
+    raised: bool = False
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def take(self, order: Ints) -> Tagged:
+        return Tagged(self.rows.take(order), self.first[order], self.stop[order], self.raised)
+
+    def in_order(self, window: Sliding) -> Tagged:
+        """Sorted as far as windows can tell: pane by pane, in the order of arrival within panes."""
+        panes = floor_div(
+            self.rows.positions, plus=-window.origin, by=gcd(window.range, window.slide)
+        )
+        if not len(panes) or (panes[1:] >= panes[:-1]).all():
+            return self
+        lowest = int(panes.min())
+        if int(panes.max()) - lowest < 1 << 16:
+            order = np.argsort((panes - lowest).astype(np.uint16), kind="stable")  # by counting
+        else:
+            order = np.argsort(panes, kind="stable")
+        return self.take(order)
+
+    def extents(
+        self, window: Sliding, start: Bound = BEGINNING, last: Bound = END
+    ) -> Iterator[tuple[int, Rows]]:
+        """The windows from `start` to `last` that have rows, and which; the rows are in order.
+
+        Both ends of the ranges rise in an ordered batch, so a window is a slice of it: nothing is
+        copied, where repeating every row for each of its windows would copy (and sort) RANGE/SLIDE
+        times the batch.  Only rows that begin further on have to be picked out.
+        """
+        natural = window.wid_bounds(self.rows.positions)[0] if self.raised else self.first
+        least = np.minimum.accumulate(self.first[::-1])[::-1]  # of this row and all that follow
+        wid: Bound = start
+        begin = 0 if start == BEGINNING else int(np.searchsorted(self.stop, start, "right"))
+        while begin < len(self):
+            wid = max(wid, int(least[begin]))
+            if wid > last:
+                return
+            end = int(np.searchsorted(natural, wid, "right"))
+            rows = self.rows.slice(begin, end)
+            if self.raised:
+                inside = self.first[begin:end] <= wid
+                rows = rows if inside.all() else rows.take(np.flatnonzero(inside))
+            yield int(wid), rows
+            wid += 1
+            begin = int(np.searchsorted(self.stop, wid, "right"))
+
+
+def joined(pieces: list[Tagged]) -> Tagged:
+    """One after the other; there is at least one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    rows = Rows(
+        np.concatenate([piece.rows.codes for piece in pieces]),
+        np.concatenate([piece.rows.positions for piece in pieces]),
+        [
+            _joined_arguments([piece.rows.arguments[i] for piece in pieces], pieces)
+            for i in range(len(pieces[0].rows.arguments))
+        ],
+    )
+    first = np.concatenate([piece.first for piece in pieces])
+    stop = np.concatenate([piece.stop for piece in pieces])
+    return Tagged(rows, first, stop, any(piece.raised for piece in pieces))
+
+
+def _joined_arguments(each: list[Arguments], pieces: list[Tagged]) -> Arguments:
+    chosen = None
+    if any(arguments.chosen is not None for arguments in each):
+        chosen = np.concatenate(
+            [
+                np.ones(len(piece), np.bool_) if arguments.chosen is None else arguments.chosen
+                for arguments, piece in zip(each, pieces, strict=True)
+            ]
+        )
+    columns = zip(*(arguments.columns for arguments in each), strict=True)
+    return Arguments(chosen, [pa.concat_arrays(column) for column in columns])
+
+
+class Bucket:
+    """Tags tuples with their window ids, and translates progress (figure 6-2).  Windows of a fixed
+    length in ticks need no context, so it keeps no state."""
+
+    def __init__(self, node: WindowAggregate, folder: Folder) -> None:
+        assert isinstance(node.window, Sliding)
+        assert node.attribute is not None
+        self.window = node.window
+        self._type = node.attribute.type
+        self._id_type = node.schema.fields[0].type
+        self._folder = folder
+        self._attribute = compile_expression(node.attribute, node.input.schema)
+        self._bound = BoundOf(node.attribute)
+
+    def ticks(self, batch: pa.RecordBatch) -> Ints:
+        return to_ticks(self._attribute(batch), self._type)
+
+    def tag(self, batch: pa.RecordBatch) -> tuple[Tagged, LateRows | None]:
+        """The tuples that are in windows, and those that missed some by their source's promise."""
+        ticks = self.ticks(batch)
+        if not has_broken(batch):
+            return self.tag_late(batch, ticks, None, None)
+        return self.tag_late(batch, ticks, *self._bound.broken(batch))
+
+    def tag_late(
+        self,
+        batch: pa.RecordBatch,
+        ticks: Ints,
+        broke: Ints | None,
+        bounds: Ints | None,
+        whole: bool = False,
+    ) -> tuple[Tagged, LateRows | None]:
+        """The same with the rows that broke a bound given.  A late tuple begins with the first
+        window that its bound has not closed; if late as a `whole`, it is in no window at all."""
+        first, stop = self.window.wid_bounds(ticks)
+        tagged = Tagged(self._folder.rows(batch, ticks), first, stop)
+        late = None
+        if broke is not None and bounds is not None and len(broke):
+            open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
+            missing = (open_ > first[broke]) & (first[broke] < stop[broke])
+            if missing.any():
+                rows, bounds = broke[missing], bounds[missing]
+                from_ = stop[rows] if whole else np.minimum(open_[missing], stop[rows])
+                missed = Missed(rows, bounds, first[rows], from_ - 1)
+                late = missed.late_rows(batch, self._type, self._id_type)
+                raised = first.copy()
+                raised[rows] = from_
+                tagged = replace(tagged, first=raised, raised=not whole)
+        inside = tagged.first < tagged.stop
+        return tagged if inside.all() else tagged.take(np.flatnonzero(inside)), late
+
+    def promised(self, progress: Progress) -> Bound:
+        return self._bound.promised(progress)
+
+    def last_closed(self, bound: Bound) -> Bound:
+        """The last window that ends at or below a bound of the attribute."""
+        if bound in (BEGINNING, END):
+            return bound
+        return (int(bound) - self.window.origin) // self.window.slide - 1
+
+
+class Wid:
+    """Window aggregation by window ids.  A batch is put in order once and every window takes its
+    slice of it, so a tuple is folded once per window that it is in; a late tuple is one whose range
+    of ids begins later.  Small batches over many windows are its bad case: a fold per window."""
+
+    def __init__(self, node: WindowAggregate) -> None:
+        self.node = node
+        self.results = Results(node)
+        self.folder = Folder(node.keys, node.aggregates, node.input.schema)
+        self.bucket = Bucket(node, self.folder)
+        self.windows = Panes(self.folder)  # the open windows by their ids
+
+    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
+        tagged, late = self.bucket.tag(batch)
+        if late is not None:
+            yield late
+        window = self.bucket.window
+        for wid, rows in tagged.in_order(window).extents(window):
+            self.folder.fold(self.windows.open(wid), rows)
+
+    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+        """Release the windows that end at or below the bound."""
+        last = self.bucket.last_closed(self.bucket.promised(progress))
+        results = self.results
+        wid = self.windows.lowest()
+        while wid is not None and wid <= last:
+            content = self.windows.open(wid)
+            codes = np.flatnonzero(content.rows.rows)
+            results.add(wid, self.folder.finish(content, codes))
+            self.windows.drop(wid)
+            wid = self.windows.lowest()
+        batch = results.batch()
+        if batch is not None:
+            yield batch
+        yield results.progress(last, progress.ended)

@@ -1,0 +1,84 @@
+"""Running a query on the local engine with batches cut as a test wants, beside the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import settings
+
+import penstock as ps
+from penstock.answer import Answer
+from penstock.engine.local import answer
+from penstock.model.clock import Clock, ManualClock
+from penstock.model.schema import Schema
+from penstock.sources.rejects import StreamRejects
+from penstock.sources.source import Chunk, Source
+from tests.reference.helpers import Row, Stream, bag, database, tuples
+
+# Examples differ in size; how long one takes says nothing.
+examples = settings(deadline=None, max_examples=60)
+CUTS = (1, 7, None)  # rows per batch; None leaves the batches of the source as they are
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A source whose chunks are cut into batches of `rows` rows."""
+
+    inner: Source
+    rows: int
+
+    def describe(self) -> str:
+        return self.inner.describe()
+
+    def parts(self) -> list[str]:
+        return self.inner.parts()
+
+    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        for chunk in self.inner.read(schema, rejects):
+            for begin in range(0, chunk.batch.num_rows, self.rows):
+                yield Chunk(chunk.batch.slice(begin, self.rows), chunk.part)
+
+
+def recut(db: ps.Database, rows: int | None) -> None:
+    """Cut what the streams of a database read; queries that are bound later see it."""
+    if rows is None:
+        return
+    for key, stream in db.catalog.streams.items():
+        source = stream.source
+        if source is not None and not isinstance(source, Cut):
+            db.catalog.streams[key] = replace(stream, source=Cut(source, rows))
+
+
+def locally(
+    sql: str, cut: int | None = None, clock: Clock | None = None, **streams: Stream
+) -> Answer:
+    """The run of a query over some streams on the local engine."""
+    db = database(**streams)
+    recut(db, cut)
+    query = db.sql(sql)
+    assert isinstance(query, ps.Query)
+    return answer(query.plan, clock or ManualClock())
+
+
+def late_rows(found: Answer) -> list[Row]:
+    return bag(tuples(found.late))
+
+
+def assert_same(sql: str, cuts: tuple[int | None, ...] = CUTS, **streams: Stream) -> None:
+    """The local engine gives the rows and the late tuples of the reference, however batches are
+    cut."""
+    query = database(**streams).sql(sql)
+    assert isinstance(query, ps.Query)
+    rows, late = bag(tuples(query.collect())), bag(tuples(query.late))
+    for cut in cuts:
+        found = locally(sql, cut, **streams)
+        assert bag(tuples(found.table)) == rows, f"rows of batches of {cut}"
+        assert late_rows(found) == late, f"late tuples of batches of {cut}"
+        assert found.account == query.account
+
+
+def values_of(found: Answer) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = found.table.to_pylist()
+    return rows
