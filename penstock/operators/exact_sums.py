@@ -76,6 +76,11 @@ class ExactSums:
         self._add_scaled(codes, 2 * high * low, 2 * exponents + _HALF)
         self._add_scaled(codes, low * low, 2 * exponents)
 
+    def take(self, codes: Codes) -> ExactSums:
+        taken = ExactSums(0)
+        taken.first, taken.limbs, taken._bound = self.first, self.limbs[:, codes], self._bound
+        return taken
+
     def merge(self, other: ExactSums) -> None:
         at = self._beside(other)
         self.limbs[at, : other.size] += other.limbs

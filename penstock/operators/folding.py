@@ -156,6 +156,15 @@ class Folder:
         for aggregate, part, its in zip(self.aggregates, partials.parts, other.parts, strict=True):
             aggregate.subtract(part, its)
 
+    def take(self, partials: Partials, codes: Codes) -> Partials:
+        """The partial results of some groups, numbered by their place in `codes`."""
+        self.grow(partials)
+        parts = [
+            aggregate.take(part, codes)
+            for aggregate, part in zip(self.aggregates, partials.parts, strict=True)
+        ]
+        return Partials(partials.rows.take(codes), parts)
+
     def finish(self, partials: Partials, codes: Codes) -> list[pa.Array]:
         """The keys and the results of some groups."""
         self.grow(partials)

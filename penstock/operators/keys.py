@@ -40,7 +40,8 @@ class ColumnCodes:
         if self.type.kind is Kind.DOUBLE:  # index_in does not find NaN
             encoded = column.dictionary_encode(null_encoding="encode")
             codes = list(map(self._code, to_python(encoded.dictionary, self.type)))
-            return np.array(codes, np.int64)[np.asarray(encoded.indices)]
+            of_rows: Codes = np.array(codes, np.int64)[np.asarray(encoded.indices)]
+            return of_rows
         known = pc.index_in(column, value_set=self._known())
         if known.null_count:  # some are new: Python sees each of those once
             fresh = column.filter(known.is_null()).unique()
@@ -120,3 +121,9 @@ class KeyCodes:
         return [
             known.take(part[codes]) for known, part in zip(self.columns, self._parts, strict=True)
         ]
+
+    def only(self, codes: Codes) -> KeyCodes:
+        """Some of the keys, numbered by their place in `codes`; all others are forgotten."""
+        kept = KeyCodes([column.type for column in self.columns])
+        kept.encode(self.take(codes), len(codes))
+        return kept

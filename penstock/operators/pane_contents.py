@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import TypeAlias
 
 from penstock.operators.folding import Folder, Partials
+
+Change: TypeAlias = Callable[[Partials], Partials]
 
 
 class Panes:
@@ -28,6 +32,13 @@ class Panes:
 
     def drop(self, number: int) -> None:
         self._panes.pop(number, None)
+
+    def all(self) -> list[Partials]:
+        return list(self._panes.values())
+
+    def renumber(self, change: Change) -> None:
+        """Change the groups of all panes."""
+        self._panes = {number: change(pane) for number, pane in self._panes.items()}
 
     def lowest(self) -> int | None:
         while self._numbers and self._numbers[0] not in self._panes:
@@ -58,6 +69,9 @@ class SlidingContents:
         self._begin, self._end = begin, end
         self._folder.grow(self._content)
         return self._content
+
+    def renumber(self, change: Change) -> None:
+        self._content = change(self._content) if self._content is not None else None
 
     def _leave(self, before: int) -> None:
         for number in range(self._begin, before):
@@ -96,6 +110,11 @@ class BlockContents:
             self._folder.merge(content, self._ends[begin])
         self._folder.merge(content, self._beginning)
         return content
+
+    def renumber(self, change: Change) -> None:
+        changed = {id(end): change(end) for end in self._ends.values()}  # many are the same
+        self._ends = {number: changed[id(end)] for number, end in self._ends.items()}
+        self._beginning = change(self._beginning) if self._beginning is not None else None
 
     def _start_block(self, begin: int, end: int) -> None:
         self._ends = {}

@@ -8,6 +8,7 @@ subtracted.  Others are merged from blocks (see `pane_contents.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from math import gcd
 from typing import NamedTuple
 
@@ -22,10 +23,13 @@ from penstock.operators.folding import Folder, Partials, Rows
 from penstock.operators.operator import Item, Progress
 from penstock.operators.pane_contents import BlockContents, Panes, SlidingContents
 from penstock.operators.release import Missed, Results
+from penstock.operators.scatter import Codes
 from penstock.operators.ticks import to_ticks
 from penstock.plan.aggregates import WindowAggregate
 from penstock.windows.columns import floor_div
 from penstock.windows.sliding import Sliding
+
+_MANY = 4096  # groups below which nothing is forgotten
 
 
 class Straggler(NamedTuple):
@@ -57,6 +61,7 @@ class Paned:
             else BlockContents(self.folder, self.panes)
         )
         self.next_window: int | None = None  # the first that has not been released
+        self._look_again = _MANY  # groups at which to look for some that can be forgotten
         self.stragglers: list[Straggler] = []
 
     # --- tuples ----------------------------------------------------------------------------------
@@ -130,7 +135,38 @@ class Paned:
         batch = results.batch()
         if batch is not None:
             yield batch
+        self._forget_keys()
         yield results.progress(last, progress.ended)
+
+    def _forget_keys(self) -> None:
+        """Give up the numbers of groups that no pane holds any more, once they are the most."""
+        keys = len(self.folder.keys)
+        if keys < self._look_again:
+            return
+        live = np.zeros(keys, np.bool_)
+        for pane in self.panes.all():
+            rows = pane.rows.rows[:keys]
+            live[: len(rows)] |= rows > 0
+        for straggler in self.stragglers:
+            live[straggler.rows.codes] = True
+        codes = np.flatnonzero(live)
+        if 2 * len(codes) < keys:
+            self._renumber(codes, keys)
+        self._look_again = max(_MANY, 2 * len(codes))
+
+    def _renumber(self, codes: Codes, keys: int) -> None:
+        def change(partials: Partials) -> Partials:
+            return self.folder.take(partials, codes)
+
+        self.panes.renumber(change)
+        self.contents.renumber(change)
+        place = np.zeros(keys, np.int64)
+        place[codes] = np.arange(len(codes))
+        self.stragglers = [
+            straggler._replace(rows=replace(straggler.rows, codes=place[straggler.rows.codes]))
+            for straggler in self.stragglers
+        ]
+        self.folder.keys = self.folder.keys.only(codes)
 
     def _last_closed(self, bound: Bound) -> Bound:
         if bound in (BEGINNING, END):

@@ -222,6 +222,9 @@ class TwoLevel(Paned):
         last, lowest = super()._last_closed(bound), self.low.lowest()
         return last if lowest is None else min(last, lowest // self.per_slide - 1)
 
+    def _forget_keys(self) -> None:
+        """The low level holds numbers of groups as well, so they stay as they are."""
+
     def _merge(self, flushed: Iterable[PartialRows]) -> None:
         for rows in flushed:
             for pane in np.unique(rows.panes).tolist():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from penstock.errors import RunError
 from penstock.functions.aggregates import AGGREGATES
 from penstock.model.clock import ManualClock
 from penstock.model.punctuation import BEGINNING
+from penstock.operators import paned
 from penstock.operators.operator import Progress
 from penstock.operators.paned import Paned
 from penstock.plan.aggregates import WindowAggregate
@@ -282,3 +284,43 @@ def test_errors_of_python_aggregates(implementation: Half, message: str) -> None
     assert isinstance(query, ps.Query)
     with pytest.raises(RunError, match=message):
         answer(query.plan, ManualClock())
+
+
+# --- keys that are forgotten ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calls", ["count(*), sum(v), avg(v)", "min(v), last(v)", "median(v)"])
+@pytest.mark.parametrize("window", ["RANGE 4, SLIDE 4", "RANGE 12, SLIDE 4", "RANGE 10, SLIDE 3"])
+@pytest.mark.parametrize("cut", [1, 7])
+def test_groups_that_no_pane_holds_are_forgotten(
+    calls: str, window: str, cut: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ever new keys, and late tuples that refer to old ones, at batches small enough to matter."""
+    monkeypatch.setattr(paned, "_MANY", 2)
+    rng = Random(5)
+    rows = [
+        (f"k{(n + rng.randint(-6, 0)) // 3}", rng.randint(-9, 9), n + rng.randint(-9, 0))
+        for n in range(160)
+    ]
+    assert_same(
+        f"SELECT k, {calls} [{window}, WA t] FROM s GROUP BY k LATE SIDE",
+        (cut,),
+        s=Stream("k STRING, v INT, t INT", rows, ps.progress("t", delay=4)),
+    )
+
+
+def test_the_numbers_of_groups_do_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paned, "_MANY", 8)
+    most = 0
+
+    def watch(self: paned.Paned) -> None:
+        nonlocal most
+        forget(self)
+        most = max(most, len(self.folder.keys))
+
+    forget = paned.Paned._forget_keys
+    monkeypatch.setattr(paned.Paned, "_forget_keys", watch)
+    rows = [(f"k{n}", 1, n) for n in range(500)]
+    stream = Stream("k STRING, v INT, t INT", rows, ps.progress("t", ordered=True))
+    locally("SELECT k, count(*) [RANGE 5, SLIDE 5, WA t] FROM s GROUP BY k", cut=5, s=stream)
+    assert most < 30

@@ -43,5 +43,9 @@ class Aggregate(ABC, Generic[P]):
         raise TypeError(f"{type(self).__name__} is not differential")
 
     @abstractmethod
+    def take(self, partial: P, codes: Codes) -> P:
+        """The partial results of some groups, which then are numbered by their place in `codes`."""
+
+    @abstractmethod
     def finish(self, partial: P, codes: Codes) -> pa.Array:
         """The results of some groups."""

@@ -22,6 +22,11 @@ class Counts:
     def fold(self, codes: Codes) -> None:
         add_ones(self.rows, codes)
 
+    def take(self, codes: Codes) -> Counts:
+        taken = Counts(0)
+        taken.rows = self.rows[codes]
+        return taken
+
     def merge(self, other: Counts) -> None:
         self.rows[: len(other.rows)] += other.rows
 
@@ -46,6 +51,9 @@ class Count(Aggregate[Counts]):
 
     def subtract(self, partial: Counts, other: Counts) -> None:
         partial.subtract(other)
+
+    def take(self, partial: Counts, codes: Codes) -> Counts:
+        return partial.take(codes)
 
     def finish(self, partial: Counts, codes: Codes) -> pa.Array:
         return pa.array(partial.rows[codes])

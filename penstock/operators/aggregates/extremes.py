@@ -96,6 +96,12 @@ class Extreme(Aggregate[Best]):
         groups = np.flatnonzero(other.present)
         self._take(partial, groups, other.positions[groups], other.values[groups])
 
+    def take(self, partial: Best, codes: Codes) -> Best:
+        taken = Best(0, partial.values.dtype)
+        taken.values, taken.positions = partial.values[codes], partial.positions[codes]
+        taken.present = partial.present[codes]
+        return taken
+
     def _take(self, partial: Best, groups: Codes, places: Ints, values: npt.NDArray[Any]) -> None:
         """Replace the best of some groups (each named once) where the new one is better."""
         old, old_places = partial.values[groups], partial.positions[groups]

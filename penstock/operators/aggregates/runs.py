@@ -61,6 +61,13 @@ class Holistic(Aggregate[Runs]):
     def fold(self, partial: Runs, codes: Codes, arguments: list[pa.Array], positions: Ints) -> None:
         partial.rows.append((codes, arguments, positions))
 
+    def take(self, partial: Runs, codes: Codes) -> Runs:
+        taken = Runs()
+        rows = partial.gather(codes)
+        if len(rows[0]):
+            taken.rows.append(rows)
+        return taken
+
     def merge(self, partial: Runs, other: Runs) -> None:
         partial.rows += other.rows
 

@@ -64,6 +64,13 @@ class Moments:
         ):
             add_ones(row, codes[test])
 
+    def take(self, codes: Codes) -> Moments:
+        taken = Moments(0, squares=False)
+        taken.counts, taken.sums = self.counts.take(codes), self.sums.take(codes)
+        taken.squares = self.squares.take(codes) if self.squares is not None else None
+        taken.special = self.special[:, codes] if self.special is not None else None
+        return taken
+
     def merge(self, other: Moments, sign: int = 1) -> None:
         for part, its in zip(self.parts(), other.parts(), strict=True):
             (part.merge if sign > 0 else part.subtract)(its)  # type: ignore[arg-type]
@@ -110,6 +117,9 @@ class _OfMoments(Aggregate[Moments]):
 
     def fold(self, partial: Moments, codes: Codes, arguments: list[pa.Array], *_: object) -> None:
         partial.fold(codes, arguments[0], self.argument.kind)
+
+    def take(self, partial: Moments, codes: Codes) -> Moments:
+        return partial.take(codes)
 
     def merge(self, partial: Moments, other: Moments) -> None:
         partial.merge(other)
