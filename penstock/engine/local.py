@@ -5,7 +5,7 @@ What has not been built for this engine yet is refused before anything is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -14,8 +14,10 @@ from penstock.answer import Answer, join_tables
 from penstock.engine.ingest import Ingest
 from penstock.errors import EngineError
 from penstock.model.clock import Clock
+from penstock.operators.adapt_wid import AdaptWid
 from penstock.operators.bins import Bins
 from penstock.operators.bounds import without_bounds
+from penstock.operators.buffering import Buffering
 from penstock.operators.distinct import DistinctOperator
 from penstock.operators.grouped import GroupedOperator
 from penstock.operators.landmark import LandmarkOperator
@@ -24,7 +26,9 @@ from penstock.operators.paned import Paned
 from penstock.operators.row_windows import RowsOperator
 from penstock.operators.stamp import StampOperator
 from penstock.operators.stateless import FilterOperator, Meld, ProjectOperator
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.operators.two_level import TwoLevel
+from penstock.operators.wid import Wid
+from penstock.plan.aggregates import Algorithm, Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.node import Node
 from penstock.plan.query import Late, Query
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -109,10 +113,19 @@ def _operator(node: Node, clock: Clock) -> Operator:
     )
 
 
+_ALGORITHMS: dict[Algorithm, Callable[[WindowAggregate], Operator]] = {
+    Algorithm.PANED: Paned,
+    Algorithm.WID: Wid,
+    Algorithm.ADAPTIVE: AdaptWid,
+    Algorithm.TWO_LEVEL: TwoLevel,
+    Algorithm.BUFFERING: Buffering,
+}
+
+
 def _window_operator(node: WindowAggregate) -> Operator:
     match node.window:
         case Sliding():
-            return Paned(node)
+            return _ALGORITHMS[node.algorithm or Algorithm.PANED](node)
         case Landmark():
             return LandmarkOperator(node)
         case RowWindow():

@@ -126,6 +126,7 @@ class Select:
     group_by: tuple[exp.Expr, ...]
     having: exp.Expr | None
     window_all: Quantity | None  # WINDOW 10 MINUTES
+    hint: Name | None  # SELECT /*+ WID */
     span: Span
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from typing import TypeAlias
 
@@ -19,6 +20,16 @@ from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
 Window: TypeAlias = Sliding | Landmark | RowWindow | SlideByTuple
+
+
+class Algorithm(Enum):
+    """How sliding windows are computed; all give the same answers."""
+
+    PANED = "panes that windows share"
+    WID = "a partial result for every open window"
+    ADAPTIVE = "partial results for dense groups, tuples for sparse ones"
+    TWO_LEVEL = "a small table below, exact results above"
+    BUFFERING = "tuples, kept until their windows close"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +52,12 @@ class WindowAggregate(Node):
     partition: tuple[Named, ...]
     keys: tuple[Named, ...]
     aggregates: tuple[NamedAggregate, ...]
+    algorithm: Algorithm | None = None  # what a hint asks for
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.algorithm is not None and not isinstance(self.window, Sliding):
+            raise PlanError("algorithms can be chosen for windows over values")
         by_arrival = isinstance(self.window, RowWindow) and self.window.order is Order.ARRIVAL
         if (self.attribute is None) != by_arrival:
             raise PlanError("every window but one over arrivals needs a windowing attribute")
@@ -113,6 +127,8 @@ class WindowAggregate(Node):
             f"window: {self.describe_window()}",
             f"category: {self.window.category.value}",
         ]
+        if self.algorithm is not None:
+            lines.append(f"algorithm: {self.algorithm.name} ({self.algorithm.value}), by a hint")
         if self.keys:
             lines.append("group by: " + ", ".join(map(str, self.keys)))
         return lines

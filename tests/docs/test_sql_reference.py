@@ -20,6 +20,7 @@ from penstock.functions.signature import Family, Signature
 from penstock.language.binding.literals import TYPE_NAMES
 from penstock.language.parsing import progress_clause, window_clause
 from penstock.model.duration import MICROSECONDS
+from penstock.plan.aggregates import Algorithm
 from penstock.sinks.cells import column_texts
 from penstock.sinks.output import OutputFormat
 from penstock.sources.files import _ENDINGS, FileFormat
@@ -113,6 +114,7 @@ def test_the_grammar_has_every_word_of_the_parser() -> None:
         *_ENDINGS,
         *(each.value for each in OutputFormat),
         *(each.value for each in RejectKind),
+        *(f"/*+ {each.name} */" for each in Algorithm),
         *(error.__name__ for error in penstock.PenstockError.__subclasses__()),
         *(
             option

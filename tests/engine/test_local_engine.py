@@ -14,7 +14,9 @@ from penstock.answer import Answer
 from penstock.engine.local import answer
 from penstock.errors import EngineError
 from penstock.model.clock import ManualClock
+from penstock.plan.aggregates import Algorithm, WindowAggregate
 from penstock.sinks.text import write_json_lines
+from penstock.windows.sliding import Sliding
 from tests.engine.helpers import CUTS, locally, recut
 from tests.reference.helpers import Stream, bag, tuples
 
@@ -45,6 +47,15 @@ def can_run(name: str) -> bool:
     except EngineError as error:
         return "yet" not in str(error)
     return True
+
+
+def windows(name: str) -> list[type]:
+    """The kinds of windows of a query whose one aggregate stands in its last SELECT."""
+    return [
+        type(node.window)
+        for node in bound(name, None).plan.walk()
+        if isinstance(node, WindowAggregate)
+    ]
 
 
 RUNNABLE = [name for name in NAMES if can_run(name)]
@@ -99,3 +110,26 @@ def test_results_leave_when_they_are_complete() -> None:
     found = locally("SELECT count(*) AS n [RANGE 5, SLIDE 5, WA t] FROM s", cut=1, s=S)
     chunks = found.table.column("n").chunks
     assert [chunk.to_pylist() for chunk in chunks] == [[1], [1]]
+
+
+# --- algorithms that a hint asks for -------------------------------------------------------------
+
+SLIDING = [name for name in RUNNABLE if windows(name) == [Sliding]]
+
+
+@pytest.mark.parametrize("algorithm", [each.name for each in Algorithm])
+@pytest.mark.parametrize("name", SLIDING)
+def test_every_algorithm_gives_the_same_rows(name: str, algorithm: str) -> None:
+    text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+    head, select, tail = text.rpartition("SELECT")
+    *_, query = ps.connect().script(f"{head}{select} /*+ {algorithm.lower()} */{tail}")
+    assert isinstance(query, ps.Query)
+    assert f"algorithm: {algorithm} (" in query.explain()
+    found = answer(query.plan, ManualClock())
+    expected = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    assert Counter(lines(found.table)) == Counter(expected)
+    assert bag(tuples(found.late)) == bag(tuples(bound(name, None).late))
+
+
+def test_enough_queries_slide() -> None:
+    assert len(SLIDING) >= 10

@@ -6,7 +6,7 @@ from collections import Counter
 
 from sqlglot import exp
 
-from penstock.errors import BindError, PenstockError
+from penstock.errors import BindError, PenstockError, nearest
 from penstock.language.binding.aggregates import WINDOW_COLUMNS, GroupBinder, has_aggregate
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import length_of_time, span_of, ticks
@@ -25,7 +25,7 @@ from penstock.language.syntax import QuerySyntax, Select, SelectItem
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import STRING, Kind
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.aggregates import Algorithm, Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import (
     Call,
@@ -132,6 +132,8 @@ class SelectBinder:
 
     def _plain(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         select = self.select
+        if select.hint is not None:
+            raise BindError("the hint is for an aggregate over a window", span=select.hint.span)
         if select.window is not None:
             raise BindError(
                 "the window has nothing to compute",
@@ -220,6 +222,7 @@ class SelectBinder:
                     partition if counts else (),
                     tuple(keys),
                     tuple(binder.aggregates),
+                    self._algorithm(),
                     select.span,
                 )
         except PenstockError as error:
@@ -231,6 +234,21 @@ class SelectBinder:
             bounds = [f for f in window_fields if f.name in ("window_start", "window_end")]
             columns = (*(Named(field.name, Column.of(field)) for field in bounds), *columns)
         return grouped, columns
+
+    def _algorithm(self) -> Algorithm | None:
+        hint = self.select.hint
+        if hint is None:
+            return None
+        names = [each.name for each in Algorithm]
+        if hint.text.upper() not in names:
+            close = nearest(hint.text, names)
+            raise BindError(
+                f"{hint.text!r} is not an algorithm",
+                span=hint.span,
+                expected=f"one of {', '.join(names)}",
+                hint=f"/*+ {close[0]} */" if close else None,
+            )
+        return Algorithm[hint.text.upper()]
 
     def _window(self, node: Node, tuples: ExpressionBinder) -> BoundWindow | None:
         select = self.select

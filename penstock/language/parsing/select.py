@@ -32,6 +32,7 @@ def query(parser: Parser) -> QuerySyntax:
 def _select(parser: Parser) -> Select:
     start = parser.here()
     parser.expect("SELECT")
+    hint = _hint(parser)
     distinct = parser.accept("DISTINCT")
     parser.accept("ALL")
     items, window = _items(parser)
@@ -45,14 +46,14 @@ def _select(parser: Parser) -> Select:
         group_by = parser.list_of(lambda: parser.scalar("a column to group by"))
     having = parser.scalar("a condition") if parser.accept("HAVING") else None
     window_all = window_all or _window_all(parser)
-    for word, hint in (
+    for word, advice in (
         ("ORDER BY", "EMIT IN ORDER, or sort where the rows arrive"),
         ("LIMIT", "a stream has no last row; cut where the rows arrive"),
         ("OFFSET", None),
         ("QUALIFY", None),
     ):
         if parser.at(word):
-            parser.refuse(f"{word} is not part of a continuous query", hint=hint)
+            parser.refuse(f"{word} is not part of a continuous query", hint=advice)
     return Select(
         items,
         distinct,
@@ -63,8 +64,17 @@ def _select(parser: Parser) -> Select:
         group_by,
         having,
         window_all,
+        hint,
         parser.since(start),
     )
+
+
+def _hint(parser: Parser) -> Name | None:
+    """hint ::= '/*+' name '*/'"""
+    span = parser.here()
+    if not parser._match(TokenType.HINT):
+        return None
+    return Name(" ".join(parser._prev.comments).strip(), span)
 
 
 def _items(parser: Parser) -> tuple[tuple[SelectItem, ...], WindowClause | None]:
