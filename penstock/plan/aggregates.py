@@ -13,7 +13,7 @@ from penstock.model.schema import Field, Schema
 from penstock.model.types import BIGINT, Kind, Type, decimal_type
 from penstock.plan.expressions import AggregateCall, Expression, Named
 from penstock.plan.monotone import rises_with
-from penstock.plan.node import Node, Progressing
+from penstock.plan.node import Node, Progressing, Unary
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import Order, RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple
@@ -42,7 +42,7 @@ class NamedAggregate:
 
 
 @dataclass(frozen=True)
-class WindowAggregate(Node):
+class WindowAggregate(Unary):
     """For every window, a row per group of its extent: window_id, window_start, window_end, the
     keys, the aggregates.  `partition` splits the stream before the windows are laid (PA)."""
 
@@ -65,10 +65,6 @@ class WindowAggregate(Node):
             raise PlanError(f"{self.attribute} does not progress")
         if self.partition and not self.counts_rows:
             raise PlanError("only windows that count rows are partitioned; others group")
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
     @property
     def signed(self) -> bool:
@@ -159,7 +155,7 @@ class WindowAggregate(Node):
 
 
 @dataclass(frozen=True)
-class GroupAggregate(Node):
+class GroupAggregate(Unary):
     """A row per group, complete when a progressing key has been passed."""
 
     input: Node
@@ -170,10 +166,6 @@ class GroupAggregate(Node):
     def __post_init__(self) -> None:
         if not self.progress:
             raise PlanError("one of the keys has to progress")
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
     @property
     def signed(self) -> bool:
@@ -211,7 +203,7 @@ class GroupAggregate(Node):
 
 
 @dataclass(frozen=True)
-class Distinct(Node):
+class Distinct(Unary):
     """Every different tuple once; a progressing column says when it can be forgotten."""
 
     input: Node
@@ -222,18 +214,6 @@ class Distinct(Node):
             raise PlanError("DISTINCT needs a column that progresses")
         if self.input.signed:
             raise PlanError("DISTINCT over a difference has no meaning")
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    @cached_property
-    def schema(self) -> Schema:
-        return self.input.schema
-
-    @cached_property
-    def progress(self) -> tuple[Progressing, ...]:
-        return self.input.progress
 
     def details(self) -> list[str]:
         return ["Distinct"]

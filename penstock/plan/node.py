@@ -67,3 +67,21 @@ class Node(ABC):
                 if (field.name, field.relation) == (column.name, column.relation):
                     promises.append(progressing.promise)
         return ", ".join(promises) if columns and len(promises) == len(columns) else None
+
+
+class Unary(Node):
+    """A node with one input, whose columns and progress it passes on unless it says otherwise."""
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    @cached_property
+    def progress(self) -> tuple[Progressing, ...]:
+        return self.input.progress

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 
 from penstock.errors import PlanError
 from penstock.model.duration import format_duration
-from penstock.model.schema import Schema
-from penstock.plan.node import Node, Progressing
+from penstock.plan.node import Node, Unary
 
 
 class Late(Enum):
@@ -19,7 +17,7 @@ class Late(Enum):
 
 
 @dataclass(frozen=True)
-class Query(Node):
+class Query(Unary):
     input: Node
     late: Late = Late.DROP
     early_every: int | None = None  # microseconds between provisional answers
@@ -30,18 +28,6 @@ class Query(Node):
             raise PlanError("EMIT EARLY EVERY needs a time longer than zero")
         if self.in_order and not self.input.progress:
             raise PlanError("EMIT IN ORDER needs a column that progresses")
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    @cached_property
-    def schema(self) -> Schema:
-        return self.input.schema
-
-    @cached_property
-    def progress(self) -> tuple[Progressing, ...]:
-        return self.input.progress
 
     def details(self) -> list[str]:
         words = [f"Query LATE {self.late.value}"]

@@ -10,7 +10,7 @@ from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN, Kind
 from penstock.plan.expressions import Column, Expression, Named
-from penstock.plan.node import Node, Progressing
+from penstock.plan.node import Node, Progressing, Unary
 from penstock.plan.streams import StreamDefinition
 
 
@@ -49,19 +49,11 @@ class Scan(Node):
 
 
 @dataclass(frozen=True)
-class Stamp(Node):
+class Stamp(Unary):
     """Gives LATENT timestamps their values, just below the operator that needs them."""
 
     input: Node
     column: Column
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    @cached_property
-    def schema(self) -> Schema:
-        return self.input.schema
 
     @cached_property
     def progress(self) -> tuple[Progressing, ...]:
@@ -73,7 +65,7 @@ class Stamp(Node):
 
 
 @dataclass(frozen=True)
-class Filter(Node):
+class Filter(Unary):
     """The tuples for which the predicate is true (not false, not NULL)."""
 
     input: Node
@@ -83,24 +75,12 @@ class Filter(Node):
         if self.predicate.type != BOOLEAN:
             raise PlanError(f"a filter needs a BOOLEAN, not {self.predicate.type.a}")
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-    @cached_property
-    def schema(self) -> Schema:
-        return self.input.schema
-
-    @cached_property
-    def progress(self) -> tuple[Progressing, ...]:
-        return self.input.progress
-
     def details(self) -> list[str]:
         return [f"Filter {self.predicate}"]
 
 
 @dataclass(frozen=True)
-class Project(Node):
+class Project(Unary):
     """New columns computed from each tuple."""
 
     input: Node
@@ -111,10 +91,6 @@ class Project(Node):
         for column in self.columns:
             if column.expression.type.kind is Kind.NULL:
                 raise PlanError(f"the type of column {column.name} is unknown")
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
     @cached_property
     def schema(self) -> Schema:

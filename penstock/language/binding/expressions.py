@@ -10,7 +10,6 @@ from penstock.functions.scalar import ALIASES, SCALARS, scalar
 from penstock.language.binding.coercion import alike, cast_null, castable
 from penstock.language.binding.literals import (
     constant,
-    interval,
     number,
     span_of,
     sql_type,
@@ -96,16 +95,8 @@ class ExpressionBinder:
                 return self.bind(syntax.this)
             case exp.Column():
                 return self.column(syntax)
-            case exp.Null():
-                return Literal(None, NULL, span=span)
-            case exp.Boolean():
-                return Literal(bool(syntax.this), BOOLEAN, span=span)
-            case exp.Literal():
-                if syntax.is_string:
-                    return Literal(syntax.name, STRING, span=span)
-                return number(syntax.name, span)
-            case exp.Interval():
-                return interval(syntax, span)
+            case exp.Null() | exp.Boolean() | exp.Literal() | exp.Interval():
+                return constant(syntax)
             case exp.And() | exp.Or():
                 return self._connective(syntax, span)
             case exp.Not():
