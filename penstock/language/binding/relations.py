@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from penstock.errors import BindError, PenstockError, Span
@@ -275,6 +276,8 @@ class RelationBinder:
 
 def under(node: Node, alias: str) -> Node:
     """The same columns, as those of a relation called `alias`."""
+    if isinstance(node, Project):
+        return replace(node, relation=alias or None)
     columns = tuple(Named(field.name, Column.of(field)) for field in node.schema)
     return Project(node, columns, alias or None)
 
