@@ -26,7 +26,6 @@ from penstock.model.types import TIMESTAMP, Kind, Type, from_arrow
 from penstock.plan import query as plan
 from penstock.plan.catalog import Catalog
 from penstock.plan.explain import explain
-from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.progress import Progress
 from penstock.reference import engine as reference
@@ -242,11 +241,6 @@ def connect(
 ) -> Database:
     """A new, empty database whose queries run on `engine`."""
     return Database(engine, clock=clock, strict=strict, base=Path(base) if base else None)
-
-
-def sources_of(query: plan.Query) -> list[StreamDefinition]:
-    """The streams that a query reads."""
-    return [node.stream for node in query.walk() if isinstance(node, Scan)]
 
 
 def _values(column: pa.Array) -> list[Any]:

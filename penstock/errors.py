@@ -24,12 +24,6 @@ class Span:
         if not 0 <= self.start <= self.end:
             raise ValueError(f"not a span: {self.start}..{self.end}")
 
-    def cover(self, other: Span | None) -> Span:
-        if other is None:
-            return self
-        text = self.text if self.text is not None else other.text
-        return Span(min(self.start, other.start), max(self.end, other.end), text)
-
 
 class PenstockError(Exception):
     """The base of all errors that a user can cause."""

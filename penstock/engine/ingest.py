@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Iterator
 
 import numpy as np
@@ -16,7 +15,6 @@ from penstock.model.calendar import format_timestamp
 from penstock.model.clock import Clock
 from penstock.model.progress import TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.model.texts import to_json
 from penstock.model.types import TIMESTAMP, to_python
 from penstock.operators.bounds import bound_name
 from penstock.operators.exact_sums import Ints
@@ -201,21 +199,13 @@ class _Promise:
         rejected = np.zeros(batch.num_rows, np.bool_)
         for row, (kind, reason) in sorted(reasons.items()):
             rejected[row] = True
-            self._log(batch, part, before + row + 1, row, kind, reason)
+            fields = self._ingest.stream.input_schema
+            cells = [
+                (field, to_python(batch.column(field.name).slice(row, 1), field.type)[0])
+                for field in fields
+            ]
+            self._ingest.rejects.set_aside(kind, part, before + row + 1, cells, name, reason)
         return rejected
-
-    def _log(
-        self, batch: pa.RecordBatch, part: str, number: int, row: int, kind: RejectKind, reason: str
-    ) -> None:
-        stream = self._ingest.stream
-        cells = []
-        for field in stream.input_schema:
-            value = to_python(batch.column(field.name).slice(row, 1), field.type)[0]
-            cells.append(f"{json.dumps(field.name)}: {to_json(value, field.type)}")
-        for unreadable in self._ingest.rejects.bad_rows(part):
-            number += unreadable <= number
-        content = "{" + ", ".join(cells) + "}"
-        self._ingest.rejects.add(kind, part, number, stream.attribute.name, reason, content)
 
 
 def _with_stamps(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,6 @@ from penstock.model.calendar import format_timestamp
 from penstock.model.domain import Domain
 from penstock.model.progress import RunningBound, TimestampKind
 from penstock.model.punctuation import BEGINNING
-from penstock.model.texts import to_json
 from penstock.model.types import to_python
 from penstock.model.watermark import HighWatermark, LowWatermark
 from penstock.plan.stateless import Scan
@@ -80,6 +78,7 @@ def _with_progress(
     position = stream.schema.index(stream.attribute.name)
     source = stream.source
     assert source is not None
+    rejects = run.rejects.of(stream.name)
     low = LowWatermark(list(source.parts()) if progress.per_file else None)
     high = HighWatermark()
     trackers: dict[Hashable, RunningBound] = {}
@@ -93,7 +92,10 @@ def _with_progress(
         is_punctuation, promised = punctuates(values)
         reason = _reason(stream, values[position], is_punctuation, promised, run)
         if reason is not None:
-            _reject(stream, arrival, *reason, run)
+            kind, words = reason
+            cells = zip(stream.input_schema, arrival.values, strict=True)
+            name = stream.attribute.name
+            rejects.set_aside(kind, arrival.part, arrival.row, cells, name, words)
             continue
         key = sub_source(values, arrival.part)
         if key not in trackers:
@@ -160,16 +162,3 @@ def _with_stamp(
 ) -> tuple[Any, ...]:
     position = stream.schema.index(stream.attribute.name)
     return (*values[:position], stamp, *values[position:])
-
-
-def _reject(
-    stream: StreamDefinition, arrival: Arrival, kind: RejectKind, reason: str, run: Run
-) -> None:
-    pairs = zip(stream.input_schema, arrival.values, strict=True)
-    cells = (f"{json.dumps(f.name)}: {to_json(value, f.type)}" for f, value in pairs)
-    content = "{" + ", ".join(cells) + "}"
-    log = run.rejects.of(stream.name)
-    row = arrival.row
-    for unreadable in log.bad_rows(arrival.part):
-        row += unreadable <= row
-    log.add(kind, arrival.part, row, stream.attribute.name, reason, content)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import SourceError, shortened
+from penstock.model.schema import Field
+from penstock.model.texts import to_json
 
 
 class RejectKind(Enum):
@@ -114,6 +118,24 @@ class StreamRejects:
             if reject.kind is RejectKind.BAD_ROW
             and (reject.stream, reject.source) == (self.stream, source)
         )
+
+    def set_aside(
+        self,
+        kind: RejectKind,
+        source: str,
+        readable: int,
+        cells: Iterable[tuple[Field, Any]],
+        column: str,
+        reason: str,
+    ) -> None:
+        """A row that could be read but cannot take part; `readable` counts such rows alone."""
+        row = readable
+        for unreadable in self.bad_rows(source):
+            row += unreadable <= row
+        shown = (
+            f"{json.dumps(field.name)}: {to_json(value, field.type)}" for field, value in cells
+        )
+        self.add(kind, source, row, column, reason, "{" + ", ".join(shown) + "}")
 
     def bad_row(self, source: str, row: int, column: str | None, reason: str, content: str) -> None:
         self.add(RejectKind.BAD_ROW, source, row, column, reason, content)

@@ -122,7 +122,7 @@ class RelationBinder:
             attributes.append(attribute)
             ranges.append(self._range(side.window, attribute))
         _same_domain(attributes, relation.span)
-        node = _at(
+        node = pointing_at(
             relation.span,
             lambda: Difference(
                 nodes[0],
@@ -154,7 +154,7 @@ class RelationBinder:
         if relation.on is not None:
             scope = Scope(nodes[0].schema + nodes[1].schema)
             condition = ExpressionBinder(scope, self.catalog).condition(relation.on, "ON")
-        node = _at(
+        node = pointing_at(
             relation.span,
             lambda: Sequence(
                 nodes[0],
@@ -187,7 +187,7 @@ class RelationBinder:
             window = self._bands(sources, attributes, predicates, span)
         condition = all_of(predicates)
         nodes = tuple(source.node for source in sources)
-        return _at(span, lambda: Join(nodes, tuple(attributes), window, condition, span))
+        return pointing_at(span, lambda: Join(nodes, tuple(attributes), window, condition, span))
 
     def _tumbling(self, sources: list[Source], attributes: list[Column]) -> Tumbling:
         """[RANGE TUMBLING 5 MINUTES, WA ts] stands once and holds for all inputs."""
@@ -356,7 +356,7 @@ def _same_domain(attributes: list[Column], span: Span) -> None:
         raise BindError(f"the windowing attributes differ in type: {kinds}", span=span)
 
 
-def _at(span: Span, make: Callable[[], T]) -> T:
+def pointing_at(span: Span, make: Callable[[], T]) -> T:
     """A node whose own checks, if they fail, point at `span`."""
     try:
         return make()

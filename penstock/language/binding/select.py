@@ -14,6 +14,7 @@ from penstock.language.binding.relations import (
     RelationBinder,
     Source,
     distinct_aliases,
+    pointing_at,
     positive,
     renamed,
     stamped,
@@ -85,11 +86,12 @@ class SelectBinder:
             node, columns = self._aggregate(node)
         else:
             node, columns = self._plain(node)
-        try:
-            node = Project(node, columns)
-            return Distinct(node, self.select.span) if self._distinct_rows() else node
-        except PenstockError as error:
-            raise self._explained(error) from None
+        projected = pointing_at(self.select.span, lambda: Project(node, columns))
+        if not self._distinct_rows():
+            return projected
+        if not projected.progress:
+            raise self._endless("DISTINCT", "selected columns")
+        return pointing_at(self.select.span, lambda: Distinct(projected, self.select.span))
 
     # --- FROM and WHERE --------------------------------------------------------------------------
 
@@ -208,25 +210,27 @@ class SelectBinder:
         having = None
         if select.having is not None:
             having = binder.condition(select.having, "HAVING")
+        aggregates = tuple(binder.aggregates)
         grouped: Node
-        try:
-            if bound is None:
-                grouped = GroupAggregate(node, tuple(keys), tuple(binder.aggregates), select.span)
-            else:
-                partition = tuple(key for key in keys if key.expression in bound.partition)
-                counts = shape.counts_rows
-                grouped = WindowAggregate(
+        if bound is None:
+            if not any(node.promise(key.expression) for key in keys):
+                raise self._endless("an aggregate", "GROUP BY columns")
+            grouped = GroupAggregate(node, tuple(keys), aggregates, select.span)
+        else:
+            partition = tuple(key for key in keys if key.expression in bound.partition)
+            grouped = pointing_at(
+                select.span,
+                lambda: WindowAggregate(
                     node,
                     bound.window,
                     bound.attribute,
-                    partition if counts else (),
+                    partition if shape.counts_rows else (),
                     tuple(keys),
-                    tuple(binder.aggregates),
+                    aggregates,
                     self._algorithm(),
                     select.span,
-                )
-        except PenstockError as error:
-            raise self._explained(error) from None
+                ),
+            )
         if having is not None:
             grouped = Filter(grouped, having)
         columns = named(found)
@@ -312,21 +316,13 @@ class SelectBinder:
         )
         return not grouped_by_distinct
 
-    def _explained(self, error: PenstockError) -> PenstockError:
-        """A plan node's refusal, in terms of the SELECT that asked for it."""
-        progress = "has to progress" in error.message or "column that progresses" in error.message
-        if progress and error.span is None:
-            what = "DISTINCT" if "DISTINCT" in error.message else "an aggregate"
-            return BindError(
-                f"{what} over an endless stream never completes without a window",
-                span=self.select.span,
-                expected="a window, or a column that progresses among the "
-                + ("selected columns" if what == "DISTINCT" else "GROUP BY columns"),
-                hint="[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list",
-            )
-        if error.span is None:
-            error.span = self.select.span
-        return error
+    def _endless(self, what: str, columns: str) -> BindError:
+        return BindError(
+            f"{what} over an endless stream never completes without a window",
+            span=self.select.span,
+            expected=f"a window, or a column that progresses among the {columns}",
+            hint="[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list",
+        )
 
 
 def named(found: list[tuple[Expression, SelectItem]]) -> tuple[Named, ...]:

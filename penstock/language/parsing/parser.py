@@ -294,4 +294,4 @@ def _plain(message: str) -> str:
     """sqlglot's own messages, in words for people who have not read its source."""
     if message.startswith("Invalid expression"):
         return "this does not belong here"
-    return message[:1].lower() + message[1:] if message.startswith("Expect") else message
+    return message
