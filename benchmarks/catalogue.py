@@ -1,0 +1,30 @@
+"""All benchmarks by name, in the order in which they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks import (
+    figure_6_10,
+    figure_6_11,
+    figure_6_12,
+    figure_6_15,
+    figure_6_19,
+    memory,
+    ratios,
+    single_tuples,
+    throughput,
+)
+from benchmarks.result import Result
+
+BENCHMARKS: dict[str, Callable[[bool], Result]] = {
+    "throughput": throughput.run,
+    "single_tuples": single_tuples.run,
+    "ratios": ratios.run,
+    "memory": memory.run,
+    "figure_6_10": figure_6_10.run,
+    "figure_6_11": figure_6_11.run,
+    "figure_6_12": figure_6_12.run,
+    "figure_6_15": figure_6_15.run,
+    "figure_6_19": figure_6_19.run,
+}

@@ -1,0 +1,64 @@
+"""Driving kernel operators without an engine, so that algorithms can be swapped and watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+import penstock as ps
+from penstock.engine.ingest import Ingest
+from penstock.model.clock import SystemClock
+from penstock.operators.adapt_wid import AdaptWid
+from penstock.operators.buffering import Buffering
+from penstock.operators.operator import Item, Operator, Progress
+from penstock.operators.paned import Paned
+from penstock.operators.wid import Wid
+from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.stateless import Scan
+from penstock.sources.rejects import RejectLog
+
+Make = Callable[[WindowAggregate], Operator]
+
+ALGORITHMS: dict[str, Make] = {
+    "WID": Wid,
+    "Paned-WID": Paned,
+    "AdaptWID": AdaptWid,
+    "buffering": Buffering,
+}
+
+
+def aggregation(sql: str, batches: object, schema: pa.Schema, **promise: Any) -> WindowAggregate:
+    """The window aggregate of a query over a stream `s`; `promise` is what its progress says."""
+    attribute, *_ = (name for name in ("ts", "t") if name in schema.names)
+    database = ps.connect()
+    progress = ps.progress(attribute, **(promise or {"ordered": True}))
+    database.stream("s", batches, schema=schema, progress=progress)
+    query = database.sql(sql)
+    assert isinstance(query, ps.Query)
+    return next(node for node in query.plan.walk() if isinstance(node, WindowAggregate))
+
+
+def ingested(node: WindowAggregate) -> Iterator[Item]:
+    assert isinstance(node.input, Scan)
+    return Ingest(node.input, SystemClock(), RejectLog()).items()
+
+
+def feed(operator: Operator, item: Item) -> Iterable[Item]:
+    if isinstance(item, Progress):
+        return operator.on_progress(0, item)
+    assert isinstance(item, pa.RecordBatch)
+    return operator.on_batch(0, item)
+
+
+def drive(operator: Operator, items: Iterable[Item]) -> list[pa.RecordBatch]:
+    """All items through an operator: the rows that come out."""
+    rows: list[pa.RecordBatch] = []
+    for item in items:
+        rows += [out for out in feed(operator, item) if isinstance(out, pa.RecordBatch)]
+    return rows
+
+
+def answer(node: WindowAggregate, make: Make, items: Iterable[Item]) -> pa.Table:
+    return pa.Table.from_batches(drive(make(node), items), node.schema.arrow)
