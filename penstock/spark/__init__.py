@@ -1,0 +1,1 @@
+"""The Spark host: the kernel's operators inside the tasks of Spark jobs, streaming or batch."""

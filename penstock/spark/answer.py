@@ -1,0 +1,51 @@
+"""The whole answer of a query over bounded sources, as a Spark batch job."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.answer import Answer, join_tables
+from penstock.engine.final_rows import final_rows
+from penstock.errors import EngineError
+from penstock.model.batch import SIGN
+from penstock.plan.query import Query
+from penstock.sources.rejects import RejectLog
+from penstock.spark.job import Job
+from penstock.spark.outcome import Collected, deliver
+from penstock.spark.session import BUCKETS, PARTITIONS, setting
+from penstock.spark.sources import batch_sources, streams_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def answer(
+    query: Query, spark: SparkSession, strict: bool = False, buckets: int = BUCKETS
+) -> Answer:
+    for name, stream in streams_of(query).items():
+        frame = getattr(stream.source, "frame", None)
+        if frame is not None and frame.isStreaming:
+            raise EngineError(
+                f"stream {name} is a streaming DataFrame: its answer never ends",
+                hint="query.start(…), or query.dataframe()",
+            )
+    rejects = RejectLog(strict)
+    collected = Collected(query)
+    with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
+        sources = batch_sources(query, spark, Path(directory), rejects)
+        with setting(spark, {PARTITIONS: str(buckets)}):
+            packed = Job(query, sources, buckets, strict).packed().toArrow()
+    tally = deliver(packed, collected)
+    schema = collected.rows[0].schema if collected.rows else query.schema.arrow
+    table = pa.Table.from_batches(collected.rows, schema)
+    if SIGN in table.column_names:
+        table = final_rows(table)
+    if query.in_order:
+        table = table.sort_by(query.progress[0].field.qualified)
+    for reject in collected.rejects:
+        rejects.add(reject)
+    return Answer(table, join_tables(collected.late), rejects, tally.read, tally.late)

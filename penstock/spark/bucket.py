@@ -1,0 +1,257 @@
+"""One bucket of a stage: the operator, what had been promised to it, and where its results go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.early import AnswersEarly, Timer
+from penstock.engine.running_bounds import NOTHING
+from penstock.model.clock import Clock, ManualClock
+from penstock.model.punctuation import BEGINNING
+from penstock.operators.bounds import without_bounds
+from penstock.operators.build import operator_for
+from penstock.operators.chunks import ChunkStore, Tree, Within, pack
+from penstock.operators.exact_sums import Ints
+from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.paned import Paned
+from penstock.operators.partial_panes import PartialPanes
+from penstock.plan.query import Late
+from penstock.plan.stateless import Scan
+from penstock.spark.chain import Chain
+from penstock.spark.config import StageConfig
+from penstock.spark.ingest_task import split_at_stamp
+from penstock.spark.messages import Kind, Message, Packed, RowsPiece, pack_rows
+from penstock.spark.registers import (
+    SourceRegister,
+    StageRegister,
+    Starts,
+    marked,
+    slowest,
+)
+
+Register: TypeAlias = SourceRegister | StageRegister
+
+
+class Bucket:
+    def __init__(self, config: StageConfig, number: int, now: int) -> None:
+        self.config = config
+        self.number = number
+        self.clock = ManualClock(now)  # the time of the micro-batch
+        self.operator = operator_for(config.stage.node, self.clock, config.stage.revising)
+        self._chains: list[Chain] = []
+        self.registers: list[Register] = []
+        for entry, parts, feeding in zip(
+            config.stage.entries, config.parts, config.feeding, strict=True
+        ):
+            _, above = split_at_stamp(entry)
+            self._chains.append(Chain(above, self.clock))
+            if isinstance(entry.leaf, Scan):
+                register = _source_register(entry.leaf, parts, self.clock, config.live)
+                self.registers.append(register)
+            else:
+                self.registers.append(StageRegister(feeding))
+        progressing = config.stage.node.input.progress
+        self._types = {each.field.qualified: each.field.type for each in progressing}
+        self._told = Progress()
+        self._tail = Chain(config.destination.tail.steps, self.clock)
+        self._router = config.destination.router()
+        every = config.early_every
+        self._early = Timer(self.clock, every) if every is not None else None
+        self.late = 0
+        self.sent = 0  # messages, since the bucket is here
+
+    # --- a micro-batch ---------------------------------------------------------------------------
+
+    def take_in(self, messages: list[Message], now: int) -> Iterator[Packed]:
+        """Everything that the micro-batch has for this bucket, in order.  All of its tuples are
+        measured against what had been promised before it: tasks do not know of each other."""
+        self.clock.at = max(self.clock.at, now)
+        self.late = 0
+        outgoing = _Outgoing(self)
+        starts = [self._starts(message) for message in messages]
+        for message, start in zip(messages, starts, strict=True):
+            for piece in message.rows:
+                outgoing.add(self.operator.on_batch(0, self._marked(message, piece, start)))
+            for tree in message.panes:
+                self._take_panes(message, tree, start)
+        for message in messages:
+            self._advance(message)
+        self._look_for_idle()
+        told = slowest([self._told_by(entry) for entry in range(len(self.registers))])
+        if told != self._told:
+            outgoing.add(self.operator.on_progress(0, told))
+            self._told = told
+        early = self._early is not None and self._early.is_due()
+        if early and isinstance(self.operator, AnswersEarly):
+            outgoing.add(self.operator.early())
+        yield from outgoing.packed()
+
+    def _starts(self, message: Message) -> Starts | None:
+        register = self.registers[message.entry]
+        return register.join(message.reports) if isinstance(register, SourceRegister) else None
+
+    def _marked(self, message: Message, piece: RowsPiece, start: Starts | None) -> pa.RecordBatch:
+        register = self.registers[message.entry]
+        if start is None or not isinstance(register, SourceRegister) or not register.name:
+            return piece.batch
+        places = _places(piece.places, piece.batch.num_rows)
+        before = start.of_rows(places, piece.numbers, register.slack)
+        chain = self._chains[message.entry]
+        return marked(piece.batch, before, register.name, chain, self._types)
+
+    def _take_panes(self, message: Message, tree: object, start: Starts | None) -> None:
+        assert isinstance(self.operator, Paned)
+        assert start is not None
+        register = self.registers[message.entry]
+        assert isinstance(register, SourceRegister)
+        made = PartialPanes.load(tree, self.operator.folder)
+        before = start.of_rows(made.places, None, register.slack)
+        different, inverse = np.unique(before, return_inverse=True)
+        bounds = [self._attribute_bound(message.entry, register, int(tick)) for tick in different]
+        self.late += self.operator.on_panes(made, np.array(bounds, np.int64)[inverse])
+
+    def _attribute_bound(self, entry: int, register: SourceRegister, tick: int) -> int:
+        """A bound of the scan as a bound of the windowing attribute."""
+        assert isinstance(self.operator, Paned)
+        if tick == NOTHING or register.name is None:
+            return NOTHING
+        progress = self._chains[entry].progress(Progress({register.name: tick}))
+        bound = self.operator.promised(progress)
+        return NOTHING if bound == BEGINNING else int(bound)
+
+    def _advance(self, message: Message) -> None:
+        register = self.registers[message.entry]
+        if isinstance(register, StageRegister):
+            if message.progress is not None:
+                register.advance(message.origin, message.progress)
+        elif not message.more:
+            register.advance(message.reports, message.high)
+            register.ended = register.ended or message.ended
+
+    def _look_for_idle(self) -> None:
+        for register in self.registers:
+            if isinstance(register, SourceRegister) and register.idle is not None:
+                register.idle.wait(register.high)
+
+    @property
+    def looks_at_clock(self) -> int | None:
+        """When time alone may have something to say: a source may be idle, or answers are due."""
+        due = [
+            register.idle.due()
+            for register in self.registers
+            if isinstance(register, SourceRegister) and register.idle and not register.ended
+        ]
+        if self._early is not None:
+            due.append(self._early.due)
+        return min(due, default=None)
+
+    def _told_by(self, entry: int) -> Progress:
+        register = self.registers[entry]
+        told = register.progress()
+        # what comes from another stage has gone through its steps before it was sent
+        return told if isinstance(register, StageRegister) else self._chains[entry].progress(told)
+
+    def status(self) -> Tree:
+        """How far the sources have come, and who holds them back."""
+        told = [
+            {"stream": entry.leaf.stream.name, **register.status()}
+            for entry, register in zip(self.config.stage.entries, self.registers, strict=True)
+            if isinstance(entry.leaf, Scan) and isinstance(register, SourceRegister)
+        ]
+        return {"sources": told, "now": self.clock.at}
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def save(self, store: ChunkStore) -> None:
+        self.operator.save(Within(store, "operator/"))
+        for number, register in enumerate(self.registers):
+            register.save(Within(store, f"entry {number}/"))
+        store.put("told", self._told.save())
+        store.put("run", self.config.token)
+
+    def load(self, store: ChunkStore) -> None:
+        told = store.get("told")
+        if told is None:
+            return
+        goes_on = store.get("run") == self.config.token
+        for number, register in enumerate(self.registers):
+            own = Within(store, f"entry {number}/")
+            register.load(own)
+            if goes_on and isinstance(register, SourceRegister):
+                register.go_on_waiting(own)
+        self._told = Progress.load(told)
+        self.operator.load(Within(store, "operator/"))
+
+
+class _Outgoing:
+    """What a bucket has to say in a micro-batch."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+        self._rows: list[pa.RecordBatch] = []
+        self._late: list[pa.RecordBatch] = []
+        self._progress: Progress | None = None
+
+    def add(self, items: Iterable[Item]) -> None:
+        for item in items:
+            if isinstance(item, LateRows):
+                self._late.append(item.batch)
+            elif isinstance(item, Progress):
+                self._progress = item
+            else:
+                self._rows.append(item)
+
+    def packed(self) -> Iterator[Packed]:
+        bucket, config = self._bucket, self._bucket.config
+        own = config.bucket_keys[bucket.number]
+        if config.destination.stage is not None:  # which passes on what is not for it
+            own = config.destination.stage.bucket_keys[0]
+        for late in self._late:
+            bucket.late += late.num_rows
+            if config.late is not Late.DROP:
+                yield Packed(own, Kind.LATE, pack_rows(late))
+        rows = [bucket._tail.batch(without_bounds(batch), [])[0] for batch in self._rows]
+        rows = [batch for batch in rows if batch.num_rows]
+        if config.destination.stage is None:
+            for batch in rows:
+                yield Packed(own, Kind.ROWS, pack_rows(batch))
+        else:
+            yield from self._messages(rows, config.destination.stage)
+        status = pack(bucket.status()) if bucket.number == 0 else b""
+        yield Packed(own, Kind.STATUS, status, late=bucket.late)
+
+    def _messages(self, rows: list[pa.RecordBatch], stage: StageConfig) -> Iterator[Packed]:
+        """Results and progress for every bucket of the next stage."""
+        bucket, destination = self._bucket, self._bucket.config.destination
+        pieces: list[list[RowsPiece]] = [[] for _ in range(stage.buckets)]
+        assert bucket._router is not None
+        for batch in rows:
+            buckets = bucket._router.buckets(batch)
+            for number in np.unique(buckets).tolist():
+                own = batch.filter(pa.array(buckets == number))
+                pieces[number].append(RowsPiece(own))
+        progress = self._progress and bucket._tail.progress(self._progress)
+        for number, mine in enumerate(pieces):
+            message = Message(destination.entry, bucket.number, rows=mine, progress=progress)
+            key = stage.bucket_keys[number]
+            place = (bucket.number << 32) + bucket.sent
+            yield Packed(key, Kind.MESSAGE, message.pack(), place)
+        bucket.sent += 1
+
+
+def _source_register(
+    scan: Scan, parts: tuple[str, ...], clock: Clock, live: bool
+) -> SourceRegister:
+    stream = scan.stream
+    if stream.progress is None:
+        return SourceRegister(None, None, [], clock)
+    name = scan.schema.fields[stream.schema.index(stream.attribute.name)].qualified
+    return SourceRegister(stream.progress.policy, name, list(parts), clock, live)
+
+
+def _places(places: Ints | None, rows: int) -> Ints:
+    return np.zeros(rows, np.int64) if places is None else places

@@ -1,0 +1,82 @@
+"""Whose checkpoint it is: a query goes on from its own state, with the buckets it began with."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from penstock.errors import EngineError
+from penstock.operators.chunks import FORMAT
+from penstock.plan.explain import explain
+from penstock.plan.query import Query
+
+_NAME = "query.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What must not change while a checkpoint lives."""
+
+    format: int
+    plan: list[str]
+    buckets: int
+    parts: dict[str, list[str]]  # by stream: the sub-sources that were known at the start
+
+
+def identity_of(query: Query, buckets: int, parts: dict[str, list[str]]) -> Identity:
+    # where data comes from, and how windows are computed, may change
+    lines = [line for line in explain(query).splitlines() if not _passing(line)]
+    return Identity(FORMAT, lines, buckets, parts)
+
+
+def _passing(line: str) -> bool:
+    words = line.lstrip(" │└├─")
+    return words.startswith(("source:", "known:", "assumed:", "state:"))
+
+
+def claim(directory: Path, own: Identity) -> Identity:
+    """Make a checkpoint this query's own, or find that it is; the identity that it began with."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / _NAME
+    if not path.exists():
+        written = directory / f".{_NAME}"
+        with written.open("w", encoding="utf-8") as file:
+            json.dump(asdict(own), file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        written.replace(path)
+        return own
+    found = _read(path)
+    if found.plan != own.plan:
+        changes = [
+            line
+            for line in difflib.unified_diff(found.plan, own.plan, lineterm="", n=0)
+            if not line.startswith(("---", "+++", "@@"))
+        ]
+        raise EngineError(
+            f"the checkpoint in {directory.parent} belongs to another query; they differ in:\n  "
+            + "\n  ".join(changes),
+            expected="the query that it was made by (lines with -)",
+            hint="another --checkpoint, or delete the directory to begin anew",
+        )
+    return found
+
+
+def _read(path: Path) -> Identity:
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+        if given["format"] > FORMAT:
+            raise EngineError(
+                f"the checkpoint in {path.parent.parent} has format {given['format']},"
+                f" and this version of Penstock reads {FORMAT}",
+                hint="run it with the version that wrote it, or a later one",
+            )
+        return Identity(**given)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EngineError(
+            f"{path} is not what it should be: {error}",
+            hint="restore the checkpoint, or delete its directory to begin anew",
+        ) from None

@@ -1,0 +1,72 @@
+"""What every task of a stage has to know; fixed when a query first starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.operators.aggregates.build import build
+from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.algorithms import Algorithm
+from penstock.plan.query import Late
+from penstock.plan.stateless import Scan
+from penstock.spark.buckets import Router
+from penstock.spark.stages import Entry, Stage
+from penstock.windows.sliding import Sliding
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where the results of a stage go: to an entry of another stage, or out (None)."""
+
+    tail: Entry
+    stage: StageConfig | None
+    entry: int = 0
+
+    def router(self) -> Router | None:
+        if self.stage is None:
+            return None
+        schema = self.stage.stage.node.input.schema
+        return Router(self.stage.stage.routing, schema, self.stage.buckets)
+
+
+@dataclass(frozen=True)
+class StageConfig:
+    stage: Stage
+    destination: Destination
+    bucket_keys: tuple[int, ...]  # what Spark knows each bucket by
+    late: Late
+    token: str  # tells the runs of queries apart in the memory of workers
+    parts: tuple[tuple[str, ...], ...]  # by entry: the sub-sources that are known from the start
+    feeding: tuple[int, ...]  # by entry: how many buckets feed it, 0 for a scan
+    strict: bool = False
+    live: bool = False  # whether sources may be silent: a bounded run reads all to its end
+    early_every: int | None = None
+
+    @property
+    def looks_at_clock(self) -> bool:
+        """Whether time alone may have something to say: a source may be idle, or answers due."""
+        return self.early_every is not None or (self.live and self._may_be_idle)
+
+    @property
+    def _may_be_idle(self) -> bool:
+        scans = [entry.leaf for entry in self.stage.entries if isinstance(entry.leaf, Scan)]
+        progress = [scan.stream.progress for scan in scans]
+        return any(each is not None and each.policy.idle_after is not None for each in progress)
+
+    @property
+    def buckets(self) -> int:
+        return len(self.bucket_keys)
+
+    @property
+    def makes_panes(self) -> bool:
+        """Whether tuples are folded into panes before the shuffle.  Late tuples that are asked for
+        have to come as they are, and an aggregate that keeps its tuples gains nothing."""
+        node = self.stage.node
+        return (
+            isinstance(node, WindowAggregate)
+            and isinstance(node.window, Sliding)
+            and node.algorithm is Algorithm.PANED
+            and self.stage.revising is None
+            and self.late is Late.DROP
+            and not any(build(each.call).holistic for each in node.aggregates)
+        )

@@ -1,0 +1,244 @@
+"""A query as Spark DataFrames: ingest, shuffle, stateful step, for every stage; then the rows."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.model.clock import SystemClock
+from penstock.operators.build_revising import asked_of_results
+from penstock.optimizer.rewrite import with_inputs
+from penstock.plan.node import Node
+from penstock.plan.query import Query
+from penstock.plan.stateless import Scan
+from penstock.spark.bucket import Bucket
+from penstock.spark.buckets import keys_for
+from penstock.spark.columns import SETTINGS
+from penstock.spark.config import Destination, StageConfig
+from penstock.spark.feed import Portion
+from penstock.spark.ingest_task import IngestTask, Kit
+from penstock.spark.messages import PACKED, Kind, Message, packed_batch, unpack_rows
+from penstock.spark.registers import SourceRegister
+from penstock.spark.session import setting
+from penstock.spark.stages import Entry, Stage, entries_of
+from penstock.spark.stateless import Passing, plain
+from penstock.spark.types import to_spark
+
+_AT_ONCE = 1 << 17  # rows that a task handles together
+_kits: dict[tuple[str, int, int], Kit] = {}  # of this worker, by token, stage and entry
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A DataFrame of a stream: its rows, or the portions of a feed that say where they are."""
+
+    frame: DataFrame
+    fed: bool = False
+
+    @property
+    def in_order(self) -> bool:
+        """A table has no order in which rows could be late."""
+        return self.fed or self.frame.isStreaming
+
+
+@dataclass(frozen=True)
+class Sources:
+    """By the name of the stream: what Spark reads, and the parts that are known from the start."""
+
+    frames: dict[str, list[Frame]]
+    parts: dict[str, tuple[str, ...]]
+
+
+class Job:
+    def __init__(
+        self,
+        query: Query,
+        sources: Sources,
+        buckets: int,
+        strict: bool = False,
+        bounded: bool = False,
+    ) -> None:
+        """A `bounded` run ends by itself, so nobody has to look at the clock."""
+        self.query = query
+        self._bounded = bounded
+        self._sources = sources
+        self._buckets = buckets
+        self._strict = strict
+        self._token = uuid.uuid4().hex
+        # executors are handed the data, and must not be sent it along with the plan
+        self.entries = entries_of(_without_sources(query.input), asked_of_results(query))
+
+    @property
+    def streaming(self) -> bool:
+        frames = [each.frame for frames in self._sources.frames.values() for each in frames]
+        return any(frame.isStreaming for frame in frames)
+
+    def packed(self) -> DataFrame:
+        """Results and all else that comes out, packed."""
+        frames = [self._outputs(entry) for entry in self.entries]
+        return reduce(DataFrame.union, frames)
+
+    def rows(self, packed: DataFrame) -> DataFrame:
+        """The results of packed rows as columns."""
+        rows = packed.where(F.col("kind") == int(Kind.ROWS)).select("payload")
+        return rows.mapInArrow(Unpacking(self.query.schema.arrow), to_spark(self.query.schema))
+
+    def plain_rows(self) -> DataFrame | None:
+        """The results by Catalyst alone, filters pushed into the scan; None if it cannot give them.
+        A feed beside a DataFrame says only that the stream has ended, which nobody here awaits."""
+        made = []
+        for entry in self.entries:
+            if not isinstance(entry.leaf, Scan):
+                return None
+            given = self._sources.frames[entry.leaf.stream.name]
+            if given[0].fed:
+                return None
+            with setting(given[0].frame.sparkSession, SETTINGS):
+                rows = plain(entry, given[0].frame)
+            if isinstance(rows, str):
+                return None
+            made.append(rows)
+        return reduce(DataFrame.union, made)
+
+    def _outputs(self, entry: Entry) -> DataFrame:
+        if isinstance(entry.leaf, Scan):
+            return reduce(
+                DataFrame.union,
+                (
+                    source.frame.mapInArrow(Passing(entry, source.fed, self._strict), PACKED)
+                    for source in self._sources.frames[entry.leaf.stream.name]
+                ),
+            )
+        config = self._config(entry.leaf, Destination(entry, None))
+        return self._stage(config, 0)
+
+    def _config(self, stage: Stage, destination: Destination) -> StageConfig:
+        buckets = self._buckets if stage.routing else 1
+        return StageConfig(
+            stage,
+            destination,
+            tuple(keys_for(self._buckets)[:buckets]),
+            self.query.late,
+            f"{self._token}/{id(stage)}",
+            tuple(
+                self._sources.parts.get(entry.leaf.stream.name, ())
+                if isinstance(entry.leaf, Scan)
+                else ()
+                for entry in stage.entries
+            ),
+            tuple(
+                (self._buckets if entry.leaf.routing else 1) if isinstance(entry.leaf, Stage) else 0
+                for entry in stage.entries
+            ),
+            self._strict,
+            self.streaming and not self._bounded,
+            self.query.early_every if destination.stage is None else None,
+        )
+
+    def _stage(self, config: StageConfig, depth: int) -> DataFrame:
+        inputs = []
+        for number, entry in enumerate(config.stage.entries):
+            if isinstance(entry.leaf, Scan):
+                for source in self._sources.frames[entry.leaf.stream.name]:
+                    ingesting = Ingesting(config, number, source.fed, source.in_order)
+                    inputs.append(source.frame.mapInArrow(ingesting, PACKED))
+            else:
+                below = self._config(entry.leaf, Destination(entry, config, number))
+                inputs.append(self._stage(below, depth + 1))
+        given = reduce(DataFrame.union, inputs)
+        if not given.isStreaming:
+            return given.groupBy("bucket").applyInArrow(at_once(config), PACKED)
+        from penstock.spark.step import StageStep
+
+        timed = config.looks_at_clock and not self._bounded
+        mode = "ProcessingTime" if timed else "None"
+        return given.groupBy("bucket").transformWithStateInPandas(
+            StageStep(config, timed), PACKED, "Append", mode
+        )
+
+
+def _without_sources(node: Node) -> Node:
+    if isinstance(node, Scan):
+        return replace(node, stream=replace(node.stream, source=None))
+    return with_inputs(node, _without_sources)
+
+
+class Ingesting:
+    """The function that Spark maps over the rows of a source."""
+
+    def __init__(self, config: StageConfig, entry: int, fed: bool, in_order: bool) -> None:
+        self._config = config
+        self._entry = entry
+        self._fed = fed
+        self._in_order = in_order
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        config = self._config
+        key = (config.token, self._entry, 0)
+        kit = _kits.get(key) or _kits.setdefault(key, Kit(config))
+        place = context.partitionId()
+        task = IngestTask(config, self._entry, place, kit, self._in_order)
+        if self._fed:
+            texts = [text for batch in batches for text in batch.column(0).to_pylist()]
+            portions = sorted(map(Portion.of, texts), key=lambda portion: portion.number)
+            if portions:
+                yield packed_batch(task.run_portions(portions))
+        else:
+            yield packed_batch(task.run(task.fitted(joined(batches))))
+        kit.tidy()
+
+
+def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Fewer and larger batches: Spark hands over small ones."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _AT_ONCE:
+            yield pa.concat_batches(waiting) if len(waiting) > 1 else batch
+            waiting, rows = [], 0
+    if rows:
+        yield pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
+
+
+def at_once(config: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
+    """A stage in a batch job: one bucket after the other, from beginning to end."""
+
+    def run(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
+        now = SystemClock().now()
+        bucket = Bucket(config, config.bucket_keys.index(key[0].as_py()), now)
+        rows = table.to_pylist()
+        messages = sorted((r for r in rows if r["kind"] == Kind.MESSAGE), key=lambda r: r["place"])
+        packed = list(bucket.take_in([Message.unpack(r["payload"]) for r in messages], now))
+        for register in bucket.registers:
+            if isinstance(register, SourceRegister):
+                register.finish()
+        packed += bucket.take_in([], now)
+        made = pa.Table.from_batches([packed_batch(packed)])
+        passing = table.filter(pa.array([r["kind"] != Kind.MESSAGE for r in rows]))
+        return pa.concat_tables([passing.cast(made.schema), made])
+
+    return run
+
+
+class Unpacking:
+    """The function that makes rows of packed ones."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for payload in batch.column(0):
+                for rows in unpack_rows(payload.as_buffer()).to_batches():
+                    yield rows.rename_columns(self._schema.names)

@@ -1,0 +1,115 @@
+"""What comes out of a job, unpacked: rows, late tuples, rejects, and how the run is doing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.answer import plainly_named
+from penstock.operators.chunks import unpack
+from penstock.plan.query import Query
+from penstock.sources.rejects import Reject, RejectKind
+from penstock.spark.messages import Kind, unpack_rows
+
+
+class Receiver(Protocol):
+    def on_rows(self, batch: pa.RecordBatch) -> None: ...
+
+    def on_late(self, batch: pa.RecordBatch) -> None: ...
+
+    def on_rejects(self, rejects: Sequence[Reject]) -> None: ...
+
+    def commit(self, batch_id: int) -> None:
+        """All of a micro-batch has been handed over.  A batch that failed comes again."""
+        ...
+
+
+@dataclass
+class SourceStatus:
+    """How far a stream has come: bounds in ticks of its progressing attribute, and the sub-sources
+    that hold it back."""
+
+    stream: str
+    low: float
+    high: float
+    ended: bool
+    waits_for: list[str]
+
+
+@dataclass
+class Tally:
+    """What a micro-batch, or a whole job, has counted."""
+
+    read: int = 0
+    late: int = 0
+    rejected: int = 0
+    rows: int = 0
+    sources: list[SourceStatus] = field(default_factory=list)
+
+    def plus(self, other: Tally) -> Tally:
+        return Tally(
+            self.read + other.read,
+            self.late + other.late,
+            self.rejected + other.rejected,
+            self.rows + other.rows,
+            other.sources or self.sources,
+        )
+
+
+def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> Tally:
+    """Hand packed rows to whoever wants them, results in the order of a column if one is named."""
+    read, late, rejected = (
+        pc.sum(packed.column(name)).as_py() or 0 for name in ("read", "late", "rejected")
+    )
+    tally = Tally(read, late, rejected)
+    rows: list[pa.RecordBatch] = []
+    for kind in (Kind.REJECTED, Kind.LATE, Kind.ROWS, Kind.STATUS):
+        chosen = packed.filter(pc.equal(packed.column("kind"), int(kind))).column("payload")
+        for payload in chosen.to_pylist():
+            if kind is Kind.STATUS:
+                if payload:
+                    tally.sources += [SourceStatus(**each) for each in unpack(payload)["sources"]]
+                continue
+            for batch in unpack_rows(payload).to_batches():
+                if kind is Kind.ROWS:
+                    rows.append(batch)
+                elif kind is Kind.LATE:
+                    receiver.on_late(batch)
+                else:
+                    receiver.on_rejects(rejects_of(batch))
+    if order is not None and rows:
+        rows = pa.Table.from_batches(rows).sort_by(order).to_batches()
+    for batch in rows:
+        tally.rows += batch.num_rows
+        receiver.on_rows(batch)
+    return tally
+
+
+def rejects_of(batch: pa.RecordBatch) -> list[Reject]:
+    return [Reject(**{**row, "kind": RejectKind(row["kind"])}) for row in batch.to_pylist()]
+
+
+class Collected:
+    """All of it, in memory."""
+
+    def __init__(self, query: Query) -> None:
+        self._schema = query.schema.arrow
+        self.rows: list[pa.RecordBatch] = []
+        self.late: list[pa.Table] = []
+        self.rejects: list[Reject] = []
+
+    def on_rows(self, batch: pa.RecordBatch) -> None:
+        self.rows.append(batch)
+
+    def on_late(self, batch: pa.RecordBatch) -> None:
+        self.late.append(pa.Table.from_batches([plainly_named(batch)]))
+
+    def on_rejects(self, rejects: Sequence[Reject]) -> None:
+        self.rejects += rejects
+
+    def commit(self, batch_id: int) -> None:
+        """Memory has it already."""

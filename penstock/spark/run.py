@@ -1,0 +1,186 @@
+"""A query that runs on Spark as a streaming query, with a checkpoint to go on from."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.answer import Account
+from penstock.errors import EngineError
+from penstock.plan.query import Query
+from penstock.sources.rejects import RejectKind, RejectLog
+from penstock.spark.checkpoint import claim, identity_of
+from penstock.spark.feed import Feed
+from penstock.spark.job import Job
+from penstock.spark.outcome import Receiver, SourceStatus, Tally, deliver
+from penstock.spark.session import BUCKETS, PARTITIONS, PROVIDER, ROCKSDB, first_line, setting
+from penstock.spark.sources import parts_of, streaming_sources, streams_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+AVAILABLE_NOW = "available-now"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run: `trigger` is "available-now" or a time between micro-batches; `buckets` counts
+    when a query first starts; `portions` is into how many micro-batches Penstock's own sources are
+    cut."""
+
+    checkpoint: Path | None = None
+    trigger: str = AVAILABLE_NOW
+    buckets: int = BUCKETS
+    portions: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.buckets < 1:
+            raise EngineError(f"{self.buckets} buckets", expected="at least one")
+
+    @property
+    def bounded(self) -> bool:
+        return self.trigger == AVAILABLE_NOW
+
+    def spark_trigger(self) -> dict[str, Any]:
+        return {"availableNow": True} if self.bounded else {"processingTime": self.trigger}
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How a run is doing."""
+
+    batches: int
+    read: int
+    rows_per_second: float  # of the last micro-batch
+    late: int
+    rejected: int
+    rows: int  # results so far
+    state_bytes: int
+    sources: list[SourceStatus]
+
+
+class SparkRun:
+    def __init__(
+        self,
+        query: Query,
+        spark: SparkSession,
+        receiver: Receiver,
+        options: Options | None = None,
+        strict: bool = False,
+    ) -> None:
+        self.query = query
+        self.options = options or Options()
+        self.tally = Tally()
+        self.rejects = RejectLog(strict)
+        self._spark = spark
+        self._receiver = receiver
+        self._temporary = self.options.checkpoint is None
+        given = self.options.checkpoint
+        self.checkpoint = (given or Path(tempfile.mkdtemp(prefix="penstock-"))).resolve()
+        self._own = self.checkpoint / "penstock"
+        begun = claim(self._own, identity_of(query, self.options.buckets, parts_of(query)))
+        self._buckets = begun.buckets
+        sources = streaming_sources(
+            query,
+            spark,
+            self._own / "feed",
+            self.rejects,
+            self.options.bounded,
+            begun.parts,
+            self.options.portions,
+        )
+        self.job = Job(query, sources, self._buckets, strict, self.options.bounded)
+        self.streaming: StreamingQuery | None = None
+        # windows close in order, so it is enough to sort what one micro-batch releases
+        ordered = query.in_order and not query.revises
+        self._order = query.progress[0].field.qualified if ordered else None
+        self._stopped = False
+        self._batches = 0
+        self._began = time.monotonic()
+
+    def start(self) -> None:
+        rejects = self.rejects.take()
+        if rejects:  # data in memory is looked at here
+            self._receiver.on_rejects(rejects)
+        settings = {PARTITIONS: str(self._buckets), PROVIDER: ROCKSDB}
+        with setting(self._spark, settings):
+            writer = self.job.packed().writeStream.outputMode("append")
+            writer = writer.option("checkpointLocation", str(self.checkpoint / "spark"))
+            writer = writer.trigger(**self.options.spark_trigger())
+            self.streaming = writer.foreachBatch(self._on_batch).start()
+
+    def wait(self) -> None:
+        """Until the input ends and every window has closed, or somebody stops the run."""
+        try:
+            self._await()
+            if self.options.bounded and not self._stopped and self._end_of_frames():
+                self.start()
+                self._await()
+        finally:
+            if self._temporary:
+                shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    def _await(self) -> None:
+        assert self.streaming is not None
+        try:
+            self.streaming.awaitTermination()
+        except Exception as error:
+            if not self._stopped:
+                raise self._failure(error) from error
+
+    def _failure(self, error: BaseException) -> EngineError:
+        if self._failed is not None:  # it was not Spark that failed
+            raise self._failed
+        return EngineError(f"the query failed on Spark: {first_line(error)}")
+
+    _failed: BaseException | None = None
+
+    def _end_of_frames(self) -> bool:
+        """Tell the streams that are DataFrames that they have ended; whether there are any."""
+        feeds = [Feed(self._own / "feed" / name) for name in streams_of(self.query)]
+        going_on = [feed for feed in feeds if not feed.ended()]
+        for feed in going_on:
+            feed.end()
+        return bool(going_on)
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self.streaming is not None:
+            self.streaming.stop()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped
+
+    def account(self) -> Account:
+        read = self.tally.read + self.rejects.count(RejectKind.BAD_ROW)
+        return Account(read, self.tally.late, self.tally.rejected + self.rejects.count())
+
+    def progress(self) -> RunProgress:
+        last = self.streaming.lastProgress if self.streaming is not None else None
+        operators = last.stateOperators if last is not None else []
+        return RunProgress(
+            self._batches,
+            self.tally.read,
+            last.processedRowsPerSecond if last is not None else 0.0,
+            self.tally.late,
+            self.tally.rejected,
+            self.tally.rows,
+            sum(each.memoryUsedBytes for each in operators),
+            self.tally.sources,
+        )
+
+    def _on_batch(self, packed: DataFrame, batch_id: int) -> None:
+        try:
+            made = deliver(packed.toArrow(), self._receiver, self._order)
+            self._receiver.commit(batch_id)
+        except Exception as error:
+            self._failed = error
+            raise
+        self._batches += 1
+        self.tally = self.tally.plus(made)

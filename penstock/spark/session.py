@@ -1,0 +1,107 @@
+"""A Spark session that is quiet and set up for Penstock, or one that is there already."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import EngineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+PARTITIONS = "spark.sql.shuffle.partitions"
+BUCKETS = 4  # by default; fixed for a query when it first starts
+
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.streaming.noDataProgressEventInterval": "3600000",
+    PARTITIONS: str(BUCKETS),
+    PROVIDER: ROCKSDB,
+    # a larger function would be broadcast, which stateful steps cannot read when they are planned
+    "spark.broadcast.UDFCompressionThreshold": "64m",
+}
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+
+def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The session of this process, started if there is none."""
+    check_installed()
+    from pyspark.sql import SparkSession
+
+    found = SparkSession.getActiveSession()
+    if found is not None:
+        return found
+    # workers have to run the same Python, with the same packages
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("penstock")
+    settings = {**_DEFAULTS, **(conf or {})}
+    if master is not None:
+        settings["spark.master"] = master
+    elif "spark.master" not in settings:
+        settings["spark.master"] = "local[*]"
+    quiet = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
+    options = "spark.driver.extraJavaOptions"
+    settings[options] = f"{quiet} {settings.get(options, '')}".strip()
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        started = builder.getOrCreate()
+    except Exception as error:
+        raise EngineError(f"Spark did not start: {first_line(error)}") from error
+    _silence_workers(started)
+    return started
+
+
+def _silence_workers(spark: SparkSession) -> None:
+    """Spark's Python workers say when they start; the log, which has its own way out, stays."""
+    jvm = spark._jvm
+    assert jvm is not None
+    nowhere = jvm.java.io.OutputStream.nullOutputStream()
+    jvm.java.lang.System.setErr(jvm.java.io.PrintStream(nowhere))
+
+
+def check_installed() -> None:
+    if find_spec("pyspark") is None:
+        raise EngineError(
+            "the spark engine needs PySpark", hint="pip install 'penstock[spark]', or engine local"
+        )
+    home = os.environ.get("JAVA_HOME")
+    if not (home and (Path(home) / "bin" / "java").exists()) and shutil.which("java") is None:
+        raise EngineError(
+            "the spark engine needs Java 17 or newer, and there is no java on the PATH",
+            expected="a Java runtime, or JAVA_HOME pointing to one",
+            hint="apt install default-jre-headless, or engine local",
+        )
+
+
+@contextmanager
+def setting(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session for a while; a streaming query keeps those that it started with."""
+    before = {key: spark.conf.get(key, None) for key in values}
+    try:
+        for key, value in values.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,96 @@
+"""A plan cut into stages: one stateful node each, fed through stateless ones.
+
+Every stage is one shuffle.  Whatever stands between two stages, or between a scan and a stage, is
+done before the shuffle, so that a stage gets rows that look as its node wants them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.errors import EngineError
+from penstock.operators.build_revising import asked_below, asked_of
+from penstock.operators.grace import Revising
+from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.expressions import Column, Expression
+from penstock.plan.node import Node
+from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+
+Stateful: TypeAlias = WindowAggregate | GroupAggregate | Distinct
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Into a union through one of its inputs."""
+
+    union: Union
+    port: int
+
+
+Step: TypeAlias = Filter | Project | Stamp | Branch
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A way to a stage, or to the end: from a scan or another stage through stateless steps."""
+
+    leaf: Scan | Stage
+    steps: tuple[Step, ...] = ()
+
+    def then(self, step: Step) -> Entry:
+        return Entry(self.leaf, (*self.steps, step))
+
+
+@dataclass(frozen=True)
+class Stage:
+    node: Stateful
+    entries: tuple[Entry, ...]
+    revising: Revising | None = None
+
+    @property
+    def routing(self) -> tuple[Expression, ...]:
+        """Tuples that agree on these meet in one bucket; without any, there is only one bucket."""
+        match self.node:
+            case WindowAggregate() if self.node.counts_rows:
+                return tuple(part.expression for part in self.node.partition)
+            case WindowAggregate() | GroupAggregate():
+                return tuple(key.expression for key in self.node.keys)
+            case Distinct():
+                return tuple(Column.of(field) for field in self.node.input.schema)
+
+    def stages(self) -> Iterator[Stage]:
+        """This one after those that feed it."""
+        for entry in self.entries:
+            if isinstance(entry.leaf, Stage):
+                yield from entry.leaf.stages()
+        yield self
+
+
+def entries_of(node: Node, asked: Revising | None = None) -> tuple[Entry, ...]:
+    """All ways on which tuples come out of a node; `asked` is what is asked of them if they may be
+    revised.
+
+    before: Filter(WindowAggregate(Union(Scan a, Filter(Scan b))))
+    after:  Entry(Stage(WindowAggregate, [Entry(a, [Branch 0]), Entry(b, [Filter, Branch 1])]),
+                  [Filter])
+    """
+    match node:
+        case Scan():
+            return (Entry(node),)
+        case Filter() | Project() | Stamp():
+            return tuple(entry.then(node) for entry in entries_of(node.input, asked))
+        case Union():
+            return tuple(
+                entry.then(Branch(node, port))
+                for port, branch in enumerate(node.branches)
+                for entry in entries_of(branch, asked)
+            )
+        case WindowAggregate() | GroupAggregate() | Distinct() if not node.inputs[0].signed:
+            below = entries_of(node.input, asked_below(node, asked))
+            return (Entry(Stage(node, below, asked_of(node, asked))),)
+    raise EngineError(
+        f"the spark engine cannot run a {type(node).__name__.lower()} yet",
+        hint="the reference engine: --engine reference, or connect('reference')",
+    )

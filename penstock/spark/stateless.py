@@ -1,0 +1,187 @@
+"""Ways from a stream to the end without a stateful node: in Catalyst as a whole, or in Arrow.
+
+What is collected or written goes through `Passing`, which counts the rows that were read and sets
+aside those that cannot take part.  A DataFrame that is handed to the user is a plain Spark plan
+(`plain`) where Spark gives exactly Penstock's values and no row has to be set aside: then Catalyst
+pushes filters into the scan and leaves out columns that nobody needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import types as spark
+
+from penstock.engine.ingest import Ingest
+from penstock.model.clock import SystemClock
+from penstock.model.schema import Schema
+from penstock.operators.bounds import without_bounds
+from penstock.plan.stateless import Filter, Project, Scan, Stamp
+from penstock.sources.arrow_columns import fit_batches
+from penstock.sources.rejects import RejectLog, rejects_batch
+from penstock.sources.source import Chunk
+from penstock.spark.chain import Chain
+from penstock.spark.columns import column_or_reason, quoted
+from penstock.spark.failing import may_fail
+from penstock.spark.feed import Portion
+from penstock.spark.messages import Kind, Packed, pack_rows, packed_batch
+from penstock.spark.stages import Branch, Entry, Step
+from penstock.spark.task_bounds import TaskBounds
+from penstock.spark.types import spark_type
+
+
+class Passing:
+    """The function that Spark maps over the rows, or the portions, of a source."""
+
+    def __init__(self, entry: Entry, fed: bool, strict: bool) -> None:
+        assert isinstance(entry.leaf, Scan)
+        self._scan = entry.leaf
+        self._steps = entry.steps
+        self._fed = fed
+        self._strict = strict
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        clock, log = SystemClock(), RejectLog(self._strict)
+        progress = self._scan.stream.progress
+        bounds = TaskBounds(progress.policy.rule) if progress is not None else None
+        ingest = Ingest(self._scan, clock, log, bounds)
+        chain = Chain(self._steps, clock)
+        for chunk in self._chunks(batches, ingest):
+            for item in ingest.on_chunk(chunk):
+                if isinstance(item, pa.RecordBatch):
+                    rows, _ = chain.batch(item, [])
+                    if rows.num_rows:
+                        yield packed_batch([Packed(0, Kind.ROWS, pack_rows(without_bounds(rows)))])
+        yield packed_batch([Packed(0, Kind.STATUS, b"", read=ingest.read)])
+        rejects = log.take()
+        if rejects:
+            payload = pack_rows(rejects_batch(rejects))
+            yield packed_batch([Packed(0, Kind.REJECTED, payload, rejected=len(rejects))])
+
+    def _chunks(self, batches: Iterator[pa.RecordBatch], ingest: Ingest) -> Iterator[Chunk]:
+        schema = self._scan.stream.input_schema
+        if not self._fed:
+            for batch in fit_batches(batches, schema, "", ingest.rejects):
+                if batch.num_rows:
+                    yield Chunk(batch)
+            return
+        texts = [text for batch in batches for text in batch.column(0).to_pylist()]
+        for portion in sorted(map(Portion.of, texts), key=lambda portion: portion.number):
+            yield from portion.read(schema, ingest.rejects)
+
+
+# --- plain Spark plans ---------------------------------------------------------------------------
+
+
+def plain(entry: Entry, frame: DataFrame) -> DataFrame | str:
+    """The rows of an entry by Catalyst alone, or why that cannot be.  `columns.SETTINGS` hold."""
+    assert isinstance(entry.leaf, Scan)
+    reason = needs_ingest(entry.leaf, frame.schema)
+    if reason is not None:
+        return reason
+    schema = entry.leaf.schema
+    frame = frame.select(
+        *(frame[quoted(each.name)].cast(spark_type(each.type)) for each in schema)
+    ).toDF(*schema.names)
+    failing = False
+    for step in entry.steps:
+        if failing and not isinstance(step, Branch):
+            return "an error could be lost: Spark may drop rows before a column that fails"
+        made = _applied(step, frame)
+        if isinstance(made, str):
+            return made
+        frame = made
+        failing = isinstance(step, Project) and any(may_fail(c.expression) for c in step.columns)
+    return frame
+
+
+def needs_ingest(scan: Scan, given: spark.StructType) -> str | None:
+    """Why rows have to be looked at before they take part; None if they need not."""
+    stream = scan.stream
+    if stream.progress is not None:
+        return f"stream {stream.name} progresses, so rows without a progress value are set aside"
+    names = [name.lower() for name in given.names]
+    if len(set(names)) < len(names):
+        return "columns differ in the case of letters only"
+    types = {field.name: field.dataType for field in given}
+    for field in stream.schema:
+        found = types.get(field.name)
+        if found is None or not _as_declared(found, spark_type(field.type)):
+            return f"column {field.name} is {found and found.simpleString()}, not {field.type}"
+    return None
+
+
+def _as_declared(found: spark.DataType, declared: spark.DataType) -> bool:
+    """Whether Spark holds the very values; a text with a collation compares differently."""
+    match declared:
+        case spark.IntegerType():
+            return isinstance(found, spark.ByteType | spark.ShortType | spark.IntegerType)
+        case spark.DoubleType():
+            return isinstance(found, spark.FloatType | spark.DoubleType)
+        case _:
+            return found == declared
+
+
+def _applied(step: Step, frame: DataFrame) -> DataFrame | str:
+    match step:
+        case Filter():
+            if may_fail(step.predicate):
+                return f"{step.predicate} may fail, and Spark may not notice"
+            holds = column_or_reason(step.predicate, step.input.schema)
+            return holds if isinstance(holds, str) else frame.where(holds)
+        case Project():
+            return _projected(step, step.input.schema, frame)
+        case Branch():
+            return frame.toDF(*step.union.schema.names)
+        case Stamp():
+            return "tuples are stamped by the kernel's clock"
+
+
+def _projected(step: Project, schema: Schema, frame: DataFrame) -> DataFrame | str:
+    columns = []
+    for named in step.columns:
+        column = column_or_reason(named.expression, schema)
+        if isinstance(column, str):
+            return column
+        columns.append(column.cast(spark_type(named.expression.type)).alias(named.name))
+    return frame.select(*columns)
+
+
+def describe(entry: Entry, given: spark.StructType | None) -> list[str]:
+    """For EXPLAIN: what Catalyst does of an entry and what is done in Arrow.  `given` is the schema
+    of the DataFrame that the stream is; None for a source that Penstock reads."""
+    if not isinstance(entry.leaf, Scan):
+        return [f"in Arrow: {_shown(step)}" for step in entry.steps]
+    name = entry.leaf.stream.name
+    if given is None:
+        reason: str | None = f"Penstock reads stream {name}"
+    else:
+        reason = needs_ingest(entry.leaf, given)
+    lines = [f"stream {name}: a Spark scan" if reason is None else f"stream {name}: in Arrow"]
+    for step in entry.steps:
+        reason = reason or _refused(step)
+        place = "in Catalyst" if reason is None else f"in Arrow ({reason})"
+        lines.append(f"{place}: {_shown(step)}")
+    return lines
+
+
+def _refused(step: Step) -> str | None:
+    match step:
+        case Filter():
+            expressions = [step.predicate]
+            if may_fail(step.predicate):
+                return f"{step.predicate} may fail"
+        case Project():
+            expressions = [named.expression for named in step.columns]
+        case Branch():
+            return None
+        case Stamp():
+            return "tuples are stamped by the kernel's clock"
+    made = (column_or_reason(expression, step.input.schema) for expression in expressions)
+    return next((each for each in made if isinstance(each, str)), None)
+
+
+def _shown(step: Step) -> str:
+    return "Union" if isinstance(step, Branch) else step.details()[0]

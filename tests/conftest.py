@@ -1,0 +1,25 @@
+"""What tests of more than one folder share: the one Spark session of a test run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.spark.session import session
+
+os.environ.setdefault("PENSTOCK_ENGINE", "local")  # a Spark session for every command is slow
+os.environ["POLARS_MAX_THREADS"] = "1"  # what benchmarks are compared with; read at import
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Started by the first test that needs it, which takes some seconds."""
+    started = session("local[2]")
+    yield started
+    started.stop()

@@ -1,0 +1,95 @@
+"""Running queries on Spark as tests want them: in portions, with failures, beside the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+import penstock as ps
+from penstock.answer import Account, join_tables, plainly_named
+from penstock.engine.final_rows import final_rows
+from penstock.model.batch import SIGN
+from penstock.plan.query import Query
+from penstock.sources.rejects import Reject
+from penstock.spark.run import Options, SparkRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "queries"
+
+
+def fixture(name: str) -> ps.Query:
+    """The query of a file, which the reference engine can answer, too."""
+    db = ps.connect("reference", strict=name != "null_time", base=FOLDER)
+    *_, query = db.script((FOLDER / f"{name}.sql").read_text(encoding="utf-8"))
+    assert isinstance(query, ps.Query)
+    return query
+
+
+class Outcome(NamedTuple):
+    table: pa.Table
+    late: pa.Table
+    account: Account
+
+
+@dataclass
+class Committed:
+    """A receiver that keeps what belongs to complete micro-batches, as an exactly-once sink would.
+    `fails_at` are micro-batches that fail once, after everything has been handed over; `after` is
+    told which micro-batch is complete."""
+
+    fails_at: set[int] = field(default_factory=set)
+    after: Callable[[int], None] | None = None
+    rows: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    late: dict[int, list[pa.Table]] = field(default_factory=dict)
+    rejects: dict[int, list[Reject]] = field(default_factory=dict)
+    _rows: list[pa.RecordBatch] = field(default_factory=list)
+    _late: list[pa.Table] = field(default_factory=list)
+    _rejects: list[Reject] = field(default_factory=list)
+
+    def on_rows(self, batch: pa.RecordBatch) -> None:
+        self._rows.append(batch)
+
+    def on_late(self, batch: pa.RecordBatch) -> None:
+        self._late.append(pa.Table.from_batches([plainly_named(batch)]))
+
+    def on_rejects(self, rejects: Sequence[Reject]) -> None:
+        self._rejects += rejects
+
+    def commit(self, batch_id: int) -> None:
+        rows, late, rejects = self._rows, self._late, self._rejects
+        self._rows, self._late, self._rejects = [], [], []
+        if batch_id in self.fails_at:
+            self.fails_at.remove(batch_id)
+            raise CrashError(batch_id)
+        self.rows[batch_id] = rows
+        self.late[batch_id] = late
+        self.rejects[batch_id] = rejects
+        if self.after is not None:
+            self.after(batch_id)
+
+    def table(self, query: Query) -> pa.Table:
+        batches = [batch for made in self.rows.values() for batch in made]
+        table = pa.Table.from_batches(batches, batches[0].schema if batches else query.schema.arrow)
+        return final_rows(table) if SIGN in table.column_names else table
+
+    def late_table(self) -> pa.Table:
+        return join_tables([table for made in self.late.values() for table in made])
+
+
+class CrashError(Exception):
+    """What a sink might do in the middle of a run."""
+
+
+def streamed(query: ps.Query, spark: SparkSession, portions: int, buckets: int = 2) -> Outcome:
+    """The whole run, in as many micro-batches, and one more for the end."""
+    receiver = Committed()
+    run = SparkRun(query.plan, spark, receiver, Options(portions=portions, buckets=buckets))
+    run.start()
+    run.wait()
+    return Outcome(receiver.table(query.plan), receiver.late_table(), run.account())

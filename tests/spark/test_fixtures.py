@@ -1,0 +1,100 @@
+"""The fixture queries on Spark: the reference engine's rows, late tuples and counts, in batch mode
+and under every cut into micro-batches."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import penstock as ps
+from penstock.errors import EngineError
+from penstock.operators.build_revising import asked_of_results
+from penstock.plan.query import Late
+from penstock.sinks.text import write_json_lines
+from penstock.spark.answer import answer
+from penstock.spark.stages import entries_of
+from tests.reference.helpers import bag, tuples
+from tests.spark.helpers import FOLDER, Outcome, fixture, streamed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAMES = sorted(path.stem for path in FOLDER.glob("*.sql"))
+LEAST = 47
+
+
+def can_run(name: str) -> bool:
+    plan = fixture(name).plan
+    try:
+        entries_of(plan.input, asked_of_results(plan))
+    except EngineError as error:
+        return "yet" not in str(error)
+    return True
+
+
+RUNNABLE = [name for name in NAMES if can_run(name)]
+# One of each kind, in as few rows as they have.
+SOME = {
+    "sliding_non_multiple": 3,
+    "per": 3,
+    "slack": 17,
+    "punctuated": 3,
+    "late_side": 17,
+    "rows_by_arrival": 3,
+    "rows_partitioned": 3,
+    "subquery": 3,
+    "union": 3,
+    "landmark_late": 3,
+    "late_amend": 3,
+    "group_by_ts": 3,
+}
+PORTIONS = (1, 3, 17)
+
+
+def lines(table: pa.Table) -> list[str]:
+    out = io.StringIO()
+    write_json_lines(table, out)
+    return out.getvalue().splitlines()
+
+
+def assert_reference(name: str, query: ps.Query, found: Outcome) -> None:
+    expected = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    assert Counter(lines(found.table)) == Counter(expected)
+    assert found.account == query.account
+    if query.plan.late is not Late.DROP:
+        assert bag(tuples(found.late)) == bag(tuples(query.late))
+        if found.late.num_rows:
+            assert found.late.schema.names == query.late.schema.names
+            assert found.late.schema.types == query.late.schema.types
+
+
+def test_enough_queries_run() -> None:
+    assert len(RUNNABLE) >= LEAST
+    assert set(SOME) <= set(RUNNABLE)
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_batch(spark: SparkSession, name: str) -> None:
+    query = fixture(name)
+    found = answer(query.plan, spark, strict=name != "null_time", buckets=2)
+    assert_reference(name, query, Outcome(found.table, found.late, found.account))
+
+
+@pytest.mark.parametrize(("name", "portions"), SOME.items())
+def test_streaming(spark: SparkSession, name: str, portions: int) -> None:
+    query = fixture(name)
+    assert_reference(name, query, streamed(query, spark, portions))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "portions"),
+    [(name, cut) for name in RUNNABLE for cut in PORTIONS if SOME.get(name) != cut],
+)
+def test_streaming_in_all_cuts(spark: SparkSession, name: str, portions: int) -> None:
+    query = fixture(name)
+    assert_reference(name, query, streamed(query, spark, portions))

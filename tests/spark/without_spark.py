@@ -1,0 +1,130 @@
+"""The tasks and buckets of a job, driven one after the other in this process, without Spark.
+
+What Spark adds to them is transport: everything goes through packed messages here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.operators.chunks import MemoryStore
+from penstock.plan.query import Query
+from penstock.plan.stateless import Scan
+from penstock.sources.rejects import RejectLog
+from penstock.sources.source import Chunk
+from penstock.spark.bucket import Bucket
+from penstock.spark.config import Destination, StageConfig
+from penstock.spark.ingest_task import IngestTask, Kit
+from penstock.spark.job import Job, Sources
+from penstock.spark.messages import Kind, Message, Packed, packed_batch
+from penstock.spark.outcome import Tally, deliver
+from penstock.spark.sources import streams_of
+from penstock.spark.stages import Stage
+from tests.spark.helpers import Committed
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a task reads of a stream in a micro-batch."""
+
+    chunks: Sequence[Chunk]
+    ends: bool = False
+
+
+# By stream, what each of its tasks reads in one micro-batch.
+MicroBatch = Mapping[str, Sequence[Given]]
+
+
+class WithoutSpark:
+    """A job whose buckets are saved after every micro-batch and, after a restart, made anew."""
+
+    def __init__(
+        self, query: Query, buckets: int, parts: dict[str, tuple[str, ...]] | None = None
+    ) -> None:
+        self._job = Job(query, Sources({}, parts or {}), buckets)
+        (self._entry,) = self._job.entries
+        assert isinstance(self._entry.leaf, Stage)
+        self._config = self._job._config(self._entry.leaf, Destination(self._entry, None))
+        self._stores: dict[tuple[int, int], MemoryStore] = {}
+        self._buckets: dict[tuple[int, int], Bucket] = {}
+        self._kits: dict[tuple[int, int], Kit] = {}
+        self._micro_batches = 0
+        self.now = 0
+        self.tally = Tally()
+        self.received = Committed()
+
+    @property
+    def makes_panes(self) -> bool:
+        return self._config.makes_panes
+
+    def run(self, given: MicroBatch) -> None:
+        packed = self._stage(self._config, 0, given)
+        made = deliver(pa.Table.from_batches([packed_batch(packed)]), self.received)
+        self.received.commit(self._micro_batches)
+        self.tally = self.tally.plus(made)
+        self._micro_batches += 1
+
+    def wake(self) -> None:
+        """What timers do: the buckets look at the clock without a message."""
+        packed = []
+        for (depth, _), bucket in self._buckets.items():
+            assert depth == 0
+            packed += bucket.take_in([], self.now)
+            bucket.save(self._stores[depth, bucket.number])
+        deliver(pa.Table.from_batches([packed_batch(packed)]), self.received)
+        self.received.commit(self._micro_batches)
+        self._micro_batches += 1
+
+    def restart(self) -> None:
+        """The workers are gone; what was saved is left."""
+        self._buckets.clear()
+        self._kits.clear()
+
+    def _stage(self, config: StageConfig, depth: int, given: MicroBatch) -> list[Packed]:
+        packed: list[Packed] = []
+        for number, entry in enumerate(config.stage.entries):
+            if isinstance(entry.leaf, Scan):
+                for task, read in enumerate(given.get(entry.leaf.stream.name, ())):
+                    packed += self._ingest(config, depth, number, task, read)
+            else:
+                destination = Destination(entry, config, number)
+                below = self._job._config(entry.leaf, destination)
+                packed += self._stage(below, depth + 1, given)
+        made = [each for each in packed if each.kind != Kind.MESSAGE]
+        for number, key in enumerate(config.bucket_keys):
+            mine = [each for each in packed if each.bucket == key and each.kind == Kind.MESSAGE]
+            if mine:  # otherwise Spark does not call it
+                messages = sorted(mine, key=lambda each: each.place)
+                bucket = self._bucket(config, depth, number)
+                made += bucket.take_in([Message.unpack(m.payload) for m in messages], self.now)
+                bucket.save(self._stores[depth, number])
+        return made
+
+    def _ingest(
+        self, config: StageConfig, depth: int, entry: int, task: int, given: Given
+    ) -> list[Packed]:
+        kit = self._kits.setdefault((depth, entry), Kit(config))
+        return list(IngestTask(config, entry, task, kit).run(iter(given.chunks), given.ends))
+
+    def _bucket(self, config: StageConfig, depth: int, number: int) -> Bucket:
+        place = (depth, number)
+        if place not in self._buckets:
+            bucket = Bucket(config, number, self.now)
+            bucket.load(self._stores.setdefault(place, MemoryStore()))
+            self._buckets[place] = bucket
+        return self._buckets[place]
+
+
+def rows_of(query: Query) -> dict[str, pa.RecordBatch]:
+    """All that the sources of a query hold."""
+    found = {}
+    for name, stream in streams_of(query).items():
+        assert stream.source is not None
+        schema = stream.input_schema
+        chunks = stream.source.read(schema, RejectLog(strict=True).of(name))
+        nothing = pa.RecordBatch.from_pylist([], schema.arrow)
+        found[name] = pa.concat_batches([nothing, *(chunk.batch for chunk in chunks)])
+    return found
