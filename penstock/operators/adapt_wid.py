@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.aggregates.counts import Counts
+from penstock.operators.append_log import AppendLog
+from penstock.operators.chunks import ChunkStore
 from penstock.operators.costs import eager_threshold
+from penstock.operators.eager_windows import EagerWindows, OpenWindow, bytes_of
 from penstock.operators.exact_sums import Floats, Ints
-from penstock.operators.folding import Folder, Partials, Rows
+from penstock.operators.folding import Folder, Mask, Rows
+from penstock.operators.forgetting import DeadKeys
 from penstock.operators.operator import Item, Progress
 from penstock.operators.release import Results
 from penstock.operators.scatter import Codes, grown
@@ -50,20 +51,10 @@ class StateBytes:
         return self.buffer + self.partials
 
 
-@dataclass
-class OpenWindow:
-    """Partial results of one window by slot; how many tuples have it as their last one (the
-    thesis's tupleCnt), also by slot; and the bytes of both."""
-
-    partials: Partials
-    expiring: Ints
-    size: int = 0
-
-
 class AdaptWid:
-    """Group codes index `eager`, `volume` and `slot`.  An eager group has a slot, its place in the
-    partial results of all windows; a group that has turned lazy again is in transition and keeps
-    its slot until the last window it was folded into is out."""
+    """Group codes index `eager` and `volume`.  An eager group has a slot in the partial results of
+    windows; a group that has turned lazy again is in transition and keeps its slot until the last
+    window it was folded into is out."""
 
     def __init__(
         self,
@@ -78,24 +69,23 @@ class AdaptWid:
         self.bucket = Bucket(node, self.folder)
         self.thresholds = thresholds or Thresholds()
         self._skew = skew
-        self.eager: npt.NDArray[np.bool_] = np.zeros(1, np.bool_)
+        self.eager: Mask = np.zeros(1, np.bool_)
         self.volume: Ints = np.zeros(1, np.int64)
-        self.slot: Ints = np.full(1, -1)
-        self.owner: Ints = np.full(1, -1)  # the group of each slot
-        self._until: Ints = np.zeros(1, np.int64)  # the last window each slot was folded into
-        self.windows: dict[int, OpenWindow] = {}
+        self.windows = EagerWindows(self.folder, self.bucket.window)
         self.buffer: list[Tagged] = []
         self._lowest: Bound = END  # no buffered tuple is in a lower window
-        self._buffer_bytes = self._partial_bytes = self._peak = 0
+        self._buffer_bytes = self._peak = 0
         self._tuple_bytes = self._aggregate_bytes = 0.0
         self._next: Bound = BEGINNING  # the first window that has not been released
         self.wed = self.bucket.window.range  # how long a window was open, lately
         self._low: Bound = BEGINNING
         self._high: Bound = BEGINNING
         self._opened: deque[tuple[int, Bound]] = deque()  # windows up to …, opened at low …
+        self._log = AppendLog("rows")  # the buffer as it came, and the groups that left it
+        self._dead = DeadKeys(self.folder)
 
     def state_bytes(self) -> StateBytes:
-        return StateBytes(self._buffer_bytes, self._partial_bytes, self._peak)
+        return StateBytes(self._buffer_bytes, self.windows.bytes, self._peak)
 
     # --- tuples ----------------------------------------------------------------------------------
 
@@ -111,28 +101,31 @@ class AdaptWid:
         self._turn_eager(np.unique(codes))
         dense = self.eager[codes]
         if dense.any():
-            self._fold(tagged if dense.all() else tagged.take(np.flatnonzero(dense)))
+            own = tagged if dense.all() else tagged.take(np.flatnonzero(dense))
+            self.windows.fold(own, self._next)
         if not dense.all():
-            self._keep(tagged.take(np.flatnonzero(~dense)) if dense.any() else tagged)
-        self._peak = max(self._peak, self._buffer_bytes + self._partial_bytes)
+            own = tagged.take(np.flatnonzero(~dense)) if dense.any() else tagged
+            self._keep(own)
+            self._log.append(own.save(), int(own.stop.max()))
+        self._peak = max(self._peak, self._buffer_bytes + self.windows.bytes)
 
     def _observe(self, tagged: Tagged) -> None:
         """Make room for new groups; see how far the stream has come and how large things are."""
         size = len(self.folder.keys)
         self.eager = grown(self.eager, size, False)
         self.volume = grown(self.volume, size, 0)
-        self.slot = grown(self.slot, size, -1)
+        self.windows.grow(size)
         self._high = max(self._high, int(tagged.rows.positions.max()))
         newest = int(tagged.stop.max()) - 1
         if not self._opened or newest > self._opened[-1][0]:
             self._opened.append((newest, self._low))
-        self._tuple_bytes = _bytes(tagged) / len(tagged)
+        self._tuple_bytes = bytes_of(tagged) / len(tagged)
         if not self._aggregate_bytes:
             some = tagged.rows.slice(0, min(_PROBE, len(tagged)))
             codes = np.unique(some.codes, return_inverse=True)[1]
-            probe = self._new(int(codes.max()) + 1)
-            self._fold_into(probe, Rows(codes, some.positions, some.arguments))
-            self._aggregate_bytes = _bytes(probe) / len(probe.expiring)
+            probe = self.windows.new(int(codes.max()) + 1)
+            self.windows.fold_into(probe, Rows(codes, some.positions, some.arguments))
+            self._aggregate_bytes = bytes_of(probe) / len(probe.expiring)
 
     def threshold(self, groups: Codes) -> Floats:
         """Condition 6.9's right-hand side for some groups, in tuples.  The partial results of a
@@ -152,71 +145,20 @@ class AdaptWid:
         if not len(groups):
             return
         self.eager[groups] = True
-        self._assign(groups[self.slot[groups] < 0])
+        self.windows.assign(groups)
         if self.buffer:
             buffered = joined(self.buffer)
             moves = self.eager[buffered.rows.codes]
             if moves.any():
-                self._fold(buffered.take(np.flatnonzero(moves)))
+                moving = buffered.take(np.flatnonzero(moves))
+                self.windows.fold(moving, self._next)
                 self._set_buffer(buffered.take(np.flatnonzero(~moves)))
-
-    def _assign(self, groups: Codes) -> None:
-        free = np.flatnonzero(self.owner < 0)[: len(groups)]
-        used = len(self.owner)
-        slots = np.concatenate([free, np.arange(used, used + len(groups) - len(free))])
-        size = used + len(groups) - len(free)
-        self.owner = np.concatenate([self.owner, np.full(size - used, -1)])
-        self._until = np.concatenate([self._until, np.zeros(size - used, np.int64)])
-        self.owner[slots], self.slot[groups] = groups, slots
-
-    def _fold(self, tagged: Tagged) -> None:
-        """Into the partial results of all windows that are still open."""
-        window = self.bucket.window
-        ordered = tagged.in_order(window)
-        slots = self.slot[ordered.rows.codes]
-        rows = Rows(slots, ordered.rows.positions, ordered.rows.arguments)
-        ordered = Tagged(rows, ordered.first, ordered.stop, ordered.raised)
-        np.maximum.at(self._until, slots, ordered.stop - 1)
-        for wid, inside in ordered.extents(window, self._next):
-            found = self._open(wid)
-            self._partial_bytes -= found.size
-            self._fold_into(found, inside)
-            self._partial_bytes += found.size
-        lasts = ordered.stop - 1
-        cuts = np.flatnonzero(np.append(True, np.diff(lasts) != 0))
-        for begin, end in zip(cuts, [*cuts[1:], len(lasts)], strict=True):
-            np.add.at(self.windows[int(lasts[begin])].expiring, slots[begin:end], 1)
-
-    def _open(self, wid: int) -> OpenWindow:
-        found = self.windows.get(wid)
-        if found is None:
-            found = self.windows[wid] = self._new(len(self.owner))
-        return found
-
-    def _new(self, size: int) -> OpenWindow:
-        parts = [aggregate.new(size) for aggregate in self.folder.aggregates]
-        return OpenWindow(Partials(Counts(size), parts), np.zeros(size, np.int64))
-
-    def _fold_into(self, window: OpenWindow, rows: Rows) -> None:
-        """`Folder.fold` with room for the slots instead of for all groups."""
-        size, partials = int(rows.codes.max()) + 1, window.partials
-        window.expiring = grown(window.expiring, size, 0)
-        if size > len(partials.rows.rows):
-            partials.rows.grow(size)
-        pairs = zip(self.folder.aggregates, partials.parts, rows.arguments, strict=True)
-        partials.rows.fold(rows.codes)
-        for aggregate, part, arguments in pairs:
-            aggregate.grow(part, len(partials.rows.rows))
-            chosen = slice(None) if arguments.chosen is None else arguments.chosen
-            codes, positions = rows.codes[chosen], rows.positions[chosen]
-            if len(codes):
-                aggregate.fold(part, codes, arguments.columns, positions)
-        window.size = _bytes((partials, window.expiring))
+                self._log.append({"left": np.unique(moving.rows.codes)}, int(moving.stop.max()))
 
     def _keep(self, tagged: Tagged) -> None:
         self.buffer.append(tagged)
         self._lowest = min(self._lowest, int(tagged.first.min()))
-        self._buffer_bytes += _bytes(tagged)
+        self._buffer_bytes += bytes_of(tagged)
 
     def _set_buffer(self, tagged: Tagged) -> None:
         self.buffer, self._buffer_bytes, self._lowest = [], 0, END
@@ -241,9 +183,9 @@ class AdaptWid:
 
     def _has_upto(self, last: Bound) -> bool:
         """Whether some tuple is in a window that is to be released."""
-        if not self.buffer and not self.windows:
+        if not self.buffer and not self.windows.open:
             return False
-        return min(self._lowest, *self.windows, END) <= last and self._next <= last
+        return min(self._lowest, *self.windows.open, END) <= last and self._next <= last
 
     def _release(self, last: Bound, results: Results) -> None:
         window = self.bucket.window
@@ -254,17 +196,17 @@ class AdaptWid:
             expired = buffered.stop <= last + 1
             np.subtract.at(self.volume, buffered.rows.codes[expired], 1)
             self._set_buffer(buffered.take(np.flatnonzero(~expired)))
-        for wid in sorted({*lazy, *(wid for wid in self.windows if wid <= last)}):
-            rows, eager = lazy.get(wid), self.windows.pop(wid, None)
+        for wid in sorted({*lazy, *(wid for wid in self.windows.open if wid <= last)}):
+            rows, eager = lazy.get(wid), self.windows.close(wid)
             if eager is not None:
-                self._partial_bytes -= eager.size
                 rows = self._finish_eager(wid, eager, rows, results)
             if rows is not None and len(rows):
                 groups, codes = np.unique(rows.codes, return_inverse=True)
-                found = self._new(len(groups))
-                self._fold_into(found, Rows(codes, rows.positions, rows.arguments))
-                results.add(wid, self._finished(found, groups, np.arange(len(groups))))
+                found = self.windows.new(len(groups))
+                self.windows.fold_into(found, Rows(codes, rows.positions, rows.arguments))
+                results.add(wid, self.windows.finish(found, groups, np.arange(len(groups))))
         self._next = last + 1
+        self._log.pass_(self._next)
 
     def _finish_eager(
         self, wid: int, window: OpenWindow, rows: Rows | None, results: Results
@@ -272,22 +214,17 @@ class AdaptWid:
         """The groups with partial results, after folding what the buffer has of them (transition);
         the rows of others are given back."""
         if rows is not None:
-            slots = self.slot[rows.codes]
+            slots = self.windows.slot[rows.codes]
             both = slots >= 0
             if both.any():
                 mine = rows.take(np.flatnonzero(both))
-                self._fold_into(window, Rows(slots[both], mine.positions, mine.arguments))
+                self.windows.fold_into(window, Rows(slots[both], mine.positions, mine.arguments))
                 rows = rows.take(np.flatnonzero(~both))
-        slots = np.flatnonzero(window.partials.rows.rows)
-        results.add(wid, self._finished(window, self.owner[slots], slots))
+        slots, owner = np.flatnonzero(window.partials.rows.rows), self.windows.owner
+        results.add(wid, self.windows.finish(window, owner[slots], slots))
         expiring = np.flatnonzero(window.expiring)
-        self.volume[self.owner[expiring]] -= window.expiring[expiring]
+        self.volume[owner[expiring]] -= window.expiring[expiring]
         return rows
-
-    def _finished(self, window: OpenWindow, groups: Codes, places: Codes) -> list[pa.Array]:
-        parts = zip(self.folder.aggregates, window.partials.parts, strict=True)
-        finished = [aggregate.finish(part, places) for aggregate, part in parts]
-        return [*self.folder.keys.take(groups), *finished]
 
     def _close(self, last: Bound) -> None:
         """After windows are out: how long they were open, and what that means for groups."""
@@ -296,8 +233,8 @@ class AdaptWid:
         if self._opened and self._opened[0][1] != BEGINNING:
             opened = int(self._opened[0][1])
             self.wed = max(self.bucket.window.slide, int(self._high) - opened)
-        if self.windows:
-            kept = [each for each in self.windows.values() if each.size]
+        if self.windows.open:
+            kept = [each for each in self.windows.open.values() if each.size]
             places = sum(len(each.expiring) for each in kept)
             self._aggregate_bytes = sum(each.size for each in kept) / places
         groups = np.flatnonzero(self.eager)
@@ -305,20 +242,63 @@ class AdaptWid:
         limit = factor * self.threshold(groups) if factor else np.zeros(len(groups))
         sparse = (self.volume[groups] < limit) | (self.volume[groups] == 0)
         self.eager[groups[sparse]] = False
-        idle = np.flatnonzero(self.owner >= 0)
-        idle = idle[~self.eager[self.owner[idle]] & (self._until[idle] <= last)]
-        self.slot[self.owner[idle]] = -1
-        self.owner[idle] = -1
-        used = np.flatnonzero(self.owner >= 0)
-        self.owner = self.owner[: used[-1] + 1 if len(used) else 0]
-        self._until = self._until[: len(self.owner)]
+        self.windows.free(self.eager, last)
+        self._dead.forget(self._mark, self._renumber)
 
+    # --- state -----------------------------------------------------------------------------------
 
-def _bytes(kept: Any) -> int:
-    """The bytes of all arrays in a piece of state; a Python value counts as the pointer to it."""
-    if isinstance(kept, np.ndarray | pa.Array):
-        return int(kept.nbytes)
-    if isinstance(kept, list | tuple):
-        return sum(_bytes(each) for each in kept)
-    names: Iterable[str] = getattr(kept, "__slots__", ()) or getattr(kept, "__dict__", ())
-    return sum(_bytes(getattr(kept, name)) for name in names)
+    def _mark(self, live: Mask) -> None:
+        volume = self.volume[: len(live)]  # a group that has been in no window has none yet
+        live[: len(volume)] |= volume > 0
+
+    def _renumber(self, codes: Codes, place: Codes) -> None:
+        self.eager, self.volume = self.eager[codes], self.volume[codes]
+        self.windows.renumber(codes, place)
+        self.buffer = [each.renumbered(place) for each in self.buffer]
+        self._log.begin_anew()
+
+    def save(self, store: ChunkStore) -> None:
+        self.folder.keys.save(store)
+        self.windows.save(store)
+        self._log.save(store, lambda: [(each.save(), int(each.stop.max())) for each in self.buffer])
+        sizes = {"tuple": self._tuple_bytes, "aggregate": self._aggregate_bytes, "peak": self._peak}
+        seen = {"low": self._low, "high": self._high, "wed": self.wed, "opened": list(self._opened)}
+        results = self.results.save()
+        store.put("run", {"next": self._next, "results": results, "bytes": sizes, **seen})
+
+    def load(self, store: ChunkStore) -> None:
+        """Groups in transition become eager again; that changes no answer, and is soon made up for.
+        Volumes follow from what is kept."""
+        saved = store.get("run")
+        if saved is None:
+            return
+        self.folder.keys.load(store)
+        self.results.load(saved["results"])
+        self._next, sizes = saved["next"], saved["bytes"]
+        self._tuple_bytes, self._aggregate_bytes = sizes["tuple"], sizes["aggregate"]
+        self._peak, self.wed = sizes["peak"], saved["wed"]
+        self._low, self._high = saved["low"], saved["high"]
+        self._opened = deque((newest, low) for newest, low in saved["opened"])
+        self.windows.load(store)
+        size = len(self.folder.keys)
+        self.eager = self.windows.slot >= 0
+        self.volume = grown(self.volume, size, 0)
+        for window in self.windows.open.values():
+            slots = np.flatnonzero(window.expiring)
+            self.volume[self.windows.owner[slots]] += window.expiring[slots]
+        self._load_buffer(store)
+
+    def _load_buffer(self, store: ChunkStore) -> None:
+        left = np.zeros(max(1, len(self.folder.keys)), np.bool_)
+        found = []
+        for piece in reversed(self._log.load(store)):
+            if "left" in piece:
+                left[piece["left"]] = True  # with all their tuples before
+                continue
+            tagged = Tagged.load(piece)
+            kept = (tagged.stop > self._next) & ~left[tagged.rows.codes]
+            if kept.any():
+                found.append(tagged.take(np.flatnonzero(kept)))
+        for tagged in reversed(found):
+            self._keep(tagged)
+            np.add.at(self.volume, tagged.rows.codes, 1)

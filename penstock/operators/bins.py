@@ -10,39 +10,38 @@ bin does not; tuples leave for good when the bound passes their end bin.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
-from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.punctuation import BEGINNING, Bound
+from penstock.operators.append_log import AppendLog
+from penstock.operators.bin_partitions import BinPartition, Straggler
 from penstock.operators.bounds import BoundOf, has_broken, without_bounds
+from penstock.operators.chunks import ChunkStore, Tree
 from penstock.operators.exact_sums import Ints
-from penstock.operators.extents import Extents
 from penstock.operators.folding import Folder, Mask, Rows
+from penstock.operators.forgetting import DeadKeys
 from penstock.operators.grouped import InTime
 from penstock.operators.landmark import runs_of
 from penstock.operators.operator import Item, Progress
-from penstock.operators.partitions import Partitions, Waiting, local_folder, localized
+from penstock.operators.partitions import (
+    Partitions,
+    Waiting,
+    known,
+    local_folder,
+    localized,
+)
 from penstock.operators.release import Missed
 from penstock.operators.row_windows import windows_batch
+from penstock.operators.scatter import Codes
 from penstock.operators.ticks import to_ticks
 from penstock.plan.aggregates import WindowAggregate
-from penstock.windows.columns import floor_div
 from penstock.windows.rows import Order
 from penstock.windows.slide_by_tuple import SlideByTuple
 
 _OPENS = "_opens"  # a column of waiting tuples: whether they open a window
-
-
-class Straggler(NamedTuple):
-    """A late tuple that still counts in windows: from its bound, which takes the place of its start
-    bin, to before its end bin."""
-
-    start: int
-    end: int
-    rows: Rows
 
 
 class Bins:
@@ -59,9 +58,12 @@ class Bins:
         self._waiting = Waiting()
         self.folder = Folder(node.keys, node.aggregates, node.input.schema)
         self.partitions = Partitions(node)
-        self.states: dict[int, _Partition] = {}
+        self.states: dict[int, BinPartition] = {}
         self._looked = 0  # how often progress came since partitions were looked through
         self.high: Bound = BEGINNING  # the highest window that has been released
+        self._passed: Bound = BEGINNING  # the bound up to which windows have been released
+        self._log = AppendLog("rows")  # what partitions have taken in
+        self._dead = DeadKeys(self.folder)
 
     # --- tuples ----------------------------------------------------------------------------------
 
@@ -99,16 +101,21 @@ class Bins:
         parts = self.partitions.codes(late)
         rows = self.folder.rows(late, ticks)
         for row in np.flatnonzero(bounds < ends).tolist():
-            state = self._state(int(parts[row]))
-            own = localized(state.folder, rows.take(np.array([row])))
-            state.stragglers.append(Straggler(int(bounds[row]), int(ends[row]), own))
+            part, start, end = int(parts[row]), int(bounds[row]), int(ends[row])
+            own = rows.take(np.array([row]))
+            self._count_late(part, start, end, own)
+            self._log.append(*_late_piece(part, start, end, own))
         return Missed(places, bounds, ticks, np.minimum(bounds, ends) - 1)
 
-    def _state(self, part: int) -> _Partition:
+    def _count_late(self, part: int, start: int, end: int, rows: Rows) -> None:
+        state = self._state(part)
+        state.stragglers.append(Straggler(start, end, localized(state.folder, rows)))
+
+    def _state(self, part: int) -> BinPartition:
         state = self.states.get(part)
         if state is None:
             folder = local_folder(self.folder) if self.window.partitioned else self.folder
-            state = self.states[part] = _Partition(folder, self.window)
+            state = self.states[part] = BinPartition(folder, self.window)
         return state
 
     # --- progress --------------------------------------------------------------------------------
@@ -122,6 +129,8 @@ class Bins:
             if found:
                 self.high = max(self.high, *(int(ids.max()) for ids, _ in found))
                 yield windows_batch(self.node, found)
+        self._passed = bound
+        self._log.pass_(bound)
         self._forget(bound)
         yield self._promise(bound, progress.ended)
 
@@ -132,7 +141,9 @@ class Bins:
             self._looked = 0
             for state in self.states.values():
                 state.forget(bound)
+                state.forget_keys()
             self.states = {part: state for part, state in self.states.items() if not state.empty}
+            self._dead.forget(self._mark, self._renumber)
 
     def _settle(self, batch: pa.RecordBatch, ticks: Ints) -> Iterator[tuple[Ints, list[pa.Array]]]:
         """Take in tuples in the order of their values, and give the windows that they open."""
@@ -142,6 +153,7 @@ class Bins:
             opens = np.asarray(batch.column(batch.num_columns - 1))
         parts = self.partitions.codes(batch)
         rows = self.folder.rows(batch, ticks)
+        self._log.append(*self._piece(rows, parts))
         opened = dict(_by_part(parts[opens], ticks[opens]))
         for part, own in runs_of(rows, parts):
             state = self._state(part)
@@ -161,54 +173,60 @@ class Bins:
         start, end = self.window.bounds(wid)
         return {"window_id": wid, "window_start": start, "window_end": end}
 
+    # --- state -----------------------------------------------------------------------------------
 
-class _Partition:
-    """The tuples of one partition that windows still to come may contain."""
+    def _mark(self, live: Mask) -> None:
+        for state in self.states.values():
+            state.mark_known(live)
 
-    def __init__(self, folder: Folder, window: SlideByTuple) -> None:
-        self.folder = folder
-        self.window = window
-        self.extents = Extents(folder)
-        self.ticks: Ints = np.zeros(0, np.int64)  # of the rows in `extents`
-        self.stragglers: list[Straggler] = []
+    def _renumber(self, codes: Codes, place: Codes) -> None:
+        for state in self.states.values():
+            state.renumber_known(codes, place)
+        self._log.begin_anew()
 
-    @property
-    def empty(self) -> bool:
-        return not len(self.ticks) and not self.stragglers
+    def _piece(self, rows: Rows, parts: Codes) -> tuple[Tree, Bound]:
+        """Rows are needed until the bound has passed the last window that contains them."""
+        until = int(rows.positions.max()) + self.window.range
+        return {"parts": parts, "rows": rows.save()}, until
 
-    def append(self, rows: Rows) -> None:
-        self.extents.append(rows)
-        self.ticks = np.concatenate([self.ticks, rows.positions])
+    def _pieces(self) -> Iterator[tuple[Tree, Bound]]:
+        for part, state in self.states.items():
+            rows = state.extents.rows
+            if rows is not None:
+                yield self._piece(known(state.folder, rows), np.full(len(rows), part))
+            for start, end, late in state.stragglers:
+                yield _late_piece(part, start, end, known(state.folder, late))
 
-    def windows(self, opened: Ints) -> Iterator[tuple[Ints, list[pa.Array]]]:
-        """The groups of windows, as often as each was opened."""
-        ids, times = np.unique(opened, return_counts=True)
-        below = floor_div(ids, plus=-self.window.range, by=1)
-        first = self.extents.first
-        begins = first + np.searchsorted(self.ticks, below, side="right")
-        ends = first + np.searchsorted(self.ticks, ids, side="right")
-        extra = []
-        for late in self.stragglers:
-            i, j = np.searchsorted(ids, [late.start, late.end]).tolist()
-            extra.append((i, j, late.rows))
-        for which, columns in self.extents.of(begins, ends, extra):
-            if (times[which] == 1).all():
-                yield ids[which], columns
-            else:
-                repeated = pa.array(np.repeat(np.arange(len(which)), times[which]))
-                again = [column.take(repeated) for column in columns]
-                yield np.repeat(ids[which], times[which]), again
+    def save(self, store: ChunkStore) -> None:
+        self.folder.keys.save(store)
+        self.partitions.save(store)
+        self._waiting.save(store)
+        self._log.save(store, self._pieces)
+        store.put("run", {"high": self.high, "passed": self._passed})
 
-    def forget(self, bound: Bound) -> None:
-        """Drop what no window at or above the bound contains."""
-        gone = len(self.ticks)
-        if bound != END:
-            gone = int(np.searchsorted(self.ticks, int(bound) - self.window.range, side="right"))
-        if gone:
-            self.extents.drop(self.extents.first + gone)
-            self.ticks = self.ticks[gone:]
-        if self.stragglers:
-            self.stragglers = [late for late in self.stragglers if late.end > bound]
+    def load(self, store: ChunkStore) -> None:
+        saved = store.get("run")
+        if saved is None:
+            return
+        self.folder.keys.load(store)
+        self.partitions.load(store)
+        self._waiting.load(store)
+        self.high, self._passed = saved["high"], saved["passed"]
+        for piece in self._log.load(store):
+            rows = Rows.load(piece["rows"])
+            if "part" in piece:
+                if piece["end"] > self._passed:
+                    self._count_late(piece["part"], piece["start"], piece["end"], rows)
+                continue
+            for part, own in runs_of(rows, piece["parts"]):
+                own = own.take(np.flatnonzero(own.positions > self._passed - self.window.range))
+                if len(own):
+                    state = self._state(part)
+                    state.append(localized(state.folder, own))
+
+
+def _late_piece(part: int, start: int, end: int, rows: Rows) -> tuple[Tree, Bound]:
+    return {"part": part, "start": start, "end": end, "rows": rows.save()}, end
 
 
 def _by_part(parts: Ints, ticks: Ints) -> Iterator[tuple[int, Ints]]:

@@ -21,6 +21,7 @@ from penstock.plan.expressions import Column, Expression
 from penstock.plan.monotone import rises_with
 
 _PREFIX = "_bound "
+_KEPT = 64  # values of bounds that are kept
 
 
 def bound_name(column: str) -> str:
@@ -30,7 +31,7 @@ def bound_name(column: str) -> str:
 
 def has_broken(batch: pa.RecordBatch) -> bool:
     """Whether tuples of the batch broke a promise."""
-    return bool(batch.num_columns) and str(batch.schema.names[-1]).startswith(_PREFIX)
+    return bool(batch.num_columns) and bool(batch.schema.names[-1].startswith(_PREFIX))
 
 
 def without_bounds(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -50,6 +51,7 @@ class BoundOf:
         self._evaluate = (
             None if isinstance(expression, Column) else compile_expression(expression, self._schema)
         )
+        self._evaluated: dict[tuple[Bound, ...], int] = {}  # often the same is asked again
 
     def promised(self, progress: Progress) -> Bound:
         return END if progress.ended else self._at(progress.bounds)
@@ -59,13 +61,19 @@ class BoundOf:
         return self._at(progress.high)
 
     def _at(self, bounds: Mapping[str, Bound]) -> Bound:
-        found = [bounds.get(name, BEGINNING) for name in self._names]
+        if self._evaluate is None:
+            return bounds.get(self._names[0], BEGINNING)
+        found = tuple(bounds.get(name, BEGINNING) for name in self._names)
         if not found or BEGINNING in found:
             return BEGINNING
-        if self._evaluate is None:
-            return found[0]
-        ticks = [np.array([int(bound)], np.int64) for bound in found]
-        return int(self._on(ticks)[0])
+        value = self._evaluated.get(found)
+        if value is None:
+            ticks = [np.array([int(bound)], np.int64) for bound in found]
+            value = int(self._on(ticks)[0])
+            if len(self._evaluated) >= _KEPT:
+                self._evaluated.clear()
+            self._evaluated[found] = value
+        return value
 
     def broken(self, batch: pa.RecordBatch) -> tuple[Ints, Ints]:
         """The rows that broke a promise about the expression, and the bounds that they broke."""

@@ -12,10 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.operators.append_log import AppendLog
+from penstock.operators.chunks import ChunkStore
 from penstock.operators.exact_sums import Ints
-from penstock.operators.folding import Folder, Partials
+from penstock.operators.folding import Folder, Mask, Partials
+from penstock.operators.forgetting import DeadKeys
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.release import Results
+from penstock.operators.scatter import Codes
 from penstock.operators.wid import Bucket, Tagged, joined
 from penstock.plan.aggregates import WindowAggregate
 from penstock.windows.sliding import Sliding
@@ -61,6 +65,9 @@ class SlidingExtent:
         self._leave(expired, buffered)
         self._gone = 0
 
+    def renumber(self, codes: Codes) -> None:
+        self._content = self._folder.take(self._content, codes)
+
     def _leave(self, upto: int, buffered: Tagged) -> None:
         """Subtract the rows before `upto` that are in the content."""
         leaving = buffered.rows.slice(self._gone, max(self._gone, upto))
@@ -100,16 +107,22 @@ class Buffering:
         self._sliding = (
             SlidingExtent(self.folder, self.bucket.window) if self.folder.differential else None
         )
+        self._log = AppendLog("rows")  # tuples as they came; windows below their stop need them
+        self._dead = DeadKeys(self.folder)
 
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
         tagged, late = self.bucket.tag(batch) if self.slack is None else self._tag(batch)
         if late is not None:
             yield late
         if len(tagged):
-            self.buffer.append(tagged)
-            self._lowest = min(self._lowest, int(tagged.first.min()))
+            self._keep(tagged)
+            self._log.append(tagged.save(), int(tagged.stop.max()))
         if self.slack is not None and self._highest is not None:
             yield from self._release(self._highest - self.slack, ended=False)
+
+    def _keep(self, tagged: Tagged) -> None:
+        self.buffer.append(tagged)
+        self._lowest = min(self._lowest, int(tagged.first.min()))
 
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
         if self.slack is None or progress.ended:
@@ -153,9 +166,43 @@ class Buffering:
             if self._sliding is not None:
                 self._sliding.purge(expired, buffered)
             kept = buffered.take(np.arange(expired, len(buffered)))
-            self.buffer = [kept] if len(kept) else []
-            self._lowest = int(kept.first.min()) if len(kept) else END
+            self.buffer, self._lowest = [], END
+            if len(kept):
+                self._keep(kept)
+            self._log.pass_(self._next)
         batch = results.batch()
         if batch is not None:
             yield batch
+        self._dead.forget(self._mark, self._renumber)
         yield results.progress(last, ended)
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def _mark(self, live: Mask) -> None:
+        for each in self.buffer:
+            live[each.rows.codes] = True
+
+    def _renumber(self, codes: Codes, place: Codes) -> None:
+        self.buffer = [each.renumbered(place) for each in self.buffer]
+        if self._sliding is not None:
+            self._sliding.renumber(codes)
+        self._log.begin_anew()
+
+    def save(self, store: ChunkStore) -> None:
+        self.folder.keys.save(store)
+        self._log.save(store, lambda: [(each.save(), int(each.stop.max())) for each in self.buffer])
+        registers = {"next": self._next, "highest": self._highest}
+        store.put("run", {**registers, "results": self.results.save()})
+
+    def load(self, store: ChunkStore) -> None:
+        """The content of the window before is folded again when the next one is released."""
+        saved = store.get("run")
+        if saved is None:
+            return
+        self.folder.keys.load(store)
+        self._next, self._highest = saved["next"], saved["highest"]
+        for piece in map(Tagged.load, self._log.load(store)):
+            kept = piece.take(np.flatnonzero(piece.stop > self._next))
+            if len(kept):
+                self._keep(kept)
+        self.results.load(saved["results"])

@@ -1,4 +1,4 @@
-"""What window algorithms cost: the formulas of chapter 6 of the thesis, and a choice by them.
+"""What window algorithms cost: the formulas of chapter 6 of the thesis.
 
 Times are per window and in whatever unit the costs a, a', b and c are given in; sizes are in bytes;
 RANGE, SLIDE, durations and offsets are in ticks; volumes are in tuples per tick.
@@ -7,7 +7,6 @@ RANGE, SLIDE, durations and offsets are in ticks; volumes are in tuples per tick
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
 
 
@@ -30,24 +29,30 @@ def time_p_nd(tuples: float, panes: float, groups: float, a: float, b: float, c:
     return a * tuples / panes + b * groups + c * panes * groups
 
 
+def time_p_blocks(
+    tuples: float, panes: float, groups: float, a: float, b: float, c: float, per_slide: float
+) -> float:
+    """The same if panes are merged in blocks (`pane_contents.py`): three times a pane, and two
+    results a window, however long it is.
+
+    >>> time_p_blocks(1000, 10, 5, a=1, b=1, c=1, per_slide=1)
+    130.0
+    """
+    return per_slide * (a * tuples / panes + b * groups) + (3 * per_slide + 2) * c * groups
+
+
 def time_p_d(
-    tuples: float,
-    panes: float,
-    groups: float,
-    a: float,
-    b: float,
-    c: float,
-    range_: int,
-    slide: int,
+    tuples: float, panes: float, groups: float, a: float, b: float, c: float, per_slide: float
 ) -> float:
     """Eq. 6.2: panes, a differential aggregate: panes that enter are added, those that leave are
-    subtracted.
+    subtracted; `per_slide` is what `panes_per_slide` says.  (The equation counts the input of one
+    pane per window; if a slide is several panes, all of them are counted here, or panes would look
+    cheap where nearly every tuple has its own.)
 
-    >>> time_p_d(1000, 10, 5, a=1, b=1, c=1, range_=10, slide=1)
+    >>> time_p_d(1000, 10, 5, a=1, b=1, c=1, per_slide=1)
     115.0
     """
-    entering = panes_per_slide(range_, slide)
-    return a * tuples / panes + b * groups + 2 * c * groups * entering
+    return per_slide * (a * tuples / panes + b * groups) + 2 * c * groups * per_slide
 
 
 def time_w_nd(tuples: float, a_prime: float) -> float:
@@ -133,60 +138,3 @@ def prefers_eager(
     [False, False, True]
     """
     return win_vol > eager_threshold(aggr, tup, wed, slide, skewed)
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """An algorithm, and the times per window behind the choice, cheapest first.
-
-    >>> print(choose(1000, 5, range_=10, slide=1, differential=True, a=1, a_prime=1, b=1, c=1))
-    paned (paned 115, buffering 200, wid 1000; T = 1000, P = 10, G = 5)
-    """
-
-    algorithm: str
-    times: tuple[tuple[str, float], ...]
-    tuples: float
-    panes: int
-    groups: float
-
-    def __str__(self) -> str:
-        times = ", ".join(f"{name} {time:g}" for name, time in self.times)
-        given = f"T = {self.tuples:g}, P = {self.panes}, G = {self.groups:g}"
-        return f"{self.algorithm} ({times}; {given})"
-
-
-def choose(
-    tuples: float,
-    groups: float,
-    *,
-    range_: int,
-    slide: int,
-    differential: bool,
-    a: float,
-    a_prime: float,
-    b: float,
-    c: float,
-) -> Choice:
-    """The algorithm with the least time per window; P follows from RANGE and SLIDE.
-
-    Eqs. 6.1 and 6.2 count the input of one new pane per window.  If a slide is several panes, the
-    others are added here, or panes would look cheap where nearly every tuple has its own.
-
-    >>> print(choose(1200, 5, range_=600, slide=599, differential=False, a=1, a_prime=1, b=1, c=1))
-    wid (wid 1200, buffering 1200, paned 7193; T = 1200, P = 600, G = 5)
-    """
-    panes = range_ // gcd(range_, slide)
-    more = (panes_per_slide(range_, slide) - 1) * (a * tuples / panes + b * groups)
-    if differential:
-        paned = time_p_d(tuples, panes, groups, a, b, c, range_, slide)
-        buffering = time_w_d(tuples, a_prime, range_, slide)
-    else:
-        paned = time_p_nd(tuples, panes, groups, a, b, c)
-        buffering = time_w_nd(tuples, a_prime)
-    times = [
-        ("paned", paned + more),
-        ("wid", time_w_nd(tuples, a_prime)),
-        ("buffering", buffering),
-    ]
-    times.sort(key=lambda each: each[1])  # stable: of equals, the one that keeps less comes first
-    return Choice(times[0][0], tuple(times), tuples, panes, groups)

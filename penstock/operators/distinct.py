@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.operators.grouped import InTime, Slices
+from penstock.operators.chunks import ChunkStore
+from penstock.operators.grouped import InTime
 from penstock.operators.keys import KeyCodes
 from penstock.operators.operator import Item, Progress
+from penstock.operators.slices import Slices
 from penstock.plan.aggregates import Distinct
 from penstock.plan.expressions import Column
 
@@ -38,6 +40,13 @@ class DistinctOperator:
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
         self._seen.forget(self._in_time.promised(progress)[0])
         yield progress
+
+    def save(self, store: ChunkStore) -> None:
+        self._seen.save(store)
+
+    def load(self, store: ChunkStore) -> None:
+        if store.get("newest") is not None:
+            self._seen.load(store)
 
 
 def _shown(column: pa.Array) -> pa.Array:

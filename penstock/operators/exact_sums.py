@@ -12,7 +12,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from penstock.operators.scatter import Codes, add_integers, magnitude
+from penstock.operators.chunks import Tree
+from penstock.operators.scatter import Codes, add_integers, magnitude, spread
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Unsigned: TypeAlias = npt.NDArray[np.uint64]
@@ -58,7 +59,7 @@ class ExactSums:
         if size < 1 << _BITS:
             self._reach(0, 1)
             self._grow_bound(size * len(values))
-            add_integers(self.limbs[0], codes, values)
+            add_integers(self.limbs[0], codes, values, size)
         else:
             self._add_digits(codes, 0, [values & _MASK, values >> _BITS])
 
@@ -80,6 +81,22 @@ class ExactSums:
         taken = ExactSums(0)
         taken.first, taken.limbs, taken._bound = self.first, self.limbs[:, codes], self._bound
         return taken
+
+    def spread(self, codes: Codes, size: int) -> ExactSums:
+        wide = ExactSums(0)
+        wide.first, wide._bound = self.first, self._bound
+        wide.limbs = spread(self.limbs, codes, size)
+        return wide
+
+    def save(self) -> Tree:
+        return {"first": self.first, "limbs": self.limbs}
+
+    @staticmethod
+    def load(saved: Tree) -> ExactSums:
+        loaded = ExactSums(0)
+        loaded.first, loaded.limbs = saved["first"], saved["limbs"]
+        loaded._bound = magnitude(loaded.limbs.reshape(-1))
+        return loaded
 
     def merge(self, other: ExactSums) -> None:
         at = self._beside(other)
@@ -143,6 +160,8 @@ class ExactSums:
 
     def _reach(self, first: int, stop: int) -> None:
         """Make room for the limbs from `first` to before `stop`."""
+        if self.first <= first and stop <= self.first + len(self.limbs):
+            return
         if len(self.limbs) == 0:
             self.first = first
         below = max(0, self.first - first)

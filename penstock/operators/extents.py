@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.operators.aggregates.counts import Counts
 from penstock.operators.exact_sums import Ints
-from penstock.operators.folding import Arguments, Folder, Partials, Rows
+from penstock.operators.folding import Arguments, Folder, Mask, Partials, Rows
+from penstock.operators.forgetting import mark_groups
 from penstock.operators.pane_contents import BlockContents, Panes, SlidingContents
+from penstock.operators.scatter import Codes
 
 _BLOCK = 256  # rows that long extents share a partial result of
 _LONG = 2048  # rows of an extent from which on blocks pay
@@ -25,9 +28,9 @@ class Extents:
     their ends are folded again.
     """
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, first: int = 0) -> None:
         self.folder = folder
-        self.first = 0  # the number of the first row that is kept
+        self.first = first  # the number of the first row that is kept
         self.rows: Rows | None = None
         self._blocks = Panes(folder)
         self._blocked = 0  # blocks below this number have been made, or are not needed
@@ -39,6 +42,22 @@ class Extents:
 
     def append(self, rows: Rows) -> None:
         self.rows = rows if self.rows is None else joined([self.rows, rows])
+
+    def mark(self, live: Mask) -> None:
+        """The groups that rows are of, or blocks."""
+        if self.rows is not None:
+            live[self.rows.codes] = True
+        for block in self._blocks.all():
+            mark_groups(live, block)
+
+    def renumber(self, codes: Codes, place: Codes) -> None:
+        def change(partials: Partials) -> Partials:
+            return self.folder.take(partials, codes)
+
+        if self.rows is not None:
+            self.rows = replace(self.rows, codes=place[self.rows.codes])
+        self._blocks.renumber(change)
+        self._contents.renumber(change)
 
     def drop(self, before: int) -> None:
         """Forget the rows before a number."""

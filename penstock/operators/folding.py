@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.expressions.compile import compile_expression, compile_predicate
+from penstock.expressions.node import arrow
 from penstock.model.schema import Schema
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.build import build
 from penstock.operators.aggregates.counts import Counts
+from penstock.operators.chunks import Tree
 from penstock.operators.exact_sums import Ints
 from penstock.operators.keys import KeyCodes
 from penstock.operators.scatter import Codes
@@ -27,6 +29,7 @@ from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.expressions import Expression, Named
 
 Mask = npt.NDArray[np.bool_]
+_TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
 
 
 @dataclass
@@ -63,13 +66,13 @@ class Rows:
         for each in self.arguments:
             if each.chosen is None:
                 indices = pa.array(order) if indices is None and each.columns else indices
-                columns = [column.take(indices) for column in each.columns]
+                columns = [_TAKE(column, indices) for column in each.columns]
                 arguments.append(Arguments(None, columns))
             else:
                 chosen = each.chosen[order]
                 place = np.cumsum(each.chosen) - 1
                 inner = pa.array(place[order[chosen]])
-                arguments.append(Arguments(chosen, [c.take(inner) for c in each.columns]))
+                arguments.append(Arguments(chosen, [_TAKE(c, inner) for c in each.columns]))
         return Rows(self.codes[order], self.positions[order], arguments)
 
     def slice(self, begin: int, end: int) -> Rows:
@@ -86,6 +89,15 @@ class Rows:
                 columns = [column.slice(before, count) for column in each.columns]
                 arguments.append(Arguments(chosen, columns))
         return Rows(self.codes[begin:end], self.positions[begin:end], arguments)
+
+    def save(self) -> Tree:
+        arguments = [[each.chosen, each.columns] for each in self.arguments]
+        return {"codes": self.codes, "positions": self.positions, "arguments": arguments}
+
+    @staticmethod
+    def load(saved: Tree) -> Rows:
+        arguments = [Arguments(chosen, columns) for chosen, columns in saved["arguments"]]
+        return Rows(saved["codes"], saved["positions"], arguments)
 
 
 class Folder:
@@ -125,8 +137,17 @@ class Folder:
         size = max(1, len(self.keys))
         return Partials(Counts(size), [each.new(size) for each in self.aggregates])
 
+    def folded(self, rows: Rows, size: int) -> Partials:
+        """New partial results of `size` groups that the codes of the rows number."""
+        partials = Partials(Counts(size), [each.new(size) for each in self.aggregates])
+        self._fold(partials, rows)
+        return partials
+
     def fold(self, partials: Partials, rows: Rows) -> None:
         self.grow(partials)
+        self._fold(partials, rows)
+
+    def _fold(self, partials: Partials, rows: Rows) -> None:
         partials.rows.fold(rows.codes)
         pairs = zip(self.aggregates, partials.parts, rows.arguments, strict=True)
         for aggregate, part, arguments in pairs:
@@ -152,6 +173,7 @@ class Folder:
             aggregate.merge(part, its)
 
     def subtract(self, partials: Partials, other: Partials) -> None:
+        self.grow(partials, len(other.rows.rows))  # a pane may have grown since it was merged
         partials.rows.subtract(other.rows)
         for aggregate, part, its in zip(self.aggregates, partials.parts, other.parts, strict=True):
             aggregate.subtract(part, its)
@@ -159,11 +181,43 @@ class Folder:
     def take(self, partials: Partials, codes: Codes) -> Partials:
         """The partial results of some groups, numbered by their place in `codes`."""
         self.grow(partials)
+        return self.take_apart(partials, codes)
+
+    def take_apart(self, partials: Partials, codes: Codes) -> Partials:
+        """The same of partial results whose groups are numbered apart."""
         parts = [
             aggregate.take(part, codes)
             for aggregate, part in zip(self.aggregates, partials.parts, strict=True)
         ]
         return Partials(partials.rows.take(codes), parts)
+
+    def spread(self, partials: Partials, codes: Codes) -> Partials:
+        """The other way round: groups 0, 1, … become `codes`."""
+        size = max(1, len(self.keys))
+        parts = [
+            aggregate.spread(part, codes, size)
+            for aggregate, part in zip(self.aggregates, partials.parts, strict=True)
+        ]
+        return Partials(partials.rows.spread(codes, size), parts)
+
+    def save(self, partials: Partials, codes: Codes | None = None) -> Tree:
+        """The groups that have rows, by their codes; `codes` if the groups are numbered apart."""
+        if codes is None:
+            codes = np.flatnonzero(partials.rows.rows)
+            partials = self.take(partials, codes)
+        pairs = zip(self.aggregates, partials.parts, strict=True)
+        parts = [aggregate.save(part) for aggregate, part in pairs]
+        return {"codes": codes, "rows": partials.rows.rows, "parts": parts}
+
+    def load(self, saved: Tree) -> Partials:
+        codes, partials = self.load_apart(saved)
+        return self.spread(partials, codes)
+
+    def load_apart(self, saved: Tree) -> tuple[Codes, Partials]:
+        """Codes, and the partial results of groups that are numbered by their place in them."""
+        pairs = zip(self.aggregates, saved["parts"], strict=True)
+        parts = [aggregate.load(part) for aggregate, part in pairs]
+        return saved["codes"], Partials(Counts.load(saved["rows"]), parts)
 
     def finish(self, partials: Partials, codes: Codes) -> list[pa.Array]:
         """The keys and the results of some groups."""

@@ -7,9 +7,8 @@ is complete goes away with its slice, and no state is touched group by group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from copy import copy
-from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +18,17 @@ from penstock.expressions.compile import compile_expression
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import BIGINT, Type
 from penstock.operators.bounds import BoundOf, has_broken, without_bounds
+from penstock.operators.chunks import ChunkStore, required
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder
 from penstock.operators.keys import KeyCodes
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.scatter import grown
+from penstock.operators.slices import Slices
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.plan.aggregates import GroupAggregate
 from penstock.plan.expressions import Expression
 from penstock.plan.node import Node
-
-_FULL = 4096  # groups of a slice after which the next one begins
 
 
 class GroupedOperator:
@@ -45,6 +44,7 @@ class GroupedOperator:
         folder = Folder(node.keys, node.aggregates, node.input.schema)
         self._slices = Slices(lambda: _Groups(folder, types, len(expressions)))
         self.high: list[Bound] = [BEGINNING] * len(expressions)  # of what has been released
+        self._bounds: list[Bound] = [BEGINNING] * len(expressions)
 
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
         batch, keys, late = self._in_time.split(batch)
@@ -55,7 +55,7 @@ class GroupedOperator:
             groups.fold(part, ticks, to_ticks(self._position(part), self._position_type))
 
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
-        bounds = self._in_time.promised(progress)
+        self._bounds = bounds = self._in_time.promised(progress)
         for groups in self._slices.upto(bounds[0] if len(bounds) == 1 else END):
             codes = groups.complete(bounds)
             if len(codes):
@@ -72,6 +72,18 @@ class GroupedOperator:
             return
         promised = zip(self._names, bounds, strict=True)
         yield Progress({name: b for name, b in promised if b != BEGINNING}, high)
+
+    def save(self, store: ChunkStore) -> None:
+        self._slices.save(store)
+        store.put("run", {"high": self.high, "bounds": self._bounds})
+
+    def load(self, store: ChunkStore) -> None:
+        saved = store.get("run")
+        if saved is not None:
+            self._slices.load(store)
+            self.high, self._bounds = saved["high"], saved["bounds"]
+            for groups in self._slices.upto(END):
+                groups.complete(self._bounds)  # these have left
 
 
 class _Groups:
@@ -107,59 +119,16 @@ class _Groups:
         self._left[: len(self)] |= passed
         return np.flatnonzero(passed)
 
+    def save(self, store: ChunkStore) -> None:
+        self.folder.keys.save(store)
+        ticks = self.ticks[:, : len(self)]
+        store.put("groups", {"ticks": ticks, "partials": self.folder.save(self.partials)})
 
-# --- state in slices -----------------------------------------------------------------------------
-
-
-class Sized(Protocol):
-    def __len__(self) -> int: ...
-
-
-T = TypeVar("T", bound=Sized)
-
-
-class Slices(Generic[T]):
-    """State cut along a progressing key, by as much as it holds."""
-
-    def __init__(self, new: Callable[[], T], full: int = _FULL) -> None:
-        self._new = new
-        self._full = full
-        self._slices = [new()]
-        self._starts: list[int] = []  # of all slices but the first
-        self._highest: Bound = BEGINNING
-        self._lowest: list[Bound] = [END]  # the lowest key that may be in each slice
-
-    def cut(self, ticks: Ints) -> Iterator[tuple[T, Ints | None]]:
-        """Each slice with its rows; None for all rows."""
-        if len(ticks) == 0:
-            return
-        if len(self._slices[-1]) >= self._full and self._highest < np.iinfo(np.int64).max:
-            self._starts.append(int(self._highest) + 1)
-            self._slices.append(self._new())
-            self._lowest.append(END)
-        lowest, highest = int(ticks.min()), int(ticks.max())
-        self._highest = max(self._highest, highest)
-        first, last = np.searchsorted(self._starts, [lowest, highest], side="right").tolist()
-        if first == last:
-            self._lowest[first] = min(self._lowest[first], lowest)
-            yield self._slices[first], None
-            return
-        of = np.searchsorted(self._starts, ticks, side="right")
-        for number in np.unique(of).tolist():
-            rows = np.flatnonzero(of == number)
-            self._lowest[number] = min(self._lowest[number], int(ticks[rows].min()))
-            yield self._slices[number], rows
-
-    def upto(self, bound: Bound) -> Iterator[T]:
-        """The slices that may hold keys below the bound."""
-        for each, lowest in zip(self._slices, self._lowest, strict=True):
-            if lowest < bound:
-                yield each
-
-    def forget(self, bound: Bound) -> None:
-        """Drop the slices that lie wholly below the bound."""
-        gone = sum(start <= bound for start in self._starts)
-        del self._slices[:gone], self._lowest[:gone], self._starts[:gone]
+    def load(self, store: ChunkStore) -> None:
+        self.folder.keys.load(store)
+        saved = required(store, "groups")
+        self.ticks, self._left = saved["ticks"], np.zeros(len(self), np.bool_)
+        self.partials = self.folder.load(saved["partials"])
 
 
 # --- late as a whole -----------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Group keys to small integers and back, so that all state is arrays indexed by group.
 
-Large batches go through Arrow's dictionary encoding, so Python sees each distinct value once; small
-ones are looked up directly.  Equal means SQL's "not distinct": NULLs are one key, NaNs are one key.
+Large batches go through tables of integers or Arrow's hashing, so Python sees each distinct value
+at most once; small ones are looked up directly.  Equal means SQL's "not distinct": NULLs are one
+key, NaNs are one key.
 """
 
 from __future__ import annotations
@@ -13,11 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.expressions.columns import present, values_of
+from penstock.expressions.node import arrow
 from penstock.model.types import Kind, Type, to_arrow, to_python
+from penstock.operators.chunks import ChunkStore
+from penstock.operators.close_integers import CloseIntegers
+from penstock.operators.exact_sums import Ints
 from penstock.operators.scatter import Codes
 
+_TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
 _SMALL = 32
+_FEW = 2  # known values for each row, above which it is cheaper to look at each distinct value
 _NAN = ("NaN",)
+_BLOCK = 1024  # keys that are saved together
 
 
 class ColumnCodes:
@@ -28,6 +37,8 @@ class ColumnCodes:
         self._codes: dict[Hashable, int] = {}
         self._values: list[Any] = []
         self._array = to_arrow([], sql_type)
+        self._close = CloseIntegers() if sql_type.is_integer else None
+        self._in_table = 0  # how many values that has
 
     def __len__(self) -> int:
         return len(self._values)
@@ -37,10 +48,15 @@ class ColumnCodes:
             column = pc.add(column, 0.0)  # −0.0 and 0.0 are one key
         if len(column) <= _SMALL:
             return np.fromiter(map(self._code, to_python(column, self.type)), np.int64, len(column))
-        if self.type.kind is Kind.DOUBLE:  # index_in does not find NaN
+        if self._close is not None and not column.null_count:
+            codes = self._encode_close(column, self._close)
+            if codes is not None:
+                return codes
+        # index_in does not find NaN, and looks at all values that are known
+        if self.type.kind is Kind.DOUBLE or len(column) * _FEW < len(self._values):
             encoded = column.dictionary_encode(null_encoding="encode")
-            codes = list(map(self._code, to_python(encoded.dictionary, self.type)))
-            of_rows: Codes = np.array(codes, np.int64)[np.asarray(encoded.indices)]
+            distinct = list(map(self._code, to_python(encoded.dictionary, self.type)))
+            of_rows: Codes = np.array(distinct, np.int64)[np.asarray(encoded.indices)]
             return of_rows
         known = pc.index_in(column, value_set=self._known())
         if known.null_count:  # some are new: Python sees each of those once
@@ -49,6 +65,24 @@ class ColumnCodes:
                 self._code(value)
             known = pc.index_in(column, value_set=self._known())
         return np.asarray(known).astype(np.int64)
+
+    def _encode_close(self, column: pa.Array, table: CloseIntegers) -> Codes | None:
+        """The codes of integers by a table; None, now and later, if they are too far apart."""
+        values: Ints = values_of(column, self.type).astype(np.int64, copy=False)
+        codes = table.find(values)
+        if codes is not None and codes.min() >= 0:
+            return codes
+        fresh = column if codes is None else column.filter(pa.array(codes < 0))
+        for value in to_python(fresh.unique(), self.type):
+            self._code(value)
+        added = self._known().slice(self._in_table)
+        numbers = np.flatnonzero(present(added))
+        values_added = values_of(added, self.type).astype(np.int64, copy=False)[numbers]
+        if not table.add(values_added, numbers + self._in_table):
+            self._close = None
+            return None
+        self._in_table = len(self._values)
+        return table.find(values)
 
     def _code(self, value: Any) -> int:
         key = _NAN if value != value else value
@@ -66,7 +100,7 @@ class ColumnCodes:
         return self._array
 
     def take(self, codes: Codes) -> pa.Array:
-        return self._known().take(pa.array(codes))
+        return _TAKE(self._known(), pa.array(codes))
 
 
 class KeyCodes:
@@ -76,6 +110,8 @@ class KeyCodes:
         self.columns = [ColumnCodes(sql_type) for sql_type in types]
         self._codes: dict[tuple[int, ...], int] = {}
         self._parts = np.zeros((len(types), 0), np.int64)  # the column codes of every key
+        self._saved = 0  # how many keys a store has of these
+        self._blocks = 0  # how many blocks it has, perhaps of others
 
     def __len__(self) -> int:
         if len(self.columns) <= 1:
@@ -99,8 +135,10 @@ class KeyCodes:
                 combined * len(known) + part, return_index=True, return_inverse=True
             )
             combined = inverse.astype(np.int64)
-        keys = zip(*(part[first].tolist() for part in parts), strict=True)
-        numbers = np.fromiter(map(self._code, keys), np.int64, len(first))
+        order = np.argsort(first)  # new keys are numbered in the order of their rows
+        keys = zip(*(part[first[order]].tolist() for part in parts), strict=True)
+        numbers = np.empty(len(first), np.int64)
+        numbers[order] = np.fromiter(map(self._code, keys), np.int64, len(first))
         codes: Codes = numbers[inverse]
         return codes
 
@@ -126,4 +164,26 @@ class KeyCodes:
         """Some of the keys, numbered by their place in `codes`; all others are forgotten."""
         kept = KeyCodes([column.type for column in self.columns])
         kept.encode(self.take(codes), len(codes))
+        kept._blocks = self._blocks
         return kept
+
+    def save(self, store: ChunkStore) -> None:
+        """Write the blocks that have new keys."""
+        if not self.columns:
+            return
+        size = len(self)
+        blocks = -(-size // _BLOCK)
+        if size > self._saved:
+            for block in range(self._saved // _BLOCK, blocks):
+                codes = np.arange(block * _BLOCK, min(size, (block + 1) * _BLOCK))
+                store.put(f"keys/{block}", self.take(codes))
+        for block in range(blocks, self._blocks):
+            store.drop(f"keys/{block}")
+        self._saved, self._blocks = size, blocks
+
+    def load(self, store: ChunkStore) -> None:
+        """Into keys that are empty."""
+        while (columns := store.get(f"keys/{self._blocks}")) is not None:
+            self.encode(columns, len(columns[0]))
+            self._blocks += 1
+        self._saved = len(self)

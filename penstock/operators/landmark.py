@@ -14,14 +14,17 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.bounds import BoundOf, has_broken
+from penstock.operators.chunks import ChunkStore
 from penstock.operators.exact_sums import Ints
-from penstock.operators.folding import Folder, Rows
+from penstock.operators.folding import Folder, Partials, Rows
 from penstock.operators.operator import Item, Progress
 from penstock.operators.pane_contents import Panes
 from penstock.operators.release import Missed, Results, promised
 from penstock.operators.ticks import to_ticks
 from penstock.plan.aggregates import WindowAggregate
 from penstock.windows.landmark import Landmark
+
+_BLOCK = 4096  # groups whose running results are saved together
 
 
 class LandmarkOperator:
@@ -34,7 +37,7 @@ class LandmarkOperator:
         self._attribute = compile_expression(node.attribute, node.input.schema)
         self._bound = BoundOf(node.attribute)
         self.folder = Folder(node.keys, node.aggregates, node.input.schema)
-        self.running = self.folder.new()  # over all windows that have been released
+        self.running = Running(self.folder)  # over all windows that have been released
         self.steps = Panes(self.folder)  # by the window that they join at
         self.high: Bound = BEGINNING  # how far the stream has come
         self.next_window: int | None = None  # the first not yet released, once there was one
@@ -97,16 +100,62 @@ class LandmarkOperator:
         for window in range(first, int(last) + 1):
             step = self.steps.get(window)
             if step is not None:
-                self.folder.merge(self.running, step)
+                self.running.merge(step)
                 self.steps.drop(window)
-                self._shown = self.folder.finish(
-                    self.running, np.flatnonzero(self.running.rows.rows)
-                )
+                self._shown = self.running.results()
             results.add(window, self._shown)
         self.next_window = int(last) + 1
         batch = results.batch()
         if batch is not None:
             yield batch
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def save(self, store: ChunkStore) -> None:
+        self.folder.keys.save(store)
+        self.steps.save(store)
+        self.running.save(store)
+        store.put("run", {"next": self.next_window, "high": self.high})
+
+    def load(self, store: ChunkStore) -> None:
+        saved = store.get("run")
+        if saved is None:
+            return
+        self.folder.keys.load(store)
+        self.steps.load(store)
+        self.running.load(store)
+        self.next_window, self.high = saved["next"], saved["high"]
+        if self.next_window is not None:
+            self._shown = self.running.results()
+
+
+class Running:
+    """Partial results that live for ever: a save writes the blocks of groups that have changed."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._content = folder.new()
+        self._touched: set[int] = set()
+
+    def merge(self, step: Partials) -> None:
+        self._folder.merge(self._content, step)
+        self._touched.update(np.unique(np.flatnonzero(step.rows.rows) // _BLOCK).tolist())
+
+    def results(self) -> list[pa.Array]:
+        return self._folder.finish(self._content, np.flatnonzero(self._content.rows.rows))
+
+    def save(self, store: ChunkStore) -> None:
+        for block in self._touched:
+            rows = self._content.rows.rows[block * _BLOCK : (block + 1) * _BLOCK]
+            codes = np.flatnonzero(rows) + block * _BLOCK
+            content = self._folder.take(self._content, codes)
+            store.put(f"running/{block}", self._folder.save(content, codes))
+        self._touched.clear()
+
+    def load(self, store: ChunkStore) -> None:
+        for name in store.names():
+            if name.startswith("running/"):
+                self._folder.merge(self._content, self._folder.load(store.get(name)))
 
 
 def runs_of(rows: Rows, numbers: Ints) -> Iterator[tuple[int, Rows]]:

@@ -1,7 +1,8 @@
 """The protocol between operators and whatever hosts them.
 
 An operator is fed items on numbered ports and yields items.  It never drives itself, sleeps or
-reads a clock; a host may call it tuple by tuple or with a million tuples at once.
+reads a clock; a host may call it tuple by tuple or with a million tuples at once, and save its
+state between any two calls.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 from penstock.model.punctuation import Bound
+from penstock.operators.chunks import ChunkStore, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,13 @@ class Progress:
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     high: Mapping[str, Bound] = field(default_factory=dict)
     ended: bool = False
+
+    def save(self) -> Tree:
+        return {"bounds": dict(self.bounds), "high": dict(self.high), "ended": self.ended}
+
+    @staticmethod
+    def load(saved: Tree) -> Progress:
+        return Progress(saved["bounds"], saved["high"], saved["ended"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +49,12 @@ class Operator(Protocol):
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]: ...
 
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]: ...
+
+    def save(self, store: ChunkStore) -> None:
+        """Bring the chunks of a store up to date: write what has changed, drop what is gone."""
+        ...
+
+    def load(self, store: ChunkStore) -> None:
+        """Go on from what was saved, in an operator that has seen nothing yet; an empty store is
+        the beginning."""
+        ...

@@ -1,4 +1,7 @@
-"""Panes, and what a window contains of them: by sliding, or by blocks if nothing is subtracted."""
+"""Panes, and what a window contains of them: by sliding, or by blocks if nothing is subtracted.
+
+Only panes are saved: what a window contains can be merged from them again.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,21 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TypeAlias
 
+from penstock.operators.chunks import ChunkStore
 from penstock.operators.folding import Folder, Partials
 
 Change: TypeAlias = Callable[[Partials], Partials]
 
 
 class Panes:
-    """The partial results of panes by their numbers."""
+    """The partial results of panes by their numbers, each of them a chunk of its own."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._panes: dict[int, Partials] = {}
         self._numbers: list[int] = []  # a heap; may name panes that are gone
+        self._touched: set[int] = set()  # since the last save
+        self._stored: set[int] = set()
 
     def open(self, number: int) -> Partials:
         """A pane to fold tuples into."""
@@ -25,6 +31,7 @@ class Panes:
         if pane is None:
             pane = self._panes[number] = self._folder.new()
             heappush(self._numbers, number)
+        self._touched.add(number)
         return pane
 
     def get(self, number: int) -> Partials | None:
@@ -33,17 +40,49 @@ class Panes:
     def drop(self, number: int) -> None:
         self._panes.pop(number, None)
 
+    def drop_before(self, number: int) -> None:
+        while (lowest := self.lowest()) is not None and lowest < number:
+            self.drop(lowest)
+
     def all(self) -> list[Partials]:
         return list(self._panes.values())
 
     def renumber(self, change: Change) -> None:
         """Change the groups of all panes."""
         self._panes = {number: change(pane) for number, pane in self._panes.items()}
+        self._touched.update(self._panes)
 
     def lowest(self) -> int | None:
         while self._numbers and self._numbers[0] not in self._panes:
             heappop(self._numbers)
         return self._numbers[0] if self._numbers else None
+
+    def changed(self) -> tuple[set[int], set[int]]:
+        """The panes that tuples came to, and those that are gone, since the last save."""
+        touched, gone = self._touched & self._panes.keys(), self._stored - self._panes.keys()
+        self._stored = (self._stored | touched) - gone
+        self._touched = set()
+        return touched, gone
+
+    def restore(self, number: int, pane: Partials) -> None:
+        """A pane that was saved."""
+        self._panes[number] = pane
+        heappush(self._numbers, number)
+        self._stored.add(number)
+
+    def save(self, store: ChunkStore) -> None:
+        """Write the panes that tuples came to, drop those that are gone."""
+        touched, gone = self.changed()
+        for number in touched:
+            store.put(f"panes/{number}", self._folder.save(self._panes[number]))
+        for number in gone:
+            store.drop(f"panes/{number}")
+
+    def load(self, store: ChunkStore) -> None:
+        for key in store.names():
+            folder, _, number = key.partition("/")
+            if folder == "panes":
+                self.restore(int(number), self._folder.load(store.get(key)))
 
 
 class SlidingContents:
@@ -59,7 +98,7 @@ class SlidingContents:
     def of(self, begin: int, end: int) -> Partials:
         """The content of the panes from `begin` to before `end`; both only ever go up."""
         if self._content is None or begin >= self._end:
-            self._leave(self._end)
+            self._panes.drop_before(begin)
             self._content, self._begin, self._end = self._folder.new(), begin, begin
         for number in range(self._end, end):
             pane = self._panes.get(number)
@@ -131,7 +170,7 @@ class BlockContents:
         self._beginning = self._folder.new()
 
     def _forget(self, before: int) -> None:
+        self._panes.drop_before(before)
         for number in range(self._begin, min(before, self._upto)):
-            self._panes.drop(number)
             self._ends.pop(number, None)
         self._begin = before

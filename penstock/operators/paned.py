@@ -18,26 +18,30 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.bounds import BoundOf, has_broken
+from penstock.operators.chunks import ChunkStore
 from penstock.operators.exact_sums import Ints
-from penstock.operators.folding import Folder, Partials, Rows
+from penstock.operators.folding import Folder, Mask, Partials, Rows
+from penstock.operators.forgetting import DeadKeys, mark_groups
 from penstock.operators.operator import Item, Progress
 from penstock.operators.pane_contents import BlockContents, Panes, SlidingContents
+from penstock.operators.partial_panes import PartialPanes
 from penstock.operators.release import Missed, Results
 from penstock.operators.scatter import Codes
 from penstock.operators.ticks import to_ticks
 from penstock.plan.aggregates import WindowAggregate
-from penstock.windows.columns import floor_div
+from penstock.windows.columns import extreme_quotients, floor_div
 from penstock.windows.sliding import Sliding
 
-_MANY = 4096  # groups below which nothing is forgotten
+_NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
 
 
 class Straggler(NamedTuple):
-    """A late tuple that still counts in some windows."""
+    """Late tuples that still count in some windows, as partial results of the groups in `codes`."""
 
     first: int
     last: int
-    rows: Rows
+    codes: Codes
+    partials: Partials
 
 
 class Paned:
@@ -61,7 +65,8 @@ class Paned:
             else BlockContents(self.folder, self.panes)
         )
         self.next_window: int | None = None  # the first that has not been released
-        self._look_again = _MANY  # groups at which to look for some that can be forgotten
+        self._told: Bound | None = None  # the last window that progress has closed
+        self._dead = DeadKeys(self.folder)
         self.stragglers: list[Straggler] = []
 
     # --- tuples ----------------------------------------------------------------------------------
@@ -81,17 +86,18 @@ class Paned:
             self._fold(rows, ticks)
 
     def _fold(self, rows: Rows, ticks: Ints) -> None:
-        panes = floor_div(ticks, plus=-self.window.origin, by=self.pane)
-        first, last = int(panes.min()), int(panes.max())
+        first, last = extreme_quotients(ticks, plus=-self.window.origin, by=self.pane)
         if first == last:
             self.folder.fold(self.panes.open(first), rows)
             return
-        if last - first < 1 << 16:
-            panes = (panes - first).astype(np.uint16)  # sorted by counting, which is much faster
+        panes = floor_div(ticks, plus=-self.window.origin, by=self.pane)
+        narrow = _NARROW.get((last - first).bit_length() + 7 >> 3)
+        if narrow is not None:
+            panes = (panes - first).astype(narrow)
         order = np.argsort(panes, kind="stable")
         panes, rows = panes[order], rows.take(order)
-        cuts = np.flatnonzero(np.diff(panes)) + 1
-        offset = first if panes.dtype == np.uint16 else 0
+        cuts = np.flatnonzero(panes[1:] != panes[:-1]) + 1
+        offset = first if narrow is not None else 0
         begin = 0
         for end in [*cuts.tolist(), len(panes)]:
             pane = self.panes.open(int(panes[begin]) + offset)
@@ -111,14 +117,40 @@ class Paned:
         if not missing.any():
             return rows, ticks, None
         late, open_ = broke[missing], np.minimum(open_[missing], stop[missing])
-        for row, begin, end in zip(late, open_.tolist(), stop[missing].tolist(), strict=True):
-            if begin < end:
-                self.stragglers.append(Straggler(begin, end - 1, rows.take(np.array([row]))))
+        still = open_ < stop[missing]
+        spans = np.stack([open_[still], stop[missing][still] - 1])
+        for first_, last_ in np.unique(spans, axis=1).T.tolist():
+            own = rows.take(late[still][(spans[0] == first_) & (spans[1] == last_)])
+            codes, groups = np.unique(own.codes, return_inverse=True)
+            partials = self.folder.folded(replace(own, codes=groups), len(codes))
+            self.stragglers.append(Straggler(first_, last_, codes, partials))
         kept = np.ones(len(ticks), np.bool_)
         kept[late] = False
         order = np.flatnonzero(kept)
         missed = Missed(late, bounds[missing], first[missing], open_ - 1)
         return rows.take(order), ticks[order], missed
+
+    def on_panes(self, made: PartialPanes, bounds: Ints) -> int:
+        """Take in panes that were begun elsewhere; `bounds` on the attribute held before the tuples
+        of each pair.  The result is how many tuples missed windows.
+
+        No tuple of a pane misses a window that another one does not: windows are whole panes."""
+        open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
+        codes = self.folder.keys.encode(made.keys, len(made))
+        late = 0
+        for begin, end in made.runs():
+            pane, own = int(made.panes[begin]), np.arange(begin, end)
+            first, stop = pane // self.per_slide, (pane + self.per_window) // self.per_slide
+            partials = self.folder.take_apart(made.partials, own)
+            from_ = int(open_[begin])
+            if from_ <= first:
+                spread = self.folder.spread(partials, codes[own])
+                self.folder.merge(self.panes.open(pane), spread)
+                continue
+            late += int(partials.rows.rows.sum())
+            if from_ < stop:
+                self.stragglers.append(Straggler(from_, stop - 1, codes[own], partials))
+        return late
 
     # --- progress --------------------------------------------------------------------------------
 
@@ -127,6 +159,9 @@ class Paned:
         results = self.results
         bound = self._bound.promised(progress)
         last = self._last_closed(bound)
+        if last == self._told and not progress.ended:  # tuples since then are in later windows
+            return
+        self._told = last
         window = self._next_with_tuples()
         while window is not None and window <= last:
             self._release(window, results)
@@ -135,38 +170,26 @@ class Paned:
         batch = results.batch()
         if batch is not None:
             yield batch
-        self._forget_keys()
+        self._dead.forget(self._mark, self._renumber)
         yield results.progress(last, progress.ended)
 
-    def _forget_keys(self) -> None:
-        """Give up the numbers of groups that no pane holds any more, once they are the most."""
-        keys = len(self.folder.keys)
-        if keys < self._look_again:
-            return
-        live = np.zeros(keys, np.bool_)
+    def _mark(self, live: Mask) -> None:
         for pane in self.panes.all():
-            rows = pane.rows.rows[:keys]
-            live[: len(rows)] |= rows > 0
+            mark_groups(live, pane)
         for straggler in self.stragglers:
-            live[straggler.rows.codes] = True
-        codes = np.flatnonzero(live)
-        if 2 * len(codes) < keys:
-            self._renumber(codes, keys)
-        self._look_again = max(_MANY, 2 * len(codes))
+            live[straggler.codes] = True
 
-    def _renumber(self, codes: Codes, keys: int) -> None:
+    def _renumber(self, codes: Codes, place: Codes) -> None:
         def change(partials: Partials) -> Partials:
             return self.folder.take(partials, codes)
 
         self.panes.renumber(change)
         self.contents.renumber(change)
-        place = np.zeros(keys, np.int64)
-        place[codes] = np.arange(len(codes))
-        self.stragglers = [
-            straggler._replace(rows=replace(straggler.rows, codes=place[straggler.rows.codes]))
-            for straggler in self.stragglers
-        ]
-        self.folder.keys = self.folder.keys.only(codes)
+        self.stragglers = [each._replace(codes=place[each.codes]) for each in self.stragglers]
+
+    def promised(self, progress: Progress) -> Bound:
+        """What progress promises about the windowing attribute."""
+        return self._bound.promised(progress)
 
     def _last_closed(self, bound: Bound) -> Bound:
         if bound in (BEGINNING, END):
@@ -200,6 +223,30 @@ class Paned:
             self.folder.merge(copy, content)
             content = copy
             for straggler in active:
-                self.folder.fold(content, straggler.rows)
+                self.folder.merge(content, self.folder.spread(straggler.partials, straggler.codes))
         self.stragglers = [s for s in self.stragglers if s.last > window]
         return content
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def save(self, store: ChunkStore) -> None:
+        self.folder.keys.save(store)
+        self.panes.save(store)
+        late = [
+            [each.first, each.last, self.folder.save(each.partials, each.codes)]
+            for each in self.stragglers
+        ]
+        store.put("run", {"next": self.next_window, "late": late, "results": self.results.save()})
+
+    def load(self, store: ChunkStore) -> None:
+        """Into an operator that has seen nothing yet."""
+        saved = store.get("run")
+        if saved is None:
+            return
+        self.folder.keys.load(store)
+        self.panes.load(store)
+        self.next_window = saved["next"]
+        for first, last, tree in saved["late"]:
+            codes, partials = self.folder.load_apart(tree)
+            self.stragglers.append(Straggler(first, last, codes, partials))
+        self.results.load(saved["results"])

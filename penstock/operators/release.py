@@ -11,6 +11,7 @@ from penstock.errors import RunError
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import Type
 from penstock.operators.bounds import without_bounds
+from penstock.operators.chunks import Tree
 from penstock.operators.exact_sums import Ints
 from penstock.operators.operator import LateRows, Progress
 from penstock.operators.ticks import from_ticks
@@ -53,6 +54,12 @@ class Results:
             for array, field in zip(arrays, self._schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(casts, schema=self._schema)
+
+    def save(self) -> Tree:
+        return self._highest
+
+    def load(self, saved: Tree) -> None:
+        self._highest = saved
 
     def progress(self, last: Bound, ended: bool) -> Progress:
         """What the results promise once the windows up to `last` are out."""

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from penstock.windows.columns import extremes
+
 Codes: TypeAlias = npt.NDArray[np.int64]
 Dense: TypeAlias = npt.NDArray[Any]
 _EXACT_IN_FLOAT = 2**53
@@ -19,17 +21,24 @@ _FEW = 8  # rows per group below which touching single groups is cheaper than co
 
 def add_ones(target: Dense, codes: Codes) -> None:
     """target[code] += 1 for every code."""
-    if len(codes) * _FEW < len(target):
+    if len(codes) == 1:
+        target[codes[0]] += 1
+    elif len(codes) * _FEW < len(target):
         np.add.at(target, codes, 1)
     else:
         target += np.bincount(codes, minlength=len(target))
 
 
-def add_integers(target: Dense, codes: Codes, values: npt.NDArray[np.int64]) -> None:
-    """target[code] += value, exactly, as long as the sums fit the target."""
-    if len(codes) * _FEW < len(target) or target.dtype == object:
+def add_integers(
+    target: Dense, codes: Codes, values: npt.NDArray[np.int64], largest: int | None = None
+) -> None:
+    """target[code] += value, exactly, as long as the sums fit the target; `largest` is the
+    magnitude of the values, where it is known."""
+    if len(codes) == 1:
+        target[codes[0]] += int(values[0])
+    elif len(codes) * _FEW < len(target) or target.dtype == object:
         np.add.at(target, codes, values.astype(object) if target.dtype == object else values)
-    elif magnitude(values) * len(values) < _EXACT_IN_FLOAT:
+    elif (magnitude(values) if largest is None else largest) * len(values) < _EXACT_IN_FLOAT:
         # bincount adds in floating point, which is exact while no sum can reach 2**53
         sums = np.bincount(codes, weights=values, minlength=len(target))
         target += sums.astype(np.int64)
@@ -41,7 +50,11 @@ def magnitude(values: npt.NDArray[np.int64]) -> int:
     """The largest absolute value, as a Python integer (−2**63 has no positive counterpart)."""
     if len(values) == 0:
         return 0
-    return max(abs(int(values.max())), abs(int(values.min())))
+    unsigned = int(values.view(np.uint64).max())
+    if unsigned < 1 << 63:  # none is negative: one pass is enough
+        return unsigned
+    lowest, highest = extremes(values)
+    return max(abs(highest), abs(lowest))
 
 
 def grown(array: Dense, size: int, identity: Any) -> Dense:
@@ -51,3 +64,14 @@ def grown(array: Dense, size: int, identity: Any) -> Dense:
     longer = np.full(max(size, 2 * len(array)), identity, dtype=array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+def spread(array: Dense, codes: Codes, size: int) -> Dense:
+    """An array over `size` groups with the values at their codes, and zero elsewhere.
+
+    >>> spread(np.array([7, 8]), np.array([3, 0]), 4)
+    array([8, 0, 0, 7])
+    """
+    wide = np.zeros((*array.shape[:-1], size), array.dtype)
+    wide[..., codes] = array
+    return wide

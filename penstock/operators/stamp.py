@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.bounds import bound_name
+from penstock.operators.chunks import ChunkStore
 from penstock.operators.operator import Item, Progress
 from penstock.operators.ticks import from_ticks
 from penstock.plan.stateless import Stamp
@@ -60,3 +61,11 @@ class StampOperator:
             return given
         reached = {self._name: self.high}
         return Progress({**given.bounds, **reached}, {**given.high, **reached}, given.ended)
+
+    def save(self, store: ChunkStore) -> None:
+        store.put("run", {"high": self.high, "given": self._given.save()})
+
+    def load(self, store: ChunkStore) -> None:
+        saved = store.get("run")
+        if saved is not None:
+            self.high, self._given = saved["high"], Progress.load(saved["given"])

@@ -8,26 +8,41 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression, compile_predicate
+from penstock.model.batch import SIGN, has_sign, signs, with_signs
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.bounds import BoundOf, bound_name, has_broken
+from penstock.operators.chunks import ChunkStore
 from penstock.operators.operator import Item, Progress
 from penstock.plan.stateless import Filter, Project, Union
 
 
-class FilterOperator:
+class Stateless:
+    """Nothing is kept from tuple to tuple."""
+
+    def save(self, store: ChunkStore) -> None:
+        pass
+
+    def load(self, store: ChunkStore) -> None:
+        pass
+
+
+class FilterOperator(Stateless):
     def __init__(self, node: Filter) -> None:
         self._holds = compile_predicate(node.predicate, node.input.schema)
 
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:  # noqa: ARG002
-        kept = batch.filter(pa.array(np.asarray(self._holds(batch))))
-        if kept.num_rows:
-            yield kept
+        mask = self._holds(batch)
+        passing = mask.true_count
+        if passing == batch.num_rows:
+            yield batch
+        elif passing:
+            yield batch.filter(mask)
 
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         yield progress
 
 
-class ProjectOperator:
+class ProjectOperator(Stateless):
     """Computed columns, and the bounds of those that rise with progressing ones."""
 
     def __init__(self, node: Project) -> None:
@@ -48,6 +63,8 @@ class ProjectOperator:
                 kept = np.ones(batch.num_rows, np.bool_)
                 bounds[rows], kept[rows] = ticks, False
                 made = made.append_column(bound_name(name), pa.array(bounds, mask=kept))
+        if has_sign(batch):
+            made = with_signs(made, signs(batch))
         yield made
 
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
@@ -77,7 +94,7 @@ class Meld:
 
     def _renamed_bound(self, port: int) -> Callable[[str], str]:
         names = dict(zip(map(bound_name, self._names[port]), self._output, strict=True))
-        return lambda name: bound_name(names[name])
+        return lambda name: name if name == SIGN else bound_name(names[name])
 
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
         names = dict(zip(self._names[port], self._output, strict=True))
@@ -93,3 +110,13 @@ class Meld:
         if promised != self._promised:
             self._promised = promised
             yield promised
+
+    def save(self, store: ChunkStore) -> None:
+        registers = {"bounds": self._bounds, "ended": self._ended, "high": self._high}
+        store.put("run", {**registers, "promised": self._promised.save()})
+
+    def load(self, store: ChunkStore) -> None:
+        saved = store.get("run")
+        if saved is not None:
+            self._bounds, self._ended, self._high = saved["bounds"], saved["ended"], saved["high"]
+            self._promised = Progress.load(saved["promised"])

@@ -8,18 +8,21 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RunError
+from penstock.expressions.columns import fixed_width
 from penstock.model.types import EXACT, Kind, Type
 from penstock.operators.aggregates.sums import halves
 from penstock.operators.exact_sums import Ints
+
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
 def to_ticks(column: pa.Array, sql_type: Type) -> Ints:
     """A column without NULLs as int64."""
     match sql_type.kind:
         case Kind.TIMESTAMP:
-            return np.asarray(column.view(pa.int64()))
+            return fixed_width(column, _INT64)
         case Kind.DATE:
-            return np.asarray(column.cast(pa.int32())).astype(np.int64)
+            return fixed_width(column, _INT32).astype(np.int64)
         case Kind.DECIMAL:
             low, high = halves(column)
             ticks = low.astype(np.int64)

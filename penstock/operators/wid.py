@@ -17,11 +17,14 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.bounds import BoundOf, has_broken
+from penstock.operators.chunks import ChunkStore, Tree
 from penstock.operators.exact_sums import Ints
-from penstock.operators.folding import Arguments, Folder, Rows
+from penstock.operators.folding import Arguments, Folder, Mask, Rows
+from penstock.operators.forgetting import DeadKeys, mark_groups
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.pane_contents import Panes
 from penstock.operators.release import Missed, Results
+from penstock.operators.scatter import Codes
 from penstock.operators.ticks import to_ticks
 from penstock.plan.aggregates import WindowAggregate
 from penstock.windows.columns import floor_div
@@ -43,6 +46,19 @@ class Tagged:
 
     def take(self, order: Ints) -> Tagged:
         return Tagged(self.rows.take(order), self.first[order], self.stop[order], self.raised)
+
+    def renumbered(self, place: Codes) -> Tagged:
+        """With other numbers for the groups."""
+        return replace(self, rows=replace(self.rows, codes=place[self.rows.codes]))
+
+    def save(self) -> Tree:
+        tags = {"first": self.first, "stop": self.stop, "raised": self.raised}
+        return {"rows": self.rows.save(), **tags}
+
+    @staticmethod
+    def load(saved: Tree) -> Tagged:
+        rows = Rows.load(saved["rows"])
+        return Tagged(rows, saved["first"], saved["stop"], saved["raised"])
 
     def in_order(self, window: Sliding) -> Tagged:
         """Sorted as far as windows can tell: pane by pane, in the order of arrival within panes."""
@@ -187,6 +203,7 @@ class Wid:
         self.folder = Folder(node.keys, node.aggregates, node.input.schema)
         self.bucket = Bucket(node, self.folder)
         self.windows = Panes(self.folder)  # the open windows by their ids
+        self._dead = DeadKeys(self.folder)
 
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
         tagged, late = self.bucket.tag(batch)
@@ -210,4 +227,25 @@ class Wid:
         batch = results.batch()
         if batch is not None:
             yield batch
+        self._dead.forget(self._mark, self._renumber)
         yield results.progress(last, progress.ended)
+
+    def _mark(self, live: Mask) -> None:
+        for window in self.windows.all():
+            mark_groups(live, window)
+
+    def _renumber(self, codes: Codes, place: Codes) -> None:  # noqa: ARG002
+        self.windows.renumber(lambda partials: self.folder.take(partials, codes))
+
+    def save(self, store: ChunkStore) -> None:
+        self.folder.keys.save(store)
+        self.windows.save(store)
+        store.put("run", {"results": self.results.save()})
+
+    def load(self, store: ChunkStore) -> None:
+        saved = store.get("run")
+        if saved is None:
+            return
+        self.folder.keys.load(store)
+        self.windows.load(store)
+        self.results.load(saved["results"])

@@ -17,7 +17,6 @@ from penstock.model.clock import SystemClock
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.node import Node
-from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.reference.engine import evaluate
 from penstock.reference.run import Run
@@ -125,7 +124,7 @@ def outcome(operator: Operator, node: WindowAggregate) -> Outcome:
 
 def defined(node: WindowAggregate) -> Outcome:
     """What the definitions say."""
-    run = Run(Late.SIDE, SystemClock())
+    run = Run(clock=SystemClock())
     relation = evaluate(node, run)
     late = [tuple(row.values()) for row in run.late_table().to_pylist()]
     return Outcome([tuple(row.values) for row in relation.rows], late)

@@ -24,9 +24,11 @@ from penstock.plan.query import Query
 from penstock.plan.stateless import Filter, Project, Scan, Union
 from penstock.reference.engine import answer
 from penstock.sources.rejects import RejectLog
+from tests.operators.restarting import Restarting
 
 Row = tuple[Any, ...]
 Operators = dict[type[Node], Callable[[Any], Operator]]
+STATELESS: Operators = {Filter: FilterOperator, Project: ProjectOperator, Union: Meld}
 CUTS = (1, 7, 1000)
 examples = settings(deadline=None, max_examples=25)
 
@@ -96,6 +98,15 @@ def check(sql: str, stream: Stream, operators: Operators) -> None:
             found = answer(plan, ManualClock())
             expected = Outcome(_bag(_tuples(found.table)), _bag(_tuples(found.late)))
         assert run(plan, operators) == expected
+        assert run(plan, restarting(operators)) == expected
+
+
+def restarting(operators: Operators) -> Operators:
+    """The same operators, started anew from what they saved after every other item."""
+    return {
+        kind: lambda node, make=make: Restarting(lambda: make(node), every=2)
+        for kind, make in {**STATELESS, **operators}.items()
+    }
 
 
 def planned(sql: str, stream: Stream, cut: int) -> Query:
@@ -107,7 +118,7 @@ def planned(sql: str, stream: Stream, cut: int) -> Query:
 @cache
 def _planned(sql: str, promise: str) -> tuple[Query, list[pa.RecordBatch]]:
     """A plan, and the batches that its stream will be read from: parsing takes a while."""
-    db = ps.connect()
+    db = ps.connect("reference")
     given = json.loads(promise)
     progress = ps.progress("t", **given) if given is not None else None
     data = [pa.RecordBatch.from_pylist([], SCHEMA)]
@@ -138,8 +149,7 @@ def items(node: Node, operators: Operators, clock: Clock) -> Iterator[Item]:
 
 
 def _operator(node: Node, operators: Operators) -> Operator:
-    known: Operators = {Filter: FilterOperator, Project: ProjectOperator, Union: Meld, **operators}
-    return known[type(node)](node)
+    return {**STATELESS, **operators}[type(node)](node)
 
 
 def _through(operator: Operator, inputs: list[Iterator[Item]]) -> Iterator[Item]:

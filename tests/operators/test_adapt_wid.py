@@ -103,7 +103,7 @@ def test_groups_turn_eager_and_back_through_transition() -> None:
     for item in items(node):
         list(feed(operator, item))
         if isinstance(item, Progress):
-            has_slot = bool(operator.slot[0] >= 0)
+            has_slot = bool(operator.windows.slot[0] >= 0)
             state = ("lazy", "transition", "?", "eager")[2 * bool(operator.eager[0]) + has_slot]
             seen.append(state)
     steps = [seen[0], *(b for a, b in pairwise(seen) if a != b)]
@@ -120,7 +120,7 @@ def test_slots_are_used_again() -> None:
     most = 0
     for item in items(node):
         list(feed(operator, item))
-        most = max(most, len(operator.owner))
+        most = max(most, len(operator.windows.owner))
     assert most <= 2
 
 
@@ -150,4 +150,4 @@ def test_holistic_groups_stay_lazy() -> None:
     operator = AdaptWid(node)
     for item in items(node):
         list(feed(operator, item))
-        assert not operator.windows
+        assert not operator.windows.open

@@ -34,6 +34,7 @@ from penstock.model.types import (
 )
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.build import _BUILDERS, build
+from penstock.operators.chunks import pack, unpack
 from penstock.plan.expressions import AggregateCall, Column, Literal
 from penstock.reference.aggregate_functions import Input, aggregate
 
@@ -75,12 +76,16 @@ ON: dict[str, list[Type]] = {
     "top_k": ANY,
     "heavy_hitters": ANY,
     "approx_count_distinct": ANY,
+    "approx_top_k": ANY,
+    "approx_heavy_hitters": ANY,
 }
 CONSTANTS: dict[str, list[Literal]] = {
     "quantile": [Literal(share, DOUBLE) for share in (0.0, 0.25, 0.1, 0.3, 1.0)],
     "approx_quantile": [Literal(0.5, DOUBLE), Literal(0.9, DOUBLE)],
     "top_k": [Literal(1, INT), Literal(2, INT)],
     "heavy_hitters": [Literal(share, DOUBLE) for share in (0.1, 0.3, 0.5, 1.0)],
+    "approx_top_k": [Literal(2, INT)],
+    "approx_heavy_hitters": [Literal(0.3, DOUBLE)],
 }
 
 
@@ -205,6 +210,27 @@ def test_merging_leaves_the_other_alone(each: AggregateCall) -> None:
         what.merge(total, pane)
         what.merge(total, folded(what, [Tuple(0, value, 0)], sql_type))
     assert finished(what, pane, each) == before
+
+
+@pytest.mark.parametrize("each", MARKED)
+def test_groups_move_and_partials_are_saved(each: AggregateCall) -> None:
+    """Some groups, under other numbers, through bytes and back."""
+    sql_type = each.arguments[0].type
+    random, what = Random(title(each)), build(each)
+    for _ in range(TRIALS):
+        rows = rows_for(random, sql_type)
+        partial = folded(what, rows, sql_type)
+        codes = random.sample(range(GROUPS), 2)
+        taken = what.take(partial, np.array(codes))
+        loaded = what.load(unpack(pack(what.save(taken))))
+        places = random.sample(range(GROUPS), 2)
+        spread = what.spread(loaded, np.array(places), GROUPS)
+        moved = dict(zip(codes, places, strict=True))
+        more = rows_for(random, sql_type)
+        what.merge(spread, folded(what, more, sql_type))
+        kept = [row._replace(group=moved[row.group]) for row in rows if row.group in moved]
+        assert finished(what, spread, each) == expected(each, kept + more), (rows, moved, more)
+        assert finished(what, partial, each) == expected(each, rows), rows
 
 
 def _some(sql_type: Type) -> Any:

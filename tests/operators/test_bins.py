@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.clock import ManualClock
-from penstock.operators import extents
+from penstock.operators import extents, forgetting
 from penstock.operators.bins import Bins
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.node import Node
@@ -28,10 +29,11 @@ from tests.operators.driving import (
 )
 
 OPERATORS = {WindowAggregate: Bins}
-WAYS: dict[str, dict[str, int]] = {
-    "rows": {},
-    "blocks": {"_BLOCK": 2, "_LONG": 2},
-    "few rows at once": {"_AT_ONCE": 5},
+WAYS: dict[str, list[tuple[ModuleType, str, int]]] = {
+    "rows": [],
+    "blocks": [(extents, "_BLOCK", 2), (extents, "_LONG", 2)],
+    "few rows at once": [(extents, "_AT_ONCE", 5)],
+    "keys forgotten": [(forgetting, "MANY", 1)],
 }
 
 
@@ -54,7 +56,7 @@ WAYS: dict[str, dict[str, int]] = {
     aggregates=st.sampled_from([DIFFERENTIAL, ALL]),
 )
 def test_against_the_reference(
-    way: dict[str, int],
+    way: list[tuple[ModuleType, str, int]],
     rows: list[Row],
     promise: dict[str, Any],
     window: str,
@@ -63,8 +65,8 @@ def test_against_the_reference(
 ) -> None:
     sql = f"SELECT window_id, window_start, {aggregates} [{window}] FROM s {keys}"
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in way.items():
-            patch.setattr(extents, name, value)
+        for change in way:
+            patch.setattr(*change)
         check(sql, Stream(rows, promise), OPERATORS)
 
 

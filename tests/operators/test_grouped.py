@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.punctuation import BEGINNING, END
-from penstock.operators.grouped import GroupedOperator, Slices
+from penstock.operators.grouped import GroupedOperator
+from penstock.operators.slices import Slices
 from penstock.plan.aggregates import GroupAggregate
 from tests.operators.driving import (
     ALL,

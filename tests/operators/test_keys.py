@@ -112,6 +112,38 @@ def test_codes_are_given_in_the_order_of_first_sight() -> None:
     assert known.take(np.array([4])).to_pylist() == ["d"]
 
 
+INTEGERS = st.integers(-50, 50) | st.integers(0, 10**5) | st.none()
+
+
+@examples
+@given(
+    st.sampled_from([INT, BIGINT]),
+    st.lists(st.tuples(st.lists(INTEGERS, max_size=9), st.sampled_from([1, 40])), max_size=9),
+)
+def test_integers_by_a_table_and_without(
+    sql_type: Type, batches: list[tuple[list[int | None], int]]
+) -> None:
+    """Close together and not, with NULLs and without, in small batches and in large ones."""
+    known = ColumnCodes(sql_type)
+    seen: dict[int | None, int] = {}
+    for values, copies in batches:
+        expected = [seen.setdefault(value, len(seen)) for value in values]
+        found = known.encode(to_arrow(values * copies, sql_type))
+        assert found.tolist() == expected * copies
+    assert known.take(np.arange(len(seen))).to_pylist() == list(seen)
+
+
+@pytest.mark.parametrize("step", [1, 10**12])
+def test_many_known_keys_and_a_batch_that_is_small_beside_them(step: int) -> None:
+    known = ColumnCodes(STRING if step > 1 else BIGINT)
+    values: list[Any] = [str(i * step) if step > 1 else i for i in range(1000)]
+    assert known.encode(pa.array(values)).tolist() == list(range(1000))
+    fresh = "new" if step > 1 else -1
+    some = [values[7], fresh, values[999]] * 20
+    assert known.encode(pa.array(some)).tolist() == [7, 1000, 999] * 20
+    assert known.take(np.array([1000, 7])).to_pylist() == [fresh, values[7]]
+
+
 @pytest.mark.parametrize("copies", [1, 50])
 def test_nan_and_minus_zero(copies: int) -> None:
     known = ColumnCodes(DOUBLE)

@@ -16,7 +16,7 @@ from penstock.errors import RunError
 from penstock.functions.aggregates import AGGREGATES
 from penstock.model.clock import ManualClock
 from penstock.model.punctuation import BEGINNING
-from penstock.operators import paned
+from penstock.operators import forgetting, paned
 from penstock.operators.operator import Progress
 from penstock.operators.paned import Paned
 from penstock.plan.aggregates import WindowAggregate
@@ -32,7 +32,8 @@ OTHERS = (
     "min(x) AS a, max(y) AS b, first(s) AS c, last(x) AS d, median(y) AS e,"
     " quantile(x, 0.25) AS g, top_k(s, 2) AS h, heavy_hitters(x, 0.25) AS i,"
     " count(DISTINCT x) AS j, sum(DISTINCT x) AS k, stddev_samp(y) AS l,"
-    " sum(x) FILTER (WHERE x > 1) AS m, approx_quantile(y, 0.5) AS n, min(s) AS o"
+    " sum(x) FILTER (WHERE x > 1) AS m, approx_quantile(y, 0.5) AS n, min(s) AS o,"
+    " approx_top_k(y, 2) AS p, approx_heavy_hitters(s, 0.25) AS q"
 )
 LISTS = {
     "differential": DIFFERENTIAL,
@@ -263,7 +264,7 @@ class Half:
         return state
 
     def merge(self, state: float, other: float) -> float:
-        return state + other
+        return max(state, other)
 
     def finish(self, state: float) -> float:
         return state
@@ -296,7 +297,7 @@ def test_groups_that_no_pane_holds_are_forgotten(
     calls: str, window: str, cut: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ever new keys, and late tuples that refer to old ones, at batches small enough to matter."""
-    monkeypatch.setattr(paned, "_MANY", 2)
+    monkeypatch.setattr(forgetting, "MANY", 2)
     rng = Random(5)
     rows = [
         (f"k{(n + rng.randint(-6, 0)) // 3}", rng.randint(-9, 9), n + rng.randint(-9, 0))
@@ -310,16 +311,16 @@ def test_groups_that_no_pane_holds_are_forgotten(
 
 
 def test_the_numbers_of_groups_do_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paned, "_MANY", 8)
+    monkeypatch.setattr(forgetting, "MANY", 8)
     most = 0
 
-    def watch(self: paned.Paned) -> None:
-        nonlocal most
-        forget(self)
-        most = max(most, len(self.folder.keys))
+    class Watched(forgetting.DeadKeys):
+        def forget(self, *how: Any) -> None:
+            nonlocal most
+            super().forget(*how)
+            most = max(most, len(self._folder.keys))
 
-    forget = paned.Paned._forget_keys
-    monkeypatch.setattr(paned.Paned, "_forget_keys", watch)
+    monkeypatch.setattr(paned, "DeadKeys", Watched)
     rows = [(f"k{n}", 1, n) for n in range(500)]
     stream = Stream("k STRING, v INT, t INT", rows, ps.progress("t", ordered=True))
     locally("SELECT k, count(*) [RANGE 5, SLIDE 5, WA t] FROM s GROUP BY k", cut=5, s=stream)

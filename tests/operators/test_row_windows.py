@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.clock import ManualClock
-from penstock.operators import extents, row_windows
+from penstock.operators import extents, forgetting, row_partitions, row_windows
 from penstock.operators.operator import Progress
 from penstock.operators.row_windows import RowsOperator
 from penstock.plan.aggregates import WindowAggregate
@@ -45,6 +45,8 @@ WAYS: dict[str, list[tuple[ModuleType, str, int]]] = {
     "blocks": [(extents, "_BLOCK", 2), (extents, "_LONG", 2)],
     "few rows at once": [(extents, "_AT_ONCE", 5)],
     "panes": [(row_windows, "_WIDE_PANE", 1)],
+    "rows, keys forgotten": [(forgetting, "MANY", 1), (row_partitions, "_FEW", 1)],
+    "panes, keys forgotten": [(row_windows, "_WIDE_PANE", 1), (forgetting, "MANY", 1)],
 }
 
 
@@ -94,3 +96,22 @@ def test_windows_leave_when_they_are_full() -> None:
         elif isinstance(item, pa.RecordBatch):
             log.append(list(zip(*item.to_pydict().values(), strict=True)))
     assert log == [[(0, 1)], 1, [(1, 6)], 2, [(2, 9), (3, 4)], "end"]
+
+
+@pytest.mark.parametrize("order", ["row-num", "row-num, PA k"])
+@pytest.mark.parametrize("sizes", ["RANGE 4 ROWS, SLIDE 2 ROWS", "RANGE 64 ROWS, SLIDE 32 ROWS"])
+def test_keys_are_forgotten(sizes: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forgetting, "MANY", 8)
+    made: list[RowsOperator] = []
+
+    def operator(node: Any) -> RowsOperator:
+        made.append(RowsOperator(node))
+        return made[-1]
+
+    rows = [("d", "ab"[n % 2], n, 1.0, 0) for n in range(4000)]
+    sql = f"SELECT count(*) AS c [{sizes}, WA {order}] FROM s GROUP BY i"
+    most = 0
+    plan = planned(sql, Stream(rows, None), cut=20)
+    for _ in items(plan.input, {WindowAggregate: operator}, ManualClock()):
+        most = max([most, *(len(each.folder.keys) for each in (made[0], *made[0].states.values()))])
+    assert 0 < most < 1000

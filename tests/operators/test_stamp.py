@@ -17,7 +17,7 @@ from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.query import Query
 from penstock.plan.stateless import Stamp
 from penstock.reference.engine import answer
-from tests.operators.driving import examples, items, run
+from tests.operators.driving import Operators, examples, items, restarting, run
 
 
 class Readings:
@@ -31,7 +31,7 @@ class Readings:
 
 
 def planned(rows: int, cut: int) -> Query:
-    db = ps.connect()
+    db = ps.connect("reference")
     batches = [
         pa.record_batch({"v": pa.array(range(at, min(rows, at + cut)), pa.int64())})
         for at in range(0, rows, cut)
@@ -45,17 +45,19 @@ def planned(rows: int, cut: int) -> Query:
     return query.plan
 
 
+@pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("cut", [1, 7, 1000])
 @examples
 @given(times=st.lists(st.integers(-30, 90), min_size=1, max_size=20))
-def test_against_the_reference(cut: int, times: list[int]) -> None:
+def test_against_the_reference(restarts: bool, cut: int, times: list[int]) -> None:
     plan = planned(len(times), cut)
-    operators = {
+    clock = Readings(times)
+    operators: Operators = {
         WindowAggregate: LandmarkOperator,
-        Stamp: lambda node: StampOperator(node, Readings(times)),
+        Stamp: lambda node: StampOperator(node, clock),
     }
     found = answer(plan, Readings(times))
-    rows, late = run(plan, operators)
+    rows, late = run(plan, restarting(operators) if restarts else operators)
     table = found.table
     ends = table.column("window_end").cast(pa.int64()).to_pylist()
     rest = [table.column(name).to_pylist() for name in ("c", "l")]

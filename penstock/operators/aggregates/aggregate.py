@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
+from penstock.operators.chunks import Tree
 from penstock.operators.exact_sums import Ints
 from penstock.operators.scatter import Codes
 
@@ -45,6 +46,18 @@ class Aggregate(ABC, Generic[P]):
     @abstractmethod
     def take(self, partial: P, codes: Codes) -> P:
         """The partial results of some groups, which then are numbered by their place in `codes`."""
+
+    @abstractmethod
+    def spread(self, partial: P, codes: Codes, size: int) -> P:
+        """The other way round: groups 0, 1, … become `codes`, of which there are below `size`."""
+
+    @abstractmethod
+    def save(self, partial: P) -> Tree:
+        """The partial result as a piece of a chunk; all its groups are used."""
+
+    @abstractmethod
+    def load(self, saved: Tree) -> P:
+        """What `save` gave."""
 
     @abstractmethod
     def finish(self, partial: P, codes: Codes) -> pa.Array:

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.functions.python_aggregates import Guarded
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.counts import Count
 from penstock.operators.aggregates.extremes import Extreme
-from penstock.operators.aggregates.runs import (
+from penstock.operators.aggregates.frequent import (
     CountDistinct,
-    Distinct,
+    DistinctValues,
     Frequent,
     Mode,
-    OfPython,
     Quantile,
+)
+from penstock.operators.aggregates.python_states import OfPython
+from penstock.operators.aggregates.runs import Distinct
+from penstock.operators.aggregates.sketched import (
+    ApproximateDistinct,
+    ApproximateFrequent,
+    ApproximateQuantile,
 )
 from penstock.operators.aggregates.sums import Average, Sum, Variance
 from penstock.plan.expressions import AggregateCall, Literal
@@ -22,19 +29,23 @@ from penstock.plan.expressions import AggregateCall, Literal
 
 def build(call: AggregateCall) -> Aggregate[Any]:
     if call.function.implementation is not None:
-        inner: Aggregate[Any] = OfPython(
-            call.function.implementation, call.type, call.function.name
-        )
+        user = Guarded(call.function.name, call.function.implementation, call.type)
+        inner: Aggregate[Any] = OfPython(user)
     elif not call.arguments:
         return Count()
     else:
         inner = _BUILDERS[call.function.name](call)
-    if not call.distinct:
-        return inner
+    return _distinct(call, inner) if call.distinct else inner
+
+
+def _distinct(call: AggregateCall, inner: Aggregate[Any]) -> Aggregate[Any]:
     if isinstance(inner, Count):
-        return CountDistinct()
-    # the first of all values is the first of the different ones, too
-    return inner if isinstance(inner, Extreme) else Distinct(inner)
+        return CountDistinct(call.arguments[0].type)
+    if isinstance(inner, Extreme | ApproximateDistinct):
+        return inner  # how often a value occurs makes no difference to them
+    if len(call.arguments) - call.function.constants == 1:
+        return DistinctValues(call.arguments[0].type, inner)
+    return Distinct(inner)
 
 
 def _constant(call: AggregateCall) -> Any:
@@ -67,11 +78,15 @@ _BUILDERS: dict[str, Callable[[AggregateCall], Aggregate[Any]]] = {
     "max": _extreme(largest=True, by_position=False),
     "first": _extreme(largest=False, by_position=True),
     "last": _extreme(largest=True, by_position=True),
-    "median": lambda _: Quantile(0.5),
-    "quantile": lambda call: Quantile(_constant(call)),
-    "approx_quantile": lambda call: Quantile(_constant(call)),
+    "median": lambda call: Quantile(call.arguments[0].type, 0.5),
+    "quantile": lambda call: Quantile(call.arguments[0].type, _constant(call)),
     "mode": lambda call: Mode(call.arguments[0].type),
     "top_k": lambda call: Frequent(call.arguments[0].type, k=_constant(call)),
     "heavy_hitters": lambda call: Frequent(call.arguments[0].type, share=_constant(call)),
-    "approx_count_distinct": lambda _: CountDistinct(null_over_nothing=True),
+    "approx_count_distinct": lambda call: ApproximateDistinct(call.arguments[0].type),
+    "approx_quantile": lambda call: ApproximateQuantile(call.arguments[0].type, _constant(call)),
+    "approx_top_k": lambda call: ApproximateFrequent(call.arguments[0].type, k=_constant(call)),
+    "approx_heavy_hitters": lambda call: ApproximateFrequent(
+        call.arguments[0].type, share=_constant(call)
+    ),
 }

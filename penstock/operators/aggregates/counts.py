@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.operators.aggregates.aggregate import Aggregate
+from penstock.operators.chunks import Tree
 from penstock.operators.exact_sums import Ints
-from penstock.operators.scatter import Codes, add_ones, grown
+from penstock.operators.scatter import Codes, add_ones, grown, spread
 
 
 class Counts:
@@ -23,9 +24,16 @@ class Counts:
         add_ones(self.rows, codes)
 
     def take(self, codes: Codes) -> Counts:
-        taken = Counts(0)
-        taken.rows = self.rows[codes]
-        return taken
+        return Counts.load(self.rows[codes])
+
+    def spread(self, codes: Codes, size: int) -> Counts:
+        return Counts.load(spread(self.rows, codes, size))
+
+    @staticmethod
+    def load(saved: Tree) -> Counts:
+        loaded = Counts(0)
+        loaded.rows = saved
+        return loaded
 
     def merge(self, other: Counts) -> None:
         self.rows[: len(other.rows)] += other.rows
@@ -54,6 +62,15 @@ class Count(Aggregate[Counts]):
 
     def take(self, partial: Counts, codes: Codes) -> Counts:
         return partial.take(codes)
+
+    def spread(self, partial: Counts, codes: Codes, size: int) -> Counts:
+        return partial.spread(codes, size)
+
+    def save(self, partial: Counts) -> Tree:
+        return partial.rows
+
+    def load(self, saved: Tree) -> Counts:
+        return Counts.load(saved)
 
     def finish(self, partial: Counts, codes: Codes) -> pa.Array:
         return pa.array(partial.rows[codes])

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from penstock.model.types import Kind, Type, to_arrow, to_python
 from penstock.operators.aggregates.aggregate import Aggregate
+from penstock.operators.chunks import Tree
 from penstock.operators.exact_sums import Ints
-from penstock.operators.scatter import Codes, grown
+from penstock.operators.scatter import Codes, grown, spread
 
 _OBJECTS = (Kind.STRING, Kind.BINARY, Kind.DECIMAL)
 
@@ -101,6 +102,32 @@ class Extreme(Aggregate[Best]):
         taken.values, taken.positions = partial.values[codes], partial.positions[codes]
         taken.present = partial.present[codes]
         return taken
+
+    def spread(self, partial: Best, codes: Codes, size: int) -> Best:
+        wide = Best(0, partial.values.dtype)
+        wide.values = spread(partial.values, codes, size)
+        wide.positions = spread(partial.positions, codes, size)
+        wide.present = spread(partial.present, codes, size)
+        return wide
+
+    def save(self, partial: Best) -> Tree:
+        values: Tree = partial.values
+        if partial.values.dtype == object:
+            values = unplain(partial.values, partial.present, self.argument)
+        positions = partial.positions if self.by_position else None
+        return {"values": values, "positions": positions, "present": partial.present}
+
+    def load(self, saved: Tree) -> Best:
+        present, values = saved["present"], saved["values"]
+        loaded = Best(len(present), dtype_of(self.argument))
+        if isinstance(values, pa.Array):
+            loaded.values[present] = plain(values.filter(pa.array(present)), self.argument)
+        else:
+            loaded.values = values
+        if saved["positions"] is not None:
+            loaded.positions = saved["positions"]
+        loaded.present = present
+        return loaded
 
     def _take(self, partial: Best, groups: Codes, places: Ints, values: npt.NDArray[Any]) -> None:
         """Replace the best of some groups (each named once) where the new one is better."""

@@ -13,8 +13,9 @@ from penstock.errors import RunError
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.counts import Counts
+from penstock.operators.chunks import Tree
 from penstock.operators.exact_sums import ExactSums, Floats, Ints, divide
-from penstock.operators.scatter import Codes, add_ones, grown
+from penstock.operators.scatter import Codes, add_ones, grown, spread
 
 _EXACT_IN_FLOAT = 2**53
 
@@ -71,6 +72,30 @@ class Moments:
         taken.special = self.special[:, codes] if self.special is not None else None
         return taken
 
+    def spread(self, codes: Codes, size: int) -> Moments:
+        wide = Moments(0, squares=False)
+        wide.counts, wide.sums = self.counts.spread(codes, size), self.sums.spread(codes, size)
+        wide.squares = self.squares.spread(codes, size) if self.squares is not None else None
+        wide.special = spread(self.special, codes, size) if self.special is not None else None
+        return wide
+
+    def save(self) -> Tree:
+        return {
+            "counts": self.counts.rows,
+            "sums": self.sums.save(),
+            "squares": self.squares.save() if self.squares is not None else None,
+            "special": self.special,
+        }
+
+    @staticmethod
+    def load(saved: Tree) -> Moments:
+        loaded = Moments(0, squares=False)
+        loaded.counts, loaded.sums = Counts.load(saved["counts"]), ExactSums.load(saved["sums"])
+        squares = saved["squares"]
+        loaded.squares = ExactSums.load(squares) if squares is not None else None
+        loaded.special = saved["special"]
+        return loaded
+
     def merge(self, other: Moments, sign: int = 1) -> None:
         for part, its in zip(self.parts(), other.parts(), strict=True):
             (part.merge if sign > 0 else part.subtract)(its)  # type: ignore[arg-type]
@@ -120,6 +145,15 @@ class _OfMoments(Aggregate[Moments]):
 
     def take(self, partial: Moments, codes: Codes) -> Moments:
         return partial.take(codes)
+
+    def spread(self, partial: Moments, codes: Codes, size: int) -> Moments:
+        return partial.spread(codes, size)
+
+    def save(self, partial: Moments) -> Tree:
+        return partial.save()
+
+    def load(self, saved: Tree) -> Moments:
+        return Moments.load(saved)
 
     def merge(self, partial: Moments, other: Moments) -> None:
         partial.merge(other)

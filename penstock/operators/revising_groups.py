@@ -1,0 +1,178 @@
+"""GROUP BY with a key that progresses, whose results may be revised until they are final."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import copy
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expressions.compile import compile_expression
+from penstock.model.batch import positive
+from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.types import Type
+from penstock.operators.chunks import ChunkStore, required
+from penstock.operators.exact_sums import Ints
+from penstock.operators.folding import Folder, Mask
+from penstock.operators.grace import Forgiving, Revising
+from penstock.operators.keys import KeyCodes
+from penstock.operators.operator import Item, Progress
+from penstock.operators.revisions import joined, signed, typed
+from penstock.operators.scatter import Codes, grown
+from penstock.operators.shown import Groups, Shown
+from penstock.operators.slices import Slices
+from penstock.operators.ticks import to_ticks
+from penstock.plan.aggregates import GroupAggregate
+
+
+class RevisingGroups:
+    def __init__(self, node: GroupAggregate, revising: Revising) -> None:
+        self.node = node
+        self.schema = node.schema.arrow
+        self.patient = revising.patient
+        self.answers_early = revising.answers_early
+        progressing = {each.field.name for each in node.progress}
+        self._names = [each.field.qualified for each in node.progress]
+        expressions = [key.expression for key in node.keys if key.name in progressing]
+        self._in_time = Forgiving(expressions, node.input, revising)
+        self._position_type = node.position.type
+        self._position = compile_expression(node.position, node.input.schema)
+        types = [key.expression.type for key in node.keys]
+        folder = Folder(node.keys, node.aggregates, node.input.schema)
+        self._slices = Slices(lambda: _Slice(folder, types, len(expressions)))
+        self.high: list[Bound] = [BEGINNING] * len(expressions)  # of what has been released
+
+    # --- items -----------------------------------------------------------------------------------
+
+    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
+        batch, keys, late = self._in_time.split(batch)
+        yield from late
+        for groups, rows in self._slices.cut(keys[0]):
+            part = batch if rows is None else batch.take(pa.array(rows))
+            ticks = keys if rows is None else keys[:, rows]
+            positions = to_ticks(self._position(part), self._position_type)
+            touched = groups.fold(part, ticks, positions)
+            out = groups.out[touched]
+            if self.answers_early:
+                groups.changes.append(touched[~out])
+            yield from self._say(groups, touched[out])
+
+    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+        final = self._in_time.final(progress)
+        bounds = final if self.patient else self._in_time.promised(progress)
+        for groups in self._slices.upto(bounds[0] if len(bounds) == 1 else END):
+            yield from self._say(groups, groups.complete(bounds))
+        self._slices.forget(final[0])
+        named = zip(self._names, self.high, strict=True)
+        high = {name: bound for name, bound in named if bound != BEGINNING}
+        promised = {} if progress.ended else dict(zip(self._names, final, strict=True))
+        bounded = {name: bound for name, bound in promised.items() if bound != BEGINNING}
+        yield Progress(bounded, high, progress.ended)
+
+    def early(self) -> Iterable[Item]:
+        """Provisional results of the groups that have changed since this was last asked for."""
+        for groups in self._slices.upto(END):
+            if groups.changes:
+                touched = np.unique(np.concatenate(groups.changes))
+                groups.changes = []
+                self._slices.touch(groups)
+                yield from self._say(groups, touched[~groups.out[touched]])
+
+    def save(self, store: ChunkStore) -> None:
+        self._slices.save(store)
+        store.put("run", self.high)
+
+    def load(self, store: ChunkStore) -> None:
+        saved = store.get("run")
+        if saved is not None:
+            self._slices.load(store)
+            self.high = saved
+
+    def _say(self, groups: _Slice, codes: Codes) -> Iterator[Item]:
+        if len(codes) == 0:
+            return
+        self._slices.touch(groups)
+        taken, given = groups.shown.revise(groups.results(codes, self.schema), codes)
+        for place, ticks in enumerate(groups.ticks):
+            self.high[place] = max(self.high[place], int(ticks[codes].max()))
+        said = [(each, sign) for each, sign in ((taken, -1), (given, 1)) if each is not None]
+        signs = np.concatenate([np.full(len(each), sign, np.int8) for each, sign in said])
+        if len(signs):
+            rows = joined([each for each, _ in said])
+            columns = [*groups.folder.keys.take(rows.codes), *rows.columns]
+            batch = signed(columns, self.schema, signs)
+            yield positive(batch) if self.patient else batch
+
+
+class _Slice:
+    """The groups of one slice: their progressing keys, partial results, what is out and what has
+    been said."""
+
+    def __init__(self, folder: Folder, types: list[Type], progressing: int) -> None:
+        self.folder = copy(folder)
+        self.folder.keys = KeyCodes(types)
+        self.partials = self.folder.new()
+        self.ticks: Ints = np.zeros((progressing, 0), np.int64)
+        self.out: Mask = np.zeros(0, np.bool_)
+        self.shown = Shown()
+        self.changes: list[Codes] = []  # groups that tuples came to since the last early answer
+        self._waiting = 0  # groups that are not out
+
+    def __len__(self) -> int:
+        return len(self.folder.keys)
+
+    def fold(self, batch: pa.RecordBatch, ticks: Ints, positions: Ints) -> Codes:
+        """Take in tuples; their groups, each once."""
+        before = len(self)
+        rows = self.folder.rows(batch, positions)
+        self.folder.fold(self.partials, rows)
+        if self.ticks.shape[1] < len(self):
+            self.ticks = np.stack([grown(each, len(self), 0) for each in self.ticks])
+            self.out = grown(self.out, len(self), False)
+        self.ticks[:, rows.codes] = ticks
+        self._waiting += len(self) - before
+        return np.unique(rows.codes)
+
+    def complete(self, bounds: list[Bound]) -> Codes:
+        """The groups that have come to lie below a bound."""
+        if self._waiting == 0:
+            return np.zeros(0, np.int64)
+        passed = np.zeros(len(self), np.bool_)
+        for ticks, bound in zip(self.ticks[:, : len(self)], bounds, strict=True):
+            if bound == END:
+                passed[:] = True
+            elif bound != BEGINNING:
+                passed |= ticks < int(bound)
+        passed &= ~self.out[: len(self)]
+        self.out[: len(self)] |= passed
+        codes = np.flatnonzero(passed)
+        self._waiting -= len(codes)
+        return codes
+
+    def results(self, codes: Codes, schema: pa.Schema) -> Groups:
+        keys = len(self.folder.keys.columns)
+        results = self.folder.finish(self.partials, codes)[keys:]
+        return Groups(codes, typed(results, schema.types[keys:]))
+
+    def save(self, store: ChunkStore) -> None:
+        self.folder.keys.save(store)
+        size = len(self)
+        store.put(
+            "groups",
+            {
+                "ticks": self.ticks[:, :size],
+                "out": self.out[:size],
+                "partials": self.folder.save(self.partials),
+                "shown": self.shown.save(),
+                "changes": self.changes,
+            },
+        )
+
+    def load(self, store: ChunkStore) -> None:
+        self.folder.keys.load(store)
+        saved = required(store, "groups")
+        self.ticks, self.out, self.changes = saved["ticks"], saved["out"], saved["changes"]
+        self.partials = self.folder.load(saved["partials"])
+        self.shown = Shown.load(saved["shown"])
+        self._waiting = int(np.count_nonzero(~self.out))

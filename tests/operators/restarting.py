@@ -1,0 +1,42 @@
+"""An operator that is saved and made anew, from what was saved, after every item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+from penstock.operators.chunks import ChunkStore, MemoryStore
+from penstock.operators.operator import Item, Operator, Progress
+
+
+class Restarting:
+    """Its store is kept, so a save that forgets to write or to drop something shows.  `every` is
+    the number of items between restarts: what an operator has not saved yet must count, too."""
+
+    def __init__(self, make: Callable[[], Operator], every: int = 1) -> None:
+        self._make = make
+        self._every = every
+        self._items = 0
+        self._store = MemoryStore()
+        self._operator = make()
+
+    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:
+        yield from self._after(self._operator.on_batch(port, batch))
+
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
+        yield from self._after(self._operator.on_progress(port, progress))
+
+    def save(self, store: ChunkStore) -> None:
+        self._operator.save(store)
+
+    def load(self, store: ChunkStore) -> None:
+        self._operator.load(store)
+
+    def _after(self, items: Iterable[Item]) -> Iterator[Item]:
+        yield from items
+        self._items += 1
+        self._operator.save(self._store)
+        if self._items % self._every == 0:
+            self._operator = self._make()
+            self._operator.load(self._store)

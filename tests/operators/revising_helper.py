@@ -1,0 +1,146 @@
+"""Driving operators whose results may be revised: early answers, restarts, and what is left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.model.batch import SIGN, signs
+from penstock.model.clock import ManualClock
+from penstock.operators.amending_distinct import AmendingDistinct
+from penstock.operators.build_revising import asked_of_results
+from penstock.operators.chunks import ChunkStore, MemoryStore
+from penstock.operators.grace import Revising
+from penstock.operators.operator import Item, LateRows, Operator, Progress
+from penstock.operators.revising_groups import RevisingGroups
+from penstock.operators.revising_landmark import RevisingLandmark
+from penstock.operators.revising_sliding import RevisingSliding
+from penstock.operators.ticks import to_ticks
+from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.node import Node
+from penstock.plan.query import Query
+from penstock.reference.engine import answer
+from penstock.windows.landmark import Landmark
+from tests.operators.driving import CUTS, Stream, items, planned
+
+Row = tuple[Any, ...]
+Make = Callable[[], Operator]
+
+
+def operator_of(node: Any, revising: Revising) -> Operator:
+    match node:
+        case WindowAggregate(window=Landmark()):
+            return RevisingLandmark(node, revising)
+        case WindowAggregate():
+            return RevisingSliding(node, revising)
+        case GroupAggregate():
+            return RevisingGroups(node, revising)
+    return AmendingDistinct(node, revising)
+
+
+class Asked:
+    """An operator that is asked for early answers after every `early` items, and is made anew from
+    what it saved after every `restart` items; 0 is never.  It must keep what it promises."""
+
+    def __init__(self, node: Node, make: Make, early: int, restart: int) -> None:
+        self._node = node
+        self._make = make
+        self._early = early
+        self._restart = restart
+        self._items = 0
+        self._store = MemoryStore()
+        self._operator = make()
+        self._promised = Progress()
+
+    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:
+        yield from self._checked(self._operator.on_batch(port, batch))
+        yield from self._after()
+
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
+        yield from self._checked(self._operator.on_progress(port, progress))
+        if not progress.ended:
+            yield from self._after()
+
+    def save(self, store: ChunkStore) -> None:
+        self._operator.save(store)
+
+    def load(self, store: ChunkStore) -> None:
+        self._operator.load(store)
+
+    def _after(self) -> Iterator[Item]:
+        self._items += 1
+        if self._early and self._items % self._early == 0:
+            yield from self._checked(self._operator.early())  # type: ignore[attr-defined]
+        if self._restart:
+            self._operator.save(self._store)
+            if self._items % self._restart == 0:
+                self._operator = self._make()
+                self._operator.load(self._store)
+
+    def _checked(self, given: Iterable[Item]) -> Iterator[Item]:
+        types = {each.field.qualified: each.field.type for each in self._node.progress}
+        for item in given:
+            if isinstance(item, Progress):
+                for name, bound in self._promised.bounds.items():
+                    assert item.ended or item.bounds[name] >= bound
+                self._promised = item
+            elif isinstance(item, pa.RecordBatch):
+                for name, bound in self._promised.bounds.items():
+                    place = item.schema.names.index(name)
+                    assert to_ticks(item.column(place), types[name]).min() >= bound
+            yield item
+
+
+def check(sql: str, stream: Stream, early: int = 0, restart: int = 0) -> None:
+    """What is left of the revisions is the reference's answer, however the stream is cut, and no
+    row is taken back that is not there."""
+    expected = None
+    for cut in CUTS:
+        plan = planned(sql, stream, cut)
+        if expected is None:
+            found = answer(plan, ManualClock())
+            expected = bag(rows_of(found.table)), bag(rows_of(found.late))
+        left, late, _ = revised(plan, early, restart)
+        assert (left, late) == expected, cut
+
+
+def revised(
+    plan: Query, early: int = 0, restart: int = 0
+) -> tuple[Counter[str], Counter[str], list[tuple[int, str]]]:
+    """What is left in the end, the late rows, and all that was said."""
+    revising = asked_of_results(plan)
+    assert revising is not None
+    revising = Revising(revising.amends, revising.amend_for, early > 0)
+
+    def make(node: Node) -> Operator:
+        asked = 0 if isinstance(node, Distinct) else early
+        return Asked(node, lambda: operator_of(node, revising), asked, restart)
+
+    operators = dict.fromkeys((WindowAggregate, GroupAggregate, Distinct), make)
+    left: Counter[str] = Counter()
+    late: Counter[str] = Counter()
+    said = []
+    for item in items(plan.input, operators, ManualClock()):  # type: ignore[arg-type]
+        if isinstance(item, LateRows):
+            late += bag(rows_of(pa.Table.from_batches([item.batch])))
+        elif isinstance(item, pa.RecordBatch):
+            rows = item.drop_columns([SIGN]) if SIGN in item.schema.names else item
+            assert rows.schema == plan.schema.arrow
+            given = rows_of(pa.Table.from_batches([rows]))
+            for row, sign in zip(map(repr, given), signs(item).tolist(), strict=True):
+                said.append((sign, row))
+                left[row] += sign
+                assert left[row] >= 0, f"{row} was taken back and had not been given"
+    return +left, late, said
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def bag(rows: Iterable[Row]) -> Counter[str]:
+    """`repr` tells −0.0 from 0.0, and makes NaN equal NaN."""
+    return Counter(map(repr, rows))
