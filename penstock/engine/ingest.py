@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.engine.idle import IdleSubSources
 from penstock.engine.running_bounds import NOTHING, RunningBounds
 from penstock.errors import SourceError
 from penstock.expressions.compile import compile_expression, compile_predicate
@@ -17,44 +19,108 @@ from penstock.model.progress import TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import TIMESTAMP, to_python
 from penstock.operators.bounds import bound_name
+from penstock.operators.chunks import ChunkStore, required
 from penstock.operators.exact_sums import Ints
-from penstock.operators.keys import ColumnCodes
+from penstock.operators.keys import KeyCodes
 from penstock.operators.operator import Item, Progress
 from penstock.operators.ticks import to_ticks
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition, StreamProgress
+from penstock.sources.live import LiveSource
 from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.sources.source import Chunk, Source
+from penstock.windows.columns import extremes
 
 Mask = npt.NDArray[np.bool_]
 
 
 class Ingest:
-    """One scan of a stream: batches, each followed by the progress it makes; at last the end."""
+    """One scan of a stream: batches, each followed by the progress it makes; at last the end.
 
-    def __init__(self, node: Scan, clock: Clock, rejects: RejectLog) -> None:
+    A host that keeps the bounds of sub-sources itself hands them in."""
+
+    def __init__(
+        self, node: Scan, clock: Clock, rejects: RejectLog, bounds: RunningBounds | None = None
+    ) -> None:
         self.stream = node.stream
         self.schema = node.schema.arrow
+        self._names = self.schema.names
         self.clock = clock
         self.rejects = rejects.of(node.stream.name)
         self.read = 0
+        self.ended = False
+        self._bounds = bounds
+
+    def chunks(self) -> Iterator[Chunk]:
+        """What the source holds, for `on_chunk`."""
+        return self._source().read(self.stream.input_schema, self.rejects)
 
     def items(self) -> Iterator[Item]:
-        source = self._source()
-        promise = None
-        if self.stream.progress is not None and not self.stream.is_latent:
-            promise = _Promise(self, self.stream.progress, source)
-        for chunk in source.read(self.stream.input_schema, self.rejects):
-            self.read += chunk.batch.num_rows
-            if promise is not None:
-                yield from promise.items(chunk)
-            else:
-                yield self.named(_with_stamps(self.stream, chunk.batch, None))
-        yield Progress({}, promise.reached() if promise is not None else {}, ended=True)
+        """The whole scan at once."""
+        for chunk in self.chunks():
+            yield from self.on_chunk(chunk)
+        yield from self.on_end()
+
+    def on_chunk(self, chunk: Chunk) -> Iterator[Item]:
+        self.read += chunk.batch.num_rows
+        if self._promise is not None:
+            yield from self._promise.items(chunk)
+        else:
+            yield self.named(_with_stamps(self.stream, chunk.batch, None))
+
+    def on_silence(self) -> Iterator[Item]:
+        """A source that is still there has had nothing to say for a while."""
+        if self._promise is not None:
+            yield from self._promise.silence()
+
+    def on_end(self) -> Iterator[Item]:
+        self.ended = True
+        yield Progress({}, self._promise.reached() if self._promise else {}, ended=True)
+
+    @property
+    def live(self) -> bool:
+        """Whether the source may fall silent and speak again."""
+        return isinstance(self.stream.source, LiveSource)
+
+    @property
+    def low(self) -> Bound:
+        """What the source has promised so far, in ticks of its progressing attribute."""
+        return self._promise.low if self._promise is not None else BEGINNING
+
+    @cached_property
+    def _promise(self) -> _Promise | None:
+        if self.stream.progress is None or self.stream.is_latent:
+            return None
+        bounds = self._bounds
+        if bounds is None:
+            per_file = self.stream.progress.per_file
+            parts: list[Hashable] | None = list(self._source().parts()) if per_file else None
+            bounds = RunningBounds(self.stream.progress.policy.rule, parts)
+        return _Promise(self, self.stream.progress, bounds)
+
+    def sub_source_values(self, codes: Ints) -> pa.Array:
+        """What PER says of sub-sources that the bounds know by number."""
+        assert self._promise is not None
+        return self._promise.sub_source_values(codes)
+
+    def save(self, store: ChunkStore) -> None:
+        """How far the source has been read, and what it has promised."""
+        store.put("read", {"rows": self.read, "ended": self.ended})
+        if self._promise is not None:
+            self._promise.save(store)
+
+    def load(self, store: ChunkStore) -> None:
+        """What was read before is not to be handed in again."""
+        read = store.get("read")
+        if read is None:
+            return
+        self.read, self.ended = read["rows"], read["ended"]
+        if self._promise is not None:
+            self._promise.load(store)
 
     def named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns under the names by which the plan knows them."""
-        return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+        return batch.rename_columns(self._names)
 
     def _source(self) -> Source:
         if self.stream.source is None:
@@ -68,22 +134,26 @@ class Ingest:
 class _Promise:
     """What a source promises while it is read: which tuples broke it, and how far it has come."""
 
-    def __init__(self, ingest: Ingest, progress: StreamProgress, source: Source) -> None:
+    def __init__(self, ingest: Ingest, progress: StreamProgress, bounds: RunningBounds) -> None:
         stream = ingest.stream
         self._ingest = ingest
         self._progress = progress
         self._type = stream.attribute.type
         self._position = stream.schema.index(stream.attribute.name)
         self._name = ingest.schema.names[self._position]
-        parts: list[Hashable] | None = list(source.parts()) if progress.per_file else None
-        self._bounds = RunningBounds(progress.policy.rule, parts)
+        self._bounds = bounds
         self._per = compile_expression(progress.per, stream.schema) if progress.per else None
-        self._sub_sources = ColumnCodes(progress.per.type) if progress.per else None
+        self._sub_sources = KeyCodes([progress.per.type]) if progress.per else None
         said = progress.punctuation
         self._when = compile_predicate(said.when, stream.schema) if said else None
         self._said = compile_expression(said.bound, stream.schema) if said else None
         self._rows: dict[str, int] = {}  # read so far, by part
         self.high: Bound = BEGINNING
+        self._told: tuple[Bound, Bound] | None = None  # the progress that was yielded last
+        idle_after = progress.policy.idle_after
+        self._idle = None
+        if idle_after is not None and ingest.live:  # what is read to its end is never silent
+            self._idle = IdleSubSources(self._bounds, progress.policy, ingest.clock)
 
     def items(self, chunk: Chunk) -> Iterator[Item]:
         batch = self._stamped(chunk.batch)
@@ -97,9 +167,28 @@ class _Promise:
             promised = promised.filter(kept) if promised is not None else None
         if batch.num_rows:
             yield from self._marked(batch, chunk.part, attribute, punctuates, promised)
+        if self._idle is not None:
+            self._idle.look()
+        yield from self._progress_made()
+
+    def silence(self) -> Iterator[Item]:
+        if self._idle is not None:
+            self._idle.wait(self.high)
+            yield from self._progress_made()
+
+    @property
+    def low(self) -> Bound:
+        return self._bounds.low
+
+    def sub_source_values(self, codes: Ints) -> pa.Array:
+        assert self._sub_sources is not None
+        return self._sub_sources.take(codes)[0]
+
+    def _progress_made(self) -> Iterator[Progress]:
         low = self._bounds.low
-        bounds = {} if low == BEGINNING else {self._name: low}
-        yield Progress(bounds, self.reached())
+        if (low, self.high) != self._told:
+            self._told = (low, self.high)
+            yield Progress({} if low == BEGINNING else {self._name: low}, self.reached())
 
     def reached(self) -> dict[str, Bound]:
         """How far the attribute has come."""
@@ -136,16 +225,23 @@ class _Promise:
                 self.high = max(self.high, int(said.max()) - 1)
         ticks = self._ticks(attribute, punctuates)
         keys, codes = self._keys(batch, part)
+        if self._idle is not None:
+            self._idle.heard(keys, codes)
+        lowest, highest = extremes(ticks)
+        if punctuates is None and self._bounds.kept_by(keys, lowest, highest):
+            self.high = max(self.high, highest)
+            yield self._ingest.named(batch)
+            return
         before = self._bounds.before(keys, codes, ticks, bounds)
         if punctuates is not None:
             tuples = ~punctuates
             batch, ticks, before = batch.filter(pa.array(tuples)), ticks[tuples], before[tuples]
         if batch.num_rows == 0:
             return
-        self.high = max(self.high, int(ticks.max()))
+        self.high = max(self.high, highest)
         named = self._ingest.named(batch)
         broken = ticks < before
-        if broken.any():
+        if np.count_nonzero(broken):
             bounds_column = pa.array(before, mask=~broken)
             named = named.append_column(bound_name(self._name), bounds_column)
         yield named
@@ -160,10 +256,29 @@ class _Promise:
     def _keys(self, batch: pa.RecordBatch, part: str) -> tuple[list[Hashable], Ints]:
         """The sub-sources, and which one each row is of."""
         if self._per is not None and self._sub_sources is not None:
-            codes = self._sub_sources.encode(self._per(batch))
+            codes = self._sub_sources.encode([self._per(batch)], batch.num_rows)
             return list(range(len(self._sub_sources))), codes
         one = part if self._progress.per_file else ()
         return [one], np.zeros(batch.num_rows, np.int64)
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def save(self, store: ChunkStore) -> None:
+        self._bounds.save(store)
+        if self._sub_sources is not None:
+            self._sub_sources.save(store)
+        idle = self._idle.save() if self._idle is not None else None
+        store.put("run", {"rows": self._rows, "high": self.high, "told": self._told, "idle": idle})
+
+    def load(self, store: ChunkStore) -> None:
+        saved = required(store, "run")
+        self._bounds.load(store)
+        if self._sub_sources is not None:
+            self._sub_sources.load(store)
+        self._rows, self.high = saved["rows"], saved["high"]
+        self._told = tuple(saved["told"]) if saved["told"] is not None else None
+        if self._idle is not None and saved["idle"] is not None:
+            self._idle.load(saved["idle"])
 
     # --- rows that cannot take part --------------------------------------------------------------
 
@@ -178,6 +293,9 @@ class _Promise:
         """Set aside rows without a time, or with one too far ahead."""
         before = self._rows.get(part, 0)
         self._rows[part] = before + batch.num_rows
+        limit = self._progress.policy.future_limit
+        if not attribute.null_count and promised is None and limit is None:
+            return None
         name = self._ingest.stream.attribute.name
         reasons: dict[int, tuple[RejectKind, str]] = {}
         said = punctuates if punctuates is not None else np.zeros(batch.num_rows, np.bool_)
@@ -187,7 +305,6 @@ class _Promise:
         if promised is not None and promised.null_count:
             for row in np.flatnonzero(np.asarray(promised.is_null()) & said).tolist():
                 reasons[row] = (RejectKind.NO_PROGRESS, "a punctuation without a bound")
-        limit = self._progress.policy.future_limit
         if limit is not None:
             times = np.asarray(attribute.cast(pa.int64()).fill_null(NOTHING))
             ahead = (times > self._ingest.clock.now() + limit) & ~said

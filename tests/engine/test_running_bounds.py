@@ -108,6 +108,32 @@ def test_as_tuple_by_tuple(
     assert found_lows == [(number, meaningful(lows[number])) for number, _ in found_lows]
 
 
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@examples
+@given(st.lists(st.lists(TICK, min_size=1, max_size=5), max_size=6))
+def test_whether_all_keep_the_promise(rule: Rule, batches: list[list[int]]) -> None:
+    """Where it is known from the extremes alone, the bounds before each tuple say the same."""
+    quick, slow = RunningBounds(rule, ["a"]), RunningBounds(rule, ["a"])
+    for batch in batches:
+        ticks, codes = np.array(batch, np.int64), np.zeros(len(batch), np.int64)
+        said = np.full(len(batch), NOTHING) if isinstance(rule, Punctuated) else None
+        before = slow.before(["a"], codes, ticks, said)
+        if quick.kept_by(["a"], min(batch), max(batch)):
+            assert (ticks >= before).all()
+        else:
+            assert quick.before(["a"], codes, ticks, said).tolist() == before.tolist()
+        assert quick.low == slow.low
+
+
+def test_tuples_in_order_keep_the_promise() -> None:
+    running = RunningBounds(Delay(5), ["a"])
+    assert running.kept_by(["a"], 10, 15)
+    assert running.low == 10
+    assert not running.kept_by(["a"], 9, 12)
+    assert not running.kept_by(["a", "b"], 20, 22)
+    assert not running.kept_by(["b"], 20, 22)
+
+
 def test_a_newcomer_joins_in_the_middle_of_a_batch() -> None:
     running = RunningBounds(Ordered())
     before = running.before(["x", "y"], np.array([0, 0, 1, 0, 1]), np.array([3, 7, 5, 9, 8]), None)

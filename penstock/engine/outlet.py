@@ -1,0 +1,79 @@
+"""Where a query ends: counts what comes out and hands it to sinks, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from penstock.answer import plainly_named
+from penstock.model.batch import SIGN, signs, with_signs
+from penstock.operators.bounds import without_bounds
+from penstock.plan.query import Query
+from penstock.sinks.sink import Sink
+from penstock.sources.rejects import REJECT_COLUMNS, Reject, rejects_batch
+
+SHOWN = 3  # rejects that a message can name
+
+
+class Outlet:
+    """The rows of a query go to `sink`, with a sign if they may be taken back; late tuples and
+    rejects to sinks of their own, or are counted and gone."""
+
+    def __init__(
+        self,
+        query: Query,
+        sink: Sink,
+        late: Sink | None = None,
+        rejected: Sink | None = None,
+    ) -> None:
+        self._schema = query.schema.arrow
+        self._signed = query.revises
+        if self._signed:
+            self._schema = self._schema.append(pa.field(SIGN, pa.int8()))
+        self._sink = sink
+        self._late_sink = late
+        self._rejected_sink = rejected
+        self.written = 0
+        self.late = 0
+        self.rejected = 0
+        self.first_rejects: list[Reject] = []  # enough for a message
+        sink.begin(self._schema)
+        if rejected is not None:
+            rejected.begin(REJECT_COLUMNS)
+
+    def on_rows(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self.written += batch.num_rows
+            batch = without_bounds(batch)
+            self._sink.write(with_signs(batch, signs(batch)) if self._signed else batch)
+
+    def on_late(self, batch: pa.RecordBatch) -> None:
+        if self._late_sink is not None:
+            batch = plainly_named(batch)
+            if not self.late:  # which columns they have depends on the operator
+                self._late_sink.begin(batch.schema)
+            self._late_sink.write(batch)
+        self.late += batch.num_rows
+
+    def on_rejects(self, rejects: Sequence[Reject]) -> None:
+        self.rejected += len(rejects)
+        self.first_rejects += rejects[: max(0, SHOWN - len(self.first_rejects))]
+        if self._rejected_sink is not None:
+            self._rejected_sink.write(rejects_batch(rejects))
+
+    @property
+    def sinks(self) -> list[Sink]:
+        sinks = (self._sink, self._late_sink, self._rejected_sink)
+        return [sink for sink in sinks if sink is not None]
+
+    def flush(self) -> None:
+        for sink in self.sinks:
+            sink.flush()
+
+    def end(self) -> None:
+        self._sink.end()
+        if self._late_sink is not None and self.late:
+            self._late_sink.end()
+        if self._rejected_sink is not None:
+            self._rejected_sink.end()

@@ -1,0 +1,221 @@
+"""A run of one or several queries: operators that are fed chunks of their sources.
+
+The run says what follows from a chunk; when which source is read is the driver's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.answer import Account
+from penstock.engine.early import AnswersEarly, Timer
+from penstock.engine.ingest import Ingest
+from penstock.engine.outlet import Outlet
+from penstock.model.clock import Clock
+from penstock.operators.bounds import bound_name
+from penstock.operators.build import operator_for
+from penstock.operators.build_revising import asked_below, asked_of, asked_of_results
+from penstock.operators.grace import Revising
+from penstock.operators.in_order import InOrder
+from penstock.operators.operator import Item, LateRows, Operator, Progress
+from penstock.plan.node import Node
+from penstock.plan.query import Query
+from penstock.plan.stateless import Scan
+from penstock.sources.rejects import RejectKind, RejectLog
+from penstock.sources.source import Chunk
+
+
+class _Target(Protocol):
+    def take(self, port: int, item: Item) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """An operator at its place: what it yields goes on to the next one."""
+
+    name: str  # the way from the root of the plan, stable from run to run
+    operator: Operator
+    next: _Target
+    port: int  # of the next one
+    outlet: Outlet
+
+    def take(self, port: int, item: Item) -> None:
+        if isinstance(item, Progress):
+            self._hand_on(self.operator.on_progress(port, item))
+        else:
+            self._hand_on(self.operator.on_batch(port, item))
+
+    def answer_early(self) -> None:
+        """Hand on provisional results, where there are any."""
+        if isinstance(self.operator, AnswersEarly):
+            self._hand_on(self.operator.early())
+
+    def _hand_on(self, made: Iterable[Item]) -> None:
+        for each in made:
+            if isinstance(each, LateRows):
+                self.outlet.on_late(each.batch)
+            else:
+                self.next.take(self.port, each)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exit:
+    outlet: Outlet
+
+    def take(self, port: int, item: Item) -> None:  # noqa: ARG002
+        if not isinstance(item, Progress | LateRows):
+            self.outlet.on_rows(item)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tap:
+    """Where the items of a scan go, under the names of one query."""
+
+    target: _Target
+    port: int
+    names: dict[str, str] | None  # None: as they are
+
+    def take(self, item: Item) -> None:
+        self.target.take(self.port, item if self.names is None else _renamed(item, self.names))
+
+
+def _renamed(item: Item, names: dict[str, str]) -> Item:
+    match item:
+        case Progress():
+            bounds = {names[name]: bound for name, bound in item.bounds.items()}
+            high = {names[name]: bound for name, bound in item.high.items()}
+            return Progress(bounds, high, item.ended)
+        case LateRows():  # a scan has none
+            return item
+        case batch:
+            return batch.rename_columns([names[name] for name in batch.schema.names])
+
+
+@dataclass
+class SharedScan:
+    """A stream that is read once for all that ask for it."""
+
+    name: str
+    ingest: Ingest
+    log: RejectLog
+    taps: list[_Tap] = field(default_factory=list)
+    outlets: list[Outlet] = field(default_factory=list)
+
+    def tap(self, node: Scan, target: _Target, port: int, outlet: Outlet) -> None:
+        own, wanted = self.ingest.schema.names, node.schema.arrow.names
+        names = None
+        if own != wanted:
+            names = dict(zip(own, wanted, strict=True))
+            names |= {bound_name(old): bound_name(new) for old, new in names.items()}
+        self.taps.append(_Tap(target, port, names))
+        if outlet not in self.outlets:
+            self.outlets.append(outlet)
+
+    @property
+    def read(self) -> int:
+        """How many rows, the bad ones as well."""
+        return self.ingest.read + self.log.count(RejectKind.BAD_ROW)
+
+
+class LocalRun:
+    """Operators for some queries, with their outlets in the same order."""
+
+    def __init__(
+        self,
+        queries: Sequence[Query],
+        outlets: Sequence[Outlet],
+        clock: Clock,
+        strict: bool = False,
+    ) -> None:
+        self.outlets = tuple(outlets)
+        self.scans: list[SharedScan] = []
+        self.stages: list[Stage] = []  # from the sinks to the sources, query by query
+        self._clock = clock
+        self._strict = strict
+        self._by_stream: dict[tuple[int, int], SharedScan] = {}
+        self._early: list[tuple[Timer, list[Stage]]] = []
+        for number, (query, outlet) in enumerate(zip(queries, outlets, strict=True)):
+            self._seen: dict[int, int] = {}  # how often this query has asked for a stream
+            begin = len(self.stages)
+            asked = asked_of_results(query)
+            target: _Target = _Exit(outlet)
+            if query.in_order and not query.revises:
+                target = Stage(f"{number}/order", InOrder(query), target, 0, outlet)
+                self.stages.append(target)
+            self._build(query.input, f"{number}", target, 0, outlet, asked)
+            if query.early_every is not None:
+                timer = Timer(clock, query.early_every)
+                self._early.append((timer, self.stages[begin:]))
+
+    def feed(self, scan: SharedScan, chunk: Chunk) -> None:
+        """Take in what a source has delivered; no rows at all mean that it had nothing to say."""
+        ingest = scan.ingest
+        if chunk.batch.num_rows == 0 and ingest.live:
+            self._pass(scan, ingest.on_silence())
+        else:
+            self._pass(scan, ingest.on_chunk(chunk))
+        for timer, stages in self._early:
+            if timer.is_due():
+                for stage in stages:
+                    stage.answer_early()
+        if ingest.live:
+            for outlet in scan.outlets:
+                outlet.flush()
+
+    def end(self, scan: SharedScan) -> None:
+        self._pass(scan, scan.ingest.on_end())
+
+    def close(self) -> None:
+        """Everything that was released has gone to the sinks, and nothing follows."""
+        for outlet in self.outlets:
+            outlet.end()
+
+    def account(self, outlet: Outlet) -> Account:
+        read = sum(scan.read for scan in self.scans if outlet in scan.outlets)
+        return Account(read, outlet.late, outlet.rejected)
+
+    def _pass(self, scan: SharedScan, items: Iterator[Item]) -> None:
+        for item in items:
+            for tap in scan.taps:
+                tap.take(item)
+        rejects = scan.log.take()
+        if rejects:
+            for outlet in scan.outlets:
+                outlet.on_rejects(rejects)
+
+    def _build(
+        self,
+        node: Node,
+        name: str,
+        target: _Target,
+        port: int,
+        outlet: Outlet,
+        asked: Revising | None,
+    ) -> None:
+        if isinstance(node, Scan):
+            self._scan(node).tap(node, target, port, outlet)
+            return
+        operator = operator_for(node, self._clock, asked_of(node, asked))
+        stage = Stage(name, operator, target, port, outlet)
+        self.stages.append(stage)
+        for number, each in enumerate(node.inputs):
+            below = asked_below(node, asked)
+            self._build(each, f"{name}/{number}", stage, number, outlet, below)
+
+    def _scan(self, node: Scan) -> SharedScan:
+        """One scan for all queries.  A query that asks twice gets two, one read after the other, as
+        the definition says; what is live can be read only once."""
+        stream = id(node.stream)
+        times = self._seen.get(stream, 0)
+        self._seen[stream] = times + 1
+        log = RejectLog(self._strict)
+        made = SharedScan(node.stream.name, Ingest(node, self._clock, log), log)
+        key = (stream, 0 if made.ingest.live else times)
+        if key not in self._by_stream:
+            self._by_stream[key] = made
+            self.scans.append(made)
+            if times and not made.ingest.live:
+                made.name = f"{made.name} {times + 1}"
+        return self._by_stream[key]

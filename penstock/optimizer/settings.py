@@ -1,0 +1,20 @@
+"""What whoever runs queries can say about how they are to be run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import PlanError
+
+STATE_BUDGET = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`state_budget` is how many bytes the state of a window aggregation should not exceed."""
+
+    state_budget: int = STATE_BUDGET
+
+    def __post_init__(self) -> None:
+        if self.state_budget < 0:
+            raise PlanError(f"a budget of {self.state_budget} bytes", expected="0 or more")

@@ -1,0 +1,166 @@
+"""How many tuples, groups and batches a window aggregation is about to see: what the source says,
+and assumptions for the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.model.domain import Domain
+from penstock.model.progress import Delay, Slack
+from penstock.model.types import Kind, Type
+from penstock.operators.ticks import to_ticks
+from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.expressions import Column, Expression
+from penstock.plan.monotone import rises_with
+from penstock.plan.node import Node
+from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.sources.extent import extent
+from penstock.windows.sliding import Sliding
+
+BATCH = 65_536  # rows that sources read at a time
+GROUPS = 1_000
+PER_SECOND = 1_000
+PER_DAY = 100_000  # of a DATE
+PER_UNIT = 1  # of a number
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Tuples that come, along one attribute: how many a tick, how many at all (None: no end), how
+    far out of order in ticks, how many at a time."""
+
+    volume: float
+    rows: float | None
+    disorder: float
+    batch: float
+    known: bool
+    filtered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the formulas need besides RANGE and SLIDE.  `tuples` is T, those of a window."""
+
+    tuples: float
+    groups: float
+    volume: float  # tuples a tick
+    disorder: float  # ticks
+    batch: float  # tuples that come at a time
+    known: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+
+def sizes_of(node: WindowAggregate) -> Sizes:
+    assert isinstance(node.window, Sliding)
+    assert node.attribute is not None
+    flow = flow_of(node.input, node.attribute)
+    sql_type = node.attribute.type
+    if flow is None:
+        flow = Flow(_assumed_volume(sql_type), None, 0.0, BATCH, known=False)
+    tuples = max(1.0, flow.volume * node.window.range)
+    if flow.rows is not None:
+        tuples = min(tuples, max(1.0, flow.rows))
+    known, assumed = [], []
+    if flow.known:
+        before = " before the filter" if flow.filtered else ""
+        known.append(f"{_counted(tuples, 'tuple')} a window{before}")
+    else:
+        assumed.append(_rate(flow.volume, sql_type))
+        if flow.rows is not None:
+            known.append(f"{_counted(flow.rows, 'row')} in all")
+    groups = 1.0
+    if node.keys:
+        groups = min(float(GROUPS), flow.rows or GROUPS)
+        assumed.append(_counted(groups, "group"))
+    return Sizes(
+        tuples, groups, flow.volume, flow.disorder, flow.batch, tuple(known), tuple(assumed)
+    )
+
+
+def flow_of(node: Node, attribute: Expression) -> Flow | None:
+    """What is known of the tuples of a node along an expression; None if nothing is."""
+    columns = rises_with(attribute)
+    if len(columns) != 1 or columns[0].type != attribute.type:
+        return None
+    column = columns[0]
+    match node:
+        case Scan():
+            return _of_scan(node, column)
+        case Stamp():
+            return flow_of(node.input, column)
+        case Filter():
+            flow = flow_of(node.input, column)
+            return None if flow is None else replace(flow, filtered=True)
+        case Project():
+            named = (each for each in node.columns if each.name == column.name)
+            found = next(named, None)
+            return None if found is None else flow_of(node.input, found.expression)
+        case Union():
+            place = column.position(node.schema)
+            flows = [flow_of(each, Column.of(each.schema.fields[place])) for each in node.branches]
+            return _together([flow for flow in flows if flow is not None], len(flows))
+    return None
+
+
+def _of_scan(node: Scan, column: Column) -> Flow | None:
+    stream = node.stream
+    if stream.progress is None or stream.progress.attribute != column.name:
+        return None
+    volume, rows, batch, known = _assumed_volume(column.type), None, float(BATCH), False
+    found = None
+    if stream.source is not None and not stream.stamped:
+        found = extent(stream.source, stream.schema, column.name)
+    if found is not None:
+        rows = float(found.rows)
+        batch = max(1.0, min(batch, rows / (found.batches or 1)))
+        if found.bounds is not None:
+            low, high = to_ticks(found.bounds, column.type).tolist()
+            volume, known = rows / (high - low + 1), True
+    match stream.progress.policy.rule:
+        case Delay(ticks):
+            disorder = float(ticks)
+        case Slack(overtaking):
+            disorder = overtaking / volume
+        case _:
+            disorder = 0.0
+    return Flow(volume, rows, disorder, batch, known)
+
+
+def _together(flows: list[Flow], expected: int) -> Flow | None:
+    if not flows or len(flows) < expected:
+        return None
+    ends = [flow.rows for flow in flows if flow.rows is not None]
+    return Flow(
+        sum(flow.volume for flow in flows),
+        sum(ends) if len(ends) == expected else None,
+        max(flow.disorder for flow in flows),
+        max(flow.batch for flow in flows),
+        all(flow.known for flow in flows),
+        any(flow.filtered for flow in flows),
+    )
+
+
+def _assumed_volume(sql_type: Type) -> float:
+    """Tuples a tick."""
+    match sql_type.kind:
+        case Kind.TIMESTAMP:
+            return PER_SECOND / 1_000_000
+        case Kind.DATE:
+            return PER_DAY
+        case _:
+            return PER_UNIT / Domain(sql_type).tick(1)
+
+
+def _rate(volume: float, sql_type: Type) -> str:
+    match sql_type.kind:
+        case Kind.TIMESTAMP:
+            return f"{_counted(volume * 1_000_000, 'tuple')} a second"
+        case Kind.DATE:
+            return f"{_counted(volume, 'tuple')} a day"
+        case _:
+            return f"{_counted(volume * Domain(sql_type).tick(1), 'tuple')} a unit"
+
+
+def _counted(amount: float, what: str) -> str:
+    whole = max(1, round(float(f"{amount:.2g}")))
+    return f"{whole:,} {what}" + ("" if whole == 1 else "s")

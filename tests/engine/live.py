@@ -1,0 +1,48 @@
+"""A live source whose words and silences a test writes down beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import penstock as ps
+from penstock.model.schema import Schema
+from penstock.sources.live import LiveSource, nothing
+from penstock.sources.rejects import StreamRejects
+from penstock.sources.rows import read_rows
+from penstock.sources.source import Chunk
+
+SECOND = 1_000_000
+
+
+@dataclass(frozen=True)
+class Silence:
+    """The clock moves on, and nothing is said."""
+
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Scripted(LiveSource):
+    script: tuple[Silence | list[Any] | Callable[[], None], ...]
+    clock: ps.ManualClock
+
+    def describe(self) -> str:
+        return "SCRIPT"
+
+    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        for each in self.script:
+            if isinstance(each, Silence):
+                self.clock.advance(each.seconds * SECOND)
+                yield nothing(schema)
+            elif isinstance(each, list):
+                yield Chunk(read_rows(each, schema, 0, rejects))
+            else:
+                each()
+
+
+def speak(db: ps.Database, name: str, source: LiveSource) -> None:
+    """Let a stream of the database read from a source."""
+    key = name.casefold()
+    db.catalog.streams[key] = replace(db.catalog.streams[key], source=source)

@@ -1,0 +1,70 @@
+"""Runs in parts: each goes on from what the one before it saved, as if the process had ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from penstock.engine.outlet import Outlet
+from penstock.engine.resuming import load_run, save_run, unread
+from penstock.engine.run import LocalRun, SharedScan
+from penstock.model.clock import Clock, ManualClock
+from penstock.operators.chunks import ChunkStore
+from penstock.plan.query import Query
+from penstock.sinks.sink import Collected
+from penstock.sources.source import Chunk
+
+
+class Part:
+    """A run that goes on from a store for some chunks, and then is gone."""
+
+    def __init__(
+        self, query: Query, store: ChunkStore, clock: Clock | None = None, strict: bool = True
+    ) -> None:
+        self.rows, self.late = Collected(), Collected()
+        outlet = Outlet(query, self.rows, self.late)
+        self.run = LocalRun([query], [outlet], clock or ManualClock(), strict)
+        self.store = store
+        load_run(self.run, store)
+
+    def go_on(self, chunks: int) -> bool:
+        """Whether there is more."""
+        for number, (scan, chunk) in enumerate(self._left()):
+            if number == chunks:
+                save_run(self.run, self.store)
+                return True
+            if chunk is None:
+                self.run.end(scan)
+            else:
+                self.run.feed(scan, chunk)
+        return False
+
+    def _left(self) -> Iterator[tuple[SharedScan, Chunk | None]]:
+        for scan in self.run.scans:
+            if not scan.ingest.ended:
+                for chunk in unread(scan):
+                    yield scan, chunk
+                yield scan, None
+
+
+class InParts(NamedTuple):
+    rows: pa.Table
+    late: pa.Table | None
+    parts: int
+
+
+def run_in_parts(
+    query: Query, chunks: int, store: Callable[[], ChunkStore], strict: bool = True
+) -> InParts:
+    """The whole run; `store` opens what was saved, before every part."""
+    clock = ManualClock()
+    rows, late = [], []
+    more = True
+    while more:
+        part = Part(query, store(), clock, strict)
+        more = part.go_on(chunks)
+        rows.append(part.rows.table)
+        late += part.late.batches
+    return InParts(pa.concat_tables(rows), pa.Table.from_batches(late) if late else None, len(rows))

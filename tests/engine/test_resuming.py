@@ -1,0 +1,54 @@
+"""A whole run that ends and goes on from its checkpoint: nothing is lost, nothing comes twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from penstock.engine.checkpoint import Checkpoints
+from penstock.engine.final_rows import final_rows
+from penstock.errors import CheckpointError, RunError
+from penstock.operators.chunks import MemoryStore
+from tests.engine.resumed import Part, run_in_parts
+from tests.engine.test_local_engine import FOLDER, RUNNABLE, bound, lines
+from tests.reference.helpers import bag, tuples
+
+
+@pytest.mark.parametrize(("cut", "chunks"), [(1, 3), (7, 1), (None, 1)])
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_rows_before_and_after(name: str, cut: int | None, chunks: int, tmp_path: Path) -> None:
+    query = bound(name, cut)
+    opened: list[Checkpoints] = []
+
+    def store() -> Checkpoints:
+        if opened:
+            opened[-1].commit()
+        opened.append(Checkpoints(tmp_path))
+        return opened[-1]
+
+    found = run_in_parts(query.plan, chunks, store, strict=name != "null_time")
+    assert found.parts > 1
+    table = final_rows(found.rows) if query.plan.revises else found.rows
+    expected = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    assert Counter(lines(table)) == Counter(expected)
+    late = bound(name, None).late
+    assert bag(tuples(found.late) if found.late is not None else []) == bag(tuples(late))
+
+
+def test_other_queries_are_refused() -> None:
+    one, other = (bound(name, 1).plan for name in ("distinct", "landmark"))
+    store = MemoryStore()
+    assert Part(one, store).go_on(1)
+    with pytest.raises(CheckpointError, match="of other queries"):
+        Part(other, store)
+
+
+def test_a_missing_chunk_is_an_error() -> None:
+    query = bound("landmark", 1).plan
+    store = MemoryStore()
+    assert Part(query, store).go_on(2)
+    store.drop(next(name for name in store.names() if name.startswith("sources/0/run")))
+    with pytest.raises(RunError, match="a piece of saved state is missing"):
+        Part(query, store)
