@@ -9,9 +9,10 @@ all.
 [{'window_start': 0, 'window_end': 10, 'k': 'a', 'n': 2}]
 """
 
-from penstock.database import Database, Explanation, Query, connect
+from penstock.database import Database, Explanation, connect, sql
 from penstock.errors import (
     BindError,
+    CheckpointError,
     EngineError,
     ParseError,
     PenstockError,
@@ -22,10 +23,12 @@ from penstock.errors import (
 )
 from penstock.model.clock import ManualClock, SystemClock
 from penstock.progress import progress
+from penstock.query import Query
 
 __version__ = "0.1.0"
 __all__ = [
     "BindError",
+    "CheckpointError",
     "Database",
     "EngineError",
     "Explanation",
@@ -40,4 +43,5 @@ __all__ = [
     "SystemClock",
     "connect",
     "progress",
+    "sql",
 ]

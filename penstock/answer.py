@@ -16,11 +16,13 @@ class Answer:
     late: pa.Table
     rejects: RejectLog
     delivered: int  # rows that the sources could read
+    counted_late: int | None = None  # where late tuples are counted but not kept
 
     @property
     def account(self) -> Account:
         read = self.delivered + self.rejects.count(RejectKind.BAD_ROW)
-        return Account(read, self.late.num_rows, self.rejects.count())
+        late = self.late.num_rows if self.counted_late is None else self.counted_late
+        return Account(read, late, self.rejects.count())
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,12 @@ class Account:
     read: int
     late: int
     rejected: int
+
+
+def plainly_named(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Columns without the relation before their names, where they can be told apart without it."""
+    plain = [name.rpartition(".")[2] for name in batch.schema.names]
+    return batch.rename_columns(plain) if len(set(plain)) == len(plain) else batch
 
 
 def join_tables(tables: list[pa.Table]) -> pa.Table:

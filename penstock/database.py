@@ -1,18 +1,16 @@
-"""The Python interface: a database of streams and queries, and query objects that can be run."""
+"""The Python interface: a database of streams and queries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import pyarrow as pa
 
-from penstock.answer import Account, Answer
-from penstock.engine import local
-from penstock.errors import BindError, EngineError, nearest
+from penstock.answer import Account
+from penstock.errors import BindError, EngineError, SinkError, nearest
 from penstock.functions.aggregates import AggregateFunction, PythonAggregate
 from penstock.functions.signature import Family, Signature
 from penstock.language.binding.literals import sql_type
@@ -23,75 +21,22 @@ from penstock.language.syntax import CreateQuery, CreateStream, Drop, Explain, S
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.schema import Field, Schema
 from penstock.model.types import TIMESTAMP, Kind, Type, from_arrow
-from penstock.plan import query as plan
+from penstock.optimizer.settings import STATE_BUDGET
 from penstock.plan.catalog import Catalog
-from penstock.plan.explain import explain
 from penstock.plan.streams import StreamDefinition
 from penstock.progress import Progress
-from penstock.reference import engine as reference
-from penstock.sinks.cells import column_texts
+from penstock.query import Query, run_together
+from penstock.running import ENGINES, Setting
+from penstock.running_on_spark import SparkSetting
 from penstock.sources.memory import memory_source
+from penstock.sources.source import Source
+from penstock.spark.session import BUCKETS
+from penstock.targets import SinkLike
 
-ENGINES = ("reference", "local", "spark")
-_ENGINES: dict[str, Callable[[plan.Query, Clock, bool], Answer]] = {
-    "reference": reference.answer,
-    "local": local.answer,
-}
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 SchemaLike: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | pa.Schema | str
-
-
-class Query:
-    """A query that can be explained and run.  It runs once; ask the database again to run anew."""
-
-    def __init__(self, plan_: plan.Query, text: str, database: Database) -> None:
-        self.plan = plan_
-        self._text = text
-        self._database = database
-
-    def explain(self) -> str:
-        return explain(self.plan)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.plan.schema.arrow
-
-    def collect(self) -> pa.Table:
-        """All rows of the answer."""
-        return self._answer.table
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows as dictionaries.  A time that `datetime` cannot hold is an ISO 8601 text."""
-        for batch in self.collect().to_batches():
-            columns = [_values(column) for column in batch.columns]
-            for row in zip(*columns, strict=True):
-                yield dict(zip(batch.schema.names, row, strict=True))
-
-    @property
-    def late(self) -> pa.Table:
-        """The tuples that missed windows, with the bound they broke and the windows they missed."""
-        return self._answer.late
-
-    @property
-    def rejected(self) -> pa.Table:
-        """The rows that could not be read, had no progress value or came from the future."""
-        return self._answer.rejects.table()
-
-    @property
-    def account(self) -> Account:
-        return self._answer.account
-
-    @cached_property
-    def _answer(self) -> Answer:
-        database = self._database
-        if database.engine not in _ENGINES:
-            raise EngineError(
-                f"the {database.engine} engine has not landed yet: use the reference engine"
-            )
-        with pointing_into(self._text):
-            return _ENGINES[database.engine](self.plan, database.clock, database.strict)
-
-    def __repr__(self) -> str:
-        return f"<penstock.Query {', '.join(map(str, self.plan.schema))}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +57,13 @@ class Database:
 
     def __init__(
         self,
-        engine: str = "reference",
+        engine: str = "local",
         *,
         clock: Clock | None = None,
         strict: bool = False,
         base: Path | None = None,
+        state_budget: int = STATE_BUDGET,
+        spark: SparkSetting | None = None,
     ) -> None:
         if engine not in ENGINES:
             close = nearest(engine, ENGINES)
@@ -125,11 +72,33 @@ class Database:
                 expected=f"one of {', '.join(ENGINES)}",
                 hint=close[0] if close else None,
             )
-        self.engine = engine
-        self.clock = clock or SystemClock()
-        self.strict = strict
+        if engine == "spark" and spark is None:
+            spark = SparkSetting()
+        self._setting = Setting(engine, clock or SystemClock(), strict, state_budget, spark)
         self.base = base
         self.catalog = Catalog()
+
+    @property
+    def engine(self) -> str:
+        return self._setting.engine
+
+    def run(
+        self,
+        queries: Sequence[Query],
+        sinks: Sequence[SinkLike],
+        *,
+        late: Sequence[SinkLike | None] | None = None,
+        rejected: Sequence[SinkLike | None] | None = None,
+        rows: bool = False,
+    ) -> list[Account]:
+        """Run several queries in one pass: every stream is read once for all of them.  The sinks
+        are those of `Query.run`, one for each query."""
+        nowhere: list[SinkLike | None] = [None] * len(queries)
+        sides = [sinks, *(nowhere if side is None else side for side in (late, rejected))]
+        if any(len(side) != len(queries) for side in sides):
+            raise SinkError(f"there are {len(queries)} queries", expected="a sink for each of them")
+        given, late_sinks, rejected_sinks = map(list, sides)
+        return run_together(list(queries), given, late_sinks, rejected_sinks, rows=rows)
 
     def sql(self, text: str) -> Query | Explanation | None:
         """Carry out a script; the result is that of its last statement."""
@@ -151,17 +120,18 @@ class Database:
         schema: SchemaLike | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Name a stream of Arrow, pandas or Polars data, or of an iterable of rows or batches.
-        The schema is taken from the data where it can be."""
+        """Name a stream of Arrow, pandas or Polars data, of an iterable of rows or batches, of an
+        asynchronous iterable of rows, or of a Spark DataFrame.  The schema is taken from the data
+        where it can be."""
         given = _schema(schema) if schema is not None else None
         stamp = Field(progress.attribute, TIMESTAMP) if _is_stamped(progress) else None
         if given is None or stamp is None:
-            data, found = memory_source(source, given)
+            data, found = _source(source, given)
             columns = found if stamp is None else Schema((*found.fields, stamp))
         else:
             left_out = stamp.name.casefold()
             read = Schema(tuple(field for field in given if field.name.casefold() != left_out))
-            data, _ = memory_source(source, read)
+            data, _ = _source(source, read)
             columns = given if read != given else Schema((*given.fields, stamp))
         bound = bind_progress(progress.clause, columns, self.catalog) if progress else None
         self.catalog.add_stream(StreamDefinition(name, columns, bound, data))
@@ -175,7 +145,7 @@ class Database:
         arguments: Sequence[str] = ("DOUBLE",),
     ) -> None:
         """Register an aggregate written in Python: `init`, `accumulate(state, *columns)`, `merge`,
-        `finish`, and `subtract` if it can."""
+        `finish`, and if it can `subtract`, and `save` and `load`."""
         if isinstance(implementation, type) or not isinstance(implementation, PythonAggregate):
             raise BindError(
                 f"{implementation!r} is not an aggregate",
@@ -198,7 +168,7 @@ class Database:
         found = self.catalog.relation(name)
         if isinstance(found, StreamDefinition):
             raise BindError(f"{name!r} is a stream", hint=f"db.sql('SELECT * FROM {name}')")
-        return Query(found, "", self)
+        return Query(found, "", self._setting)
 
     @property
     def streams(self) -> list[str]:
@@ -223,9 +193,10 @@ class Database:
                 drop = self.catalog.drop_stream if kind == "STREAM" else self.catalog.drop_query
                 drop(name.text, name.span)
             case Explain():
-                return Explanation(explain(bind_query(statement.query, self.catalog)))
+                bound = bind_query(statement.query, self.catalog)
+                return Explanation(Query(bound, text, self._setting).explain())
             case _:
-                return Query(bind_query(statement, self.catalog), text, self)
+                return Query(bind_query(statement, self.catalog), text, self._setting)
         return None
 
     def __repr__(self) -> str:
@@ -233,22 +204,59 @@ class Database:
 
 
 def connect(
-    engine: str = "reference",
+    engine: str | SparkSession = "local",
     *,
     clock: Clock | None = None,
     strict: bool = False,
     base: str | Path | None = None,
+    state_budget: int = STATE_BUDGET,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    buckets: int = BUCKETS,
 ) -> Database:
-    """A new, empty database whose queries run on `engine`."""
-    return Database(engine, clock=clock, strict=strict, base=Path(base) if base else None)
+    """A new, empty database whose queries run on `engine`: "spark", "local", "reference", or a
+    Spark session that is there.  `master` and `conf` are for a session that is not; `buckets` is
+    into how many parts Spark splits the state of a query when it first starts.  `state_budget` is
+    how many bytes the state of a window aggregation should not exceed in process, if another
+    algorithm needs less."""
+    given = None if isinstance(engine, str) else engine
+    return Database(
+        engine if isinstance(engine, str) else "spark",
+        clock=clock,
+        strict=strict,
+        base=Path(base) if base else None,
+        state_budget=state_budget,
+        spark=SparkSetting(given, master, conf or {}, buckets=buckets),
+    )
 
 
-def _values(column: pa.Array) -> list[Any]:
-    try:
-        values: list[Any] = column.to_pylist()
-    except OverflowError:
-        values = list(column_texts(column))
-    return values
+def sql(text: str, *, progress: Mapping[str, Progress] | None = None, **streams: Any) -> Query:
+    """One query over data that is there: `{name}` in the text stands for the stream of that name.
+
+    >>> sql("SELECT n + 1 AS m FROM {numbers}", numbers=[{"n": 1}]).collect().to_pylist()
+    [{'m': 2}]
+    """
+    frames = [each for each in streams.values() if _is_spark(each)]
+    database = connect(frames[0].sparkSession) if frames else connect()
+    for name, data in streams.items():
+        database.stream(name, data, progress=(progress or {}).get(name))
+        text = text.replace("{" + name + "}", name)
+    found = database.sql(text)
+    if not isinstance(found, Query):
+        raise BindError("the text is not a query", expected="SELECT … FROM {name} …")
+    return found
+
+
+def _source(data: object, schema: Schema | None) -> tuple[Source, Schema]:
+    if _is_spark(data):
+        from penstock.spark.source import dataframe_source
+
+        return dataframe_source(data, schema)
+    return memory_source(data, schema)
+
+
+def _is_spark(data: object) -> bool:
+    return type(data).__module__.partition(".")[0] == "pyspark"
 
 
 def _is_stamped(progress: Progress | None) -> TypeGuard[Progress]:

@@ -82,6 +82,10 @@ class RunError(PenstockError):
     """An expression has no answer for a tuple (overflow, a cast that fails)."""
 
 
+class CheckpointError(PenstockError):
+    """Saved state cannot be written, or is not what this run can go on from."""
+
+
 class SinkError(PenstockError):
     """Results cannot be written where they should go."""
 

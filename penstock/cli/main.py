@@ -13,11 +13,15 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.demo import run_demo
-from penstock.cli.report import report_account, report_error
-from penstock.database import Database, Explanation, Query
-from penstock.errors import PenstockError, SinkError, SourceError
-from penstock.sinks.output import ONE_RESULT, Output, OutputFormat
+from penstock.cli.demo.run import run_demo
+from penstock.cli.report import report_error
+from penstock.cli.script import Places, run_script
+from penstock.cli.stopping import INTERRUPTED, StoppedError
+from penstock.database import Database
+from penstock.errors import EngineError, PenstockError, SinkError, SourceError
+from penstock.query import Query
+from penstock.running_on_spark import SparkSetting
+from penstock.sinks.output import OutputFormat
 
 app = typer.Typer(
     help="Continuous window queries in SQL over disordered streams.",
@@ -32,7 +36,9 @@ File = Annotated[str, typer.Argument(help="An SQL script, or - for standard inpu
 @app.command()
 def run(
     file: File,
-    engine: Annotated[str, typer.Option(help="reference, local or spark.")] = "reference",
+    engine: Annotated[
+        str, typer.Option(help="spark, local or reference.", envvar="PENSTOCK_ENGINE")
+    ] = "spark",
     output_format: Annotated[
         OutputFormat, typer.Option("--format", help="How rows are written.")
     ] = OutputFormat.TABLE,
@@ -44,38 +50,24 @@ def run(
         Path | None, typer.Option(help="A file for rows that were kept aside (JSON lines).")
     ] = None,
     strict: Annotated[bool, typer.Option(help="Stop at the first bad row.")] = False,
+    master: Annotated[
+        str | None, typer.Option(help="Spark's master, for the spark engine (local[*]).")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="A setting of Spark, key=value; may be repeated.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A directory that a run on Spark can go on from.")
+    ] = None,
+    trigger: Annotated[
+        str, typer.Option(help="available-now, or the time between micro-batches: '5 seconds'.")
+    ] = "available-now",
 ) -> None:
     """Run a script: every SELECT in it, or its named queries if it has none."""
     text = _read(file)
-    database = Database(engine, strict=strict)
-    answered: list[Query] = []
-    with Output(output_format, output) as sink:
-        results = [result for result in database.script(text) if result is not None]
-        if not results:
-            results = [database.query(name) for name in database.queries]
-        if len(results) > 1 and output_format in ONE_RESULT:
-            raise SinkError(
-                f"{output_format.value} holds one result, and the script has {len(results)}",
-                hint="--format jsonl, or one SELECT per script",
-            )
-        for result in results:
-            if isinstance(result, Explanation):
-                _write_explanation(result, sink, output_format, output)
-                continue
-            sink.write(result.collect())
-            answered.append(result)
-    if not results:
-        typer.echo("nothing to run: the script has no SELECT", err=True)
-    for path, tables in (
-        (late, [query.late for query in answered]),
-        (rejected, [query.rejected for query in answered]),
-    ):
-        if path is not None:
-            with Output(OutputFormat.JSONL, path) as side:
-                for table in tables:
-                    side.write(table)
-    for query in answered:
-        report_account(query)
+    spark = SparkSetting(None, master, _settings(conf or []), checkpoint, trigger)
+    database = Database(engine, strict=strict, spark=spark)
+    run_script(database, text, Places(output_format, output, late, rejected))
 
 
 @app.command()
@@ -91,18 +83,24 @@ def explain(file: File) -> None:
 
 
 @app.command()
-def demo() -> None:
-    """Show a query at work on packets that come late and out of order."""
-    run_demo()
-
-
-def _write_explanation(
-    explanation: Explanation, sink: Output, output_format: OutputFormat, path: Path | None
+def demo(
+    engine: Annotated[str, typer.Option(help="spark, or local: a smaller one.")] = "spark",
+    picture: Annotated[
+        Path, typer.Option(help="Where the picture of the answers goes.")
+    ] = Path("out/demo.png"),
 ) -> None:
-    if output_format is OutputFormat.TABLE and path is None:
-        typer.echo(explanation.text)
-    else:
-        sink.write(explanation.table())
+    """Show queries at work on packets that come late and out of order."""
+    run_demo(engine, picture)
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise EngineError(
+                f"--conf {key}", expected="key=value", hint="--conf spark.ui.enabled=true"
+            )
+    return {key: value for key, _, value in pairs}
 
 
 def _read(file: str) -> str:
@@ -118,9 +116,6 @@ def _read(file: str) -> str:
         raise SourceError(f"{file} is not text in UTF-8") from None
 
 
-INTERRUPTED = 130
-
-
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -133,6 +128,9 @@ def main() -> None:
     except OSError as error:  # typer lets pass what is not about a closed pipe
         report_error(SinkError(f"cannot write: {error.strerror}"))
         sys.exit(1)
+    except StoppedError as stopped:
+        typer.echo(str(stopped), err=True)
+        sys.exit(INTERRUPTED)
     except KeyboardInterrupt:
         typer.echo("stopped", err=True)
         sys.exit(INTERRUPTED)

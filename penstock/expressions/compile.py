@@ -57,7 +57,8 @@ def compile_expression(
         try:
             return node(batch)
         except FAILURES:
-            return evaluate_rows(expression, schema, batch.columns, batch.num_rows)
+            columns = batch.columns[: len(schema)]  # bounds may stand beside them
+            return evaluate_rows(expression, schema, columns, batch.num_rows)
 
     return evaluate
 

@@ -25,7 +25,11 @@ from penstock.model.types import (
 @runtime_checkable
 class PythonAggregate(Protocol):
     """An aggregate of the user's.  A state is any value; `accumulate` gets Arrow columns, one per
-    argument, with at least one row; an optional `subtract(state, other)` takes `other` back."""
+    argument, with at least one row.  `merge` may change `state`, but not `other`, and a state from
+    `init` merged with another is the other one.
+
+    Optional are `subtract(state, other)`, which takes `other` back, and `save(state) -> bytes` with
+    `load(bytes)`, for checkpoints that hold states instead of the tuples that they come from."""
 
     def init(self) -> Any: ...
     def accumulate(self, state: Any, *columns: pa.Array) -> Any: ...
@@ -103,6 +107,20 @@ _ALL = [
     ),
     AggregateFunction("approx_count_distinct", _ONE_ANY, _always(BIGINT), "about how many kinds"),
     AggregateFunction("approx_quantile", _AT, _always(DOUBLE), "about the value at a share", 1),
+    AggregateFunction(
+        "approx_top_k",
+        Signature((_F.ANY, _F.INTEGER)),
+        _always(STRING),
+        "the k values that are about the most frequent, with their counts, as JSON",
+        1,
+    ),
+    AggregateFunction(
+        "approx_heavy_hitters",
+        _SHARE,
+        _always(STRING),
+        "the values that make up about a share of all, with their counts, as JSON",
+        1,
+    ),
 ]
 
 AGGREGATES: dict[str, AggregateFunction] = {function.name: function for function in _ALL}
@@ -120,6 +138,7 @@ ALIASES: dict[str, str] = {
     "first_value": "first",
     "last_value": "last",
     "approx_distinct": "approx_count_distinct",
+    "approx_topk": "approx_top_k",
 }
 
 

@@ -136,6 +136,7 @@ class QuerySyntax:
 
     selects: tuple[Select, ...]
     late: Name | None
+    amend_for: Quantity | None
     early: Quantity | None
     in_order: bool
     modifiers: Span | None  # where LATE or EMIT stands, if it does
@@ -153,6 +154,11 @@ class ColumnSyntax:
 class FilesSyntax:
     pattern: Name
     format: Name | None
+
+
+@dataclass(frozen=True, slots=True)
+class SocketSyntax:
+    address: Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +186,7 @@ class ProgressClause:
 class CreateStream:
     name: Name
     columns: tuple[ColumnSyntax, ...]
-    source: FilesSyntax | ValuesSyntax | None
+    source: FilesSyntax | SocketSyntax | ValuesSyntax | None
     progress: ProgressClause | None
     span: Span
 

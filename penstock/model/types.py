@@ -176,11 +176,14 @@ def as_decimal(number: Type) -> Type:
 
 def to_python(column: pa.Array | pa.ChunkedArray, sql_type: Type) -> list[Any]:
     """The values of an Arrow column as plain Python values (see the top of this file)."""
+    arrow = sql_type.arrow
+    if column.type != arrow:
+        column = column.cast(arrow)
     if sql_type.kind in (Kind.TIMESTAMP, Kind.INTERVAL):
-        return column.cast(sql_type.arrow).cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
-    if sql_type.kind is Kind.DATE:
-        return column.cast(pa.date32()).cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]
-    return column.cast(sql_type.arrow).to_pylist()  # type: ignore[no-any-return]
+        column = column.cast(pa.int64())
+    elif sql_type.kind is Kind.DATE:
+        column = column.cast(pa.int32())
+    return column.to_pylist()  # type: ignore[no-any-return]
 
 
 def to_arrow(values: Sequence[Any], sql_type: Type) -> pa.Array:

@@ -19,21 +19,45 @@ class LowWatermark:
 
     def __init__(self, origins: list[Hashable] | None = None) -> None:
         self._bounds: dict[Hashable, Bound] = dict.fromkeys(origins or [], BEGINNING)
+        self.value: Bound = BEGINNING
 
     def add(self, origin: Hashable) -> Bound:
         """Let a newcomer in.  It joins at the watermark, because that much has been released."""
-        return self._bounds.setdefault(origin, self.value if self._bounds else BEGINNING)
+        return self._bounds.setdefault(origin, self.value)
 
     def advance(self, origin: Hashable, bound: Bound) -> Bound:
-        self._bounds[origin] = max(bound, self.add(origin))
+        before = self.add(origin)
+        if bound > before:
+            self._bounds[origin] = bound
+            if before == self.value:  # otherwise somebody else holds the others back
+                self.value = min(self._bounds.values())
         return self.value
 
     def end(self, origin: Hashable) -> Bound:
         return self.advance(origin, END)
 
+    def leave(self, origin: Hashable) -> Bound:
+        """Wait for the others alone; the origin may be added again."""
+        left = self._bounds.pop(origin)
+        if left == self.value and self._bounds:
+            self.value = min(self._bounds.values())
+        return self.value
+
+    def raise_to(self, bound: Bound) -> Bound:
+        """Promise a bound for all origins, and for those to come."""
+        for origin in self._bounds:
+            self._bounds[origin] = max(self._bounds[origin], bound)
+        self.value = max(self.value, bound)
+        return self.value
+
     @property
-    def value(self) -> Bound:
-        return min(self._bounds.values(), default=BEGINNING)
+    def bounds(self) -> dict[Hashable, Bound]:
+        """The latest bound of every origin."""
+        return dict(self._bounds)
+
+    def restore(self, bounds: dict[Hashable, Bound], value: Bound) -> None:
+        """Go on from bounds and a watermark that there were before."""
+        self._bounds, self.value = dict(bounds), value
 
     @property
     def held_back_by(self) -> list[Hashable]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 from typing import TypeAlias
 
@@ -11,6 +10,7 @@ from penstock.errors import PlanError, Span
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BIGINT, Kind, Type, decimal_type
+from penstock.plan.algorithms import Algorithm, Choice, Reason
 from penstock.plan.expressions import AggregateCall, Expression, Named
 from penstock.plan.monotone import rises_with
 from penstock.plan.node import Node, Progressing, Unary
@@ -20,16 +20,6 @@ from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
 Window: TypeAlias = Sliding | Landmark | RowWindow | SlideByTuple
-
-
-class Algorithm(Enum):
-    """How sliding windows are computed; all give the same answers."""
-
-    PANED = "panes that windows share"
-    WID = "a partial result for every open window"
-    ADAPTIVE = "partial results for dense groups, tuples for sparse ones"
-    TWO_LEVEL = "a small table below, exact results above"
-    BUFFERING = "tuples, kept until their windows close"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +42,12 @@ class WindowAggregate(Unary):
     partition: tuple[Named, ...]
     keys: tuple[Named, ...]
     aggregates: tuple[NamedAggregate, ...]
-    algorithm: Algorithm | None = None  # what a hint asks for
+    hint: Algorithm | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    choice: Choice | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.algorithm is not None and not isinstance(self.window, Sliding):
+        if (self.hint or self.choice) is not None and not isinstance(self.window, Sliding):
             raise PlanError("algorithms can be chosen for windows over values")
         by_arrival = isinstance(self.window, RowWindow) and self.window.order is Order.ARRIVAL
         if (self.attribute is None) != by_arrival:
@@ -69,6 +60,13 @@ class WindowAggregate(Unary):
     @property
     def signed(self) -> bool:
         return False  # what was taken back is not counted
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What sliding windows are computed with: what was chosen, and panes if nothing was."""
+        if self.choice is not None:
+            return self.choice.algorithm
+        return self.hint or Algorithm.PANED
 
     @property
     def counts_rows(self) -> bool:
@@ -123,8 +121,10 @@ class WindowAggregate(Unary):
             f"window: {self.describe_window()}",
             f"category: {self.window.category.value}",
         ]
-        if self.algorithm is not None:
-            lines.append(f"algorithm: {self.algorithm.name} ({self.algorithm.value}), by a hint")
+        if self.choice is not None:
+            lines += self.choice.lines()
+        elif self.hint is not None:
+            lines.append(f"algorithm: {self.hint.name} ({self.hint.value}), {Reason.HINT.value}")
         if self.keys:
             lines.append("group by: " + ", ".join(map(str, self.keys)))
         return lines

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from penstock.errors import PlanError
+from penstock.model.domain import Domain
 from penstock.model.duration import format_duration
+from penstock.model.length import Length
+from penstock.model.types import Type
+from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node, Unary
+
+_STATEFUL = (WindowAggregate, GroupAggregate, Distinct, Join, Difference, Sequence)
 
 
 class Late(Enum):
@@ -22,17 +30,54 @@ class Query(Unary):
     late: Late = Late.DROP
     early_every: int | None = None  # microseconds between provisional answers
     in_order: bool = False
+    amend_for: Length | None = None  # how far behind the bound results can be amended
 
     def __post_init__(self) -> None:
         if self.early_every is not None and self.early_every <= 0:
             raise PlanError("EMIT EARLY EVERY needs a time longer than zero")
         if self.in_order and not self.input.progress:
             raise PlanError("EMIT IN ORDER needs a column that progresses")
+        if self.amend_for is not None:
+            if self.late is not Late.AMEND:
+                raise PlanError("FOR is how long results can be amended, so it needs LATE AMEND")
+            for sql_type in late_types(self.input):
+                if self.amend_for.ticks(Domain(sql_type)) <= 0:
+                    raise PlanError(f"AMEND FOR {self.amend_for}", expected="more than zero")
+
+    @property
+    def revises(self) -> bool:
+        """Whether rows may be taken back after they were given."""
+        return self.late is Late.AMEND or self.early_every is not None
+
+    def grace(self, domain: Domain) -> int | None:
+        """How many ticks behind the bound late tuples still count; None if they always do."""
+        if self.late is not Late.AMEND:
+            return 0
+        return self.amend_for.ticks(domain) if self.amend_for is not None else None
 
     def details(self) -> list[str]:
         words = [f"Query LATE {self.late.value}"]
+        if self.amend_for is not None:
+            words.append(f"FOR {self.amend_for}")
         if self.early_every is not None:
             words.append(f"EMIT EARLY EVERY {format_duration(self.early_every)}")
         if self.in_order:
             words.append("EMIT IN ORDER")
         return [" ".join(words)]
+
+
+def late_types(query: Node) -> Iterator[Type]:
+    """The types of the columns by which tuples can be late.  Results are never late, so what stands
+    on other results has none."""
+    for node in query.walk():
+        below = [each for given in node.inputs for each in given.walk()]
+        if any(isinstance(each, _STATEFUL) for each in below):
+            continue
+        match node:
+            case WindowAggregate():
+                if node.attribute is not None:
+                    yield node.attribute.type
+            case GroupAggregate() | Distinct():
+                yield from (each.field.type for each in node.progress)
+            case Join() | Difference() | Sequence():
+                yield from (attribute.type for attribute in node.attributes)

@@ -201,4 +201,6 @@ _AGGREGATES: dict[str, Callable[[list[Any], AggregateCall], Any]] = {
     "heavy_hitters": _heavy_hitters,
     "approx_count_distinct": lambda values, _: len(set(map(canonical, values))),
     "approx_quantile": lambda values, call: _quantile(values, _constant(call)),
+    "approx_top_k": _top_k,
+    "approx_heavy_hitters": _heavy_hitters,
 }

@@ -31,7 +31,7 @@ from penstock.sources.rejects import RejectLog
 
 
 def answer(query: Query, clock: Clock, strict: bool = False) -> Answer:
-    run = Run(query.late, clock, RejectLog(strict))
+    run = Run(query, clock, RejectLog(strict))
     relation = evaluate(query.input, run)
     rows = relation.rows
     if query.in_order:

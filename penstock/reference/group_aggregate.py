@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.model.domain import Domain
 from penstock.model.schema import Schema
@@ -38,31 +38,37 @@ def distinct(node: Distinct, given: Relation, run: Run) -> Relation:
 
 def in_time(given: Relation, expressions: list[Expression], run: Run) -> list[Row]:
     """The rows that are not below the bound of any of the expressions; the others are late as a
-    whole, and kept only if late rows count."""
+    whole, and kept only if results can be amended so far behind the bound."""
     tests = [
         (_bound_broken(expression, given.schema), run.late_at(given.schema, expression.type))
         for expression in expressions
     ]
     kept = []
     for row in given.rows:
-        for test, late in tests:
-            broken = test(row)
-            if broken is not None:
-                late.tuples.append(LateTuple(row.values, broken))
-                break
-        if broken is None or run.keeps_late:
+        broken = [(late, found) for test, late in tests if (found := test(row, run)) is not None]
+        amended = all(found.amended for _, found in broken)
+        if broken:
+            late, found = broken[0]
+            late.tuples.append(LateTuple(row.values, found.bound, None, amended))
+        if amended:
             kept.append(row)
     return kept
 
 
-def _bound_broken(expression: Expression, schema: Schema) -> Callable[[Row], Any]:
+class Broken(NamedTuple):
+    bound: Any
+    amended: bool
+
+
+def _bound_broken(expression: Expression, schema: Schema) -> Callable[[Row, Run], Broken | None]:
     """The bound that a row is below, or None."""
     domain = Domain(expression.type)
     value, bound = evaluator(expression, schema), bound_evaluator(expression)
 
-    def test(row: Row) -> Any:
-        found, limit = value(row.values), bound(row.bounds)
-        return limit if domain.tick(found) < tick_bound(domain, limit) else None
+    def test(row: Row, run: Run) -> Broken | None:
+        found, limit = domain.tick(value(row.values)), bound(row.bounds)
+        ticks = tick_bound(domain, limit)
+        return Broken(limit, found >= run.gone(ticks, domain)) if found < ticks else None
 
     return test
 

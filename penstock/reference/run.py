@@ -9,20 +9,23 @@ import pyarrow as pa
 
 from penstock.answer import join_tables
 from penstock.model.clock import Clock, SystemClock
+from penstock.model.domain import Domain
+from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.schema import Schema
-from penstock.model.types import BIGINT, Type, to_arrow
-from penstock.plan.query import Late
+from penstock.model.types import BIGINT, BOOLEAN, Type, to_arrow
+from penstock.plan.query import Query
 from penstock.sources.rejects import RejectLog
 
 
 @dataclass(frozen=True, slots=True)
 class LateTuple:
-    """A tuple that came below its bound, and the ids of the first and the last window it missed
-    (None where it is late as a whole)."""
+    """A tuple that came below its bound, the ids of the first and the last window that had been
+    closed (None where it is late as a whole), and whether it counts in all of them after all."""
 
     values: tuple[Any, ...]
     bound: Any
-    missed: tuple[Any, Any] | None = None
+    missed: tuple[Any, Any] | None
+    amended: bool
 
 
 @dataclass
@@ -32,6 +35,7 @@ class LateTuples:
     schema: Schema
     bound_type: Type
     id_type: Type
+    says_amended: bool
     tuples: list[LateTuple] = field(default_factory=list)
 
     def table(self) -> pa.Table:
@@ -47,25 +51,31 @@ class LateTuples:
         for i, name in enumerate(("missed_first", "missed_last")):
             ids = [late.missed[i] if late.missed else None for late in self.tuples]
             columns[name] = to_arrow(ids, self.id_type)
+        if self.says_amended:
+            columns["amended"] = to_arrow([late.amended for late in self.tuples], BOOLEAN)
         return pa.table(columns)
 
 
 @dataclass
 class Run:
-    late: Late = Late.DROP
+    query: Query | None = None  # None drops late tuples
     clock: Clock = field(default_factory=SystemClock)
     rejects: RejectLog = field(default_factory=RejectLog)
     tuples_read: int = 0
     late_tuples: list[LateTuples] = field(default_factory=list)
 
-    @property
-    def keeps_late(self) -> bool:
-        """Whether late tuples count after all."""
-        return self.late is Late.AMEND
+    def gone(self, bound: Bound, domain: Domain) -> Bound:
+        """Up to where a tuple with this bound before it does not count: what is late above it is
+        amended."""
+        if bound == BEGINNING or self.query is None:
+            return bound
+        grace = self.query.grace(domain)
+        return BEGINNING if grace is None else bound - grace
 
     def late_at(self, schema: Schema, bound_type: Type, id_type: Type = BIGINT) -> LateTuples:
         """Where an operator puts the late tuples that it meets."""
-        self.late_tuples.append(LateTuples(schema, bound_type, id_type))
+        amends = self.query is not None and self.query.amend_for is not None
+        self.late_tuples.append(LateTuples(schema, bound_type, id_type, amends))
         return self.late_tuples[-1]
 
     def late_table(self) -> pa.Table:

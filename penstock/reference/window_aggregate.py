@@ -24,11 +24,12 @@ from penstock.windows.window import Item
 
 
 class Placed(NamedTuple):
-    """A row, its tick, and the bound before it."""
+    """A row, its tick, the bound before it, and up to where it does not count."""
 
     row: Row
     item: Item
     bound: Bound
+    gone: Bound
 
 
 class Extent(NamedTuple):
@@ -40,16 +41,16 @@ class Extent(NamedTuple):
 
 def window_aggregate(node: WindowAggregate, given: Relation, run: Run) -> Relation:
     late = run.late_at(given.schema, _late_type(node), node.schema.fields[0].type)
-    placed = _place(node, given)
+    placed = _place(node, given, run)
     match node.window:
         case Sliding():
-            extents = _sliding(node.window, placed, late, run)
+            extents = _sliding(node.window, placed, late)
         case Landmark():
-            extents = _landmark(node, node.window, placed, given, late, run)
+            extents = _landmark(node, node.window, placed, given, late)
         case RowWindow():
-            extents = _rows(node.window, placed, late, run)
+            extents = _rows(node.window, placed, late)
         case SlideByTuple():
-            extents = _slide_by_tuple(node.window, placed, late, run)
+            extents = _slide_by_tuple(node.window, placed, late)
     groups = grouper(node.keys, node.aggregates, given.schema)
     domain = Domain(node.bound_type)
     answers = []
@@ -61,32 +62,34 @@ def window_aggregate(node: WindowAggregate, given: Relation, run: Run) -> Relati
     return Relation(node.schema, answers, _reached(node, answers))
 
 
-def _place(node: WindowAggregate, given: Relation) -> list[Placed]:
+def _place(node: WindowAggregate, given: Relation, run: Run) -> list[Placed]:
     partition = [evaluator(part.expression, given.schema) for part in node.partition]
 
     def item(row: Row, tick: int) -> Item:
         return Item(tick, tuple(canonical(evaluate(row.values)) for evaluate in partition))
 
     if node.attribute is None:
-        return [Placed(row, item(row, 0), BEGINNING) for row in given.rows]
+        return [Placed(row, item(row, 0), BEGINNING, BEGINNING) for row in given.rows]
     domain = Domain(node.attribute.type)
     value, bound = evaluator(node.attribute, given.schema), bound_evaluator(node.attribute)
-    return [
-        Placed(
-            row, item(row, domain.tick(value(row.values))), tick_bound(domain, bound(row.bounds))
-        )
-        for row in given.rows
-    ]
+    placed = []
+    for row in given.rows:
+        before = tick_bound(domain, bound(row.bounds))
+        tick = domain.tick(value(row.values))
+        placed.append(Placed(row, item(row, tick), before, run.gone(before, domain)))
+    return placed
 
 
-def _sliding(window: Sliding, placed: list[Placed], late: LateTuples, run: Run) -> Iterator[Extent]:
+def _sliding(window: Sliding, placed: list[Placed], late: LateTuples) -> Iterator[Extent]:
     extents: dict[int, list[tuple[Row, int]]] = defaultdict(list)
     for each in placed:
         wids = window.wids_of(each.item.value)
         missed = [wid for wid in wids if window.closes_at(wid) <= each.bound]
+        counts = [wid for wid in wids if window.closes_at(wid) > each.gone]
         if missed:
-            late.tuples.append(_late(late, each, (missed[0], missed[-1])))
-        for wid in wids if run.keeps_late else wids[len(missed) :]:
+            amended = len(counts) == len(wids)
+            late.tuples.append(_late(late, each, (missed[0], missed[-1]), amended))
+        for wid in counts:
             extents[wid].append((each.row, each.item.value))
     yield from (Extent(wid, extents[wid]) for wid in sorted(extents))
 
@@ -97,7 +100,6 @@ def _landmark(
     placed: list[Placed],
     given: Relation,
     late: LateTuples,
-    run: Run,
 ) -> Iterator[Extent]:
     """Windows go on to where the stream has come, whether or not tuples passed the filter."""
     if not placed:
@@ -108,13 +110,10 @@ def _landmark(
     joins_at: dict[int, list[tuple[Row, int]]] = defaultdict(list)
     for each in placed:
         first = window.wids_of(each.item.value, high)[0]
-        open_ = first
-        if each.bound != BEGINNING:
-            # the first window that closes above the bound
-            open_ = max(first, (int(each.bound) - window.origin) // window.slide)
+        open_, joins = (_first_above(window, limit, first) for limit in (each.bound, each.gone))
         if open_ > first:
-            late.tuples.append(_late(late, each, (first, open_ - 1)))
-        joins_at[first if run.keeps_late else open_].append((each.row, each.item.value))
+            late.tuples.append(_late(late, each, (first, open_ - 1), joins == first))
+        joins_at[joins].append((each.row, each.item.value))
     last = (high - window.origin) // window.slide
     so_far: list[tuple[Row, int]] = []
     for wid in range(min(joins_at), last + 1):
@@ -122,10 +121,15 @@ def _landmark(
         yield Extent(wid, list(so_far))
 
 
-def _rows(window: RowWindow, placed: list[Placed], late: LateTuples, run: Run) -> Iterator[Extent]:
+def _first_above(window: Landmark, limit: Bound, first: int) -> int:
+    """The first window, from `first` on, that closes above the limit."""
+    return first if limit == BEGINNING else max(first, (int(limit) - window.origin) // window.slide)
+
+
+def _rows(window: RowWindow, placed: list[Placed], late: LateTuples) -> Iterator[Extent]:
     """By arrival nothing is late; by rank, a tuple below the bound is late as a whole."""
     if window.order is Order.RANK:
-        placed = _in_time(placed, late, run)
+        placed = _in_time(placed, late)
     numbers = window.row_numbers([each.item for each in placed])
     counted: dict[Any, list[tuple[Row, int]]] = defaultdict(list)
     for each, number in zip(placed, numbers, strict=True):
@@ -146,11 +150,11 @@ def _rows(window: RowWindow, placed: list[Placed], late: LateTuples, run: Run) -
 
 
 def _slide_by_tuple(
-    window: SlideByTuple, placed: list[Placed], late: LateTuples, run: Run
+    window: SlideByTuple, placed: list[Placed], late: LateTuples
 ) -> Iterator[Extent]:
     """One result for every opening tuple that came in time for its own window."""
     if window.order is Order.RANK:
-        placed = _in_time(placed, late, run)
+        placed = _in_time(placed, late)
     by_partition: dict[Any, list[Placed]] = defaultdict(list)
     opened: dict[Any, list[int]] = defaultdict(list)
     openers = set(window.openers([each.item for each in placed]))
@@ -158,37 +162,39 @@ def _slide_by_tuple(
         partition = each.item.partition if window.partitioned else ()
         by_partition[partition].append(each)
         value = each.item.value
-        if number in openers and (run.keeps_late or window.closes_at(value) > each.bound):
+        if number in openers and window.closes_at(value) > each.gone:
             opened[partition].append(value)
         if value < each.bound and window.order is Order.ARRIVAL:
             last_missed = min(int(each.bound), value + window.range) - 1
             shown = Domain(late.id_type).value  # here, ids are values of the attribute
             missed = (shown(value), shown(last_missed))
-            late.tuples.append(_late(late, each, missed))
+            late.tuples.append(_late(late, each, missed, value >= each.gone))
     found: list[tuple[int, int, Extent]] = []
     for order, (partition, members) in enumerate(by_partition.items()):
         ids = sorted(opened[partition])
         extents: dict[int, list[tuple[Row, int]]] = {wid: [] for wid in ids}
         for each in members:
             value = each.item.value
-            from_ = bisect_left(ids, value if run.keeps_late else max(value, each.bound))
+            from_ = bisect_left(ids, max(value, each.gone))
             for wid in dict.fromkeys(ids[from_ : bisect_left(ids, value + window.range)]):
                 extents[wid].append((each.row, value))
         found += [(wid, order, Extent(wid, extents[wid])) for wid in ids]
     yield from (extent for _, _, extent in sorted(found, key=lambda each: each[:2]))
 
 
-def _in_time(placed: list[Placed], late: LateTuples, run: Run) -> list[Placed]:
-    """Without the tuples that came below the bound, if those do not count."""
+def _in_time(placed: list[Placed], late: LateTuples) -> list[Placed]:
+    """Without the tuples that came below the bound, as far as those do not count."""
     for each in placed:
         if each.item.value < each.bound:
-            late.tuples.append(_late(late, each, None))
-    return [each for each in placed if run.keeps_late or each.item.value >= each.bound]
+            late.tuples.append(_late(late, each, None, each.item.value >= each.gone))
+    return [each for each in placed if each.item.value >= each.gone]
 
 
-def _late(late: LateTuples, each: Placed, missed: tuple[Any, Any] | None) -> LateTuple:
+def _late(
+    late: LateTuples, each: Placed, missed: tuple[Any, Any] | None, amended: bool
+) -> LateTuple:
     bound = Domain(late.bound_type).value(int(each.bound))
-    return LateTuple(each.row.values, bound, missed)
+    return LateTuple(each.row.values, bound, missed, amended)
 
 
 def _late_type(node: WindowAggregate) -> Type:

@@ -24,11 +24,25 @@ def fit_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The batches in the declared schema, without the rows that do not fit it."""
     rows_before = 0
+    checked: pa.Schema | None = None
     for batch in batches:
-        positions = check_columns(batch.schema, schema, source)
-        found = [batch.column(position) for position in positions]
-        yield _fit(found, schema, source, rows_before, rejects)
+        if checked is None or not batch.schema.equals(checked, check_metadata=True):
+            checked = batch.schema
+            positions = check_columns(checked, schema, source)
+            fits = _fits_as_it_is(checked, schema)
+        if fits:
+            yield batch
+        else:
+            found = [batch.column(position) for position in positions]
+            yield _fit(found, schema, source, rows_before, rejects)
         rows_before += batch.num_rows
+
+
+def _fits_as_it_is(found: pa.Schema, schema: Schema) -> bool:
+    """Whether there is nothing to do: exactly the declared columns, and no decimals, which may have
+    more digits than their type says."""
+    exact = all(field.type.kind is not Kind.DECIMAL for field in schema)
+    return exact and bool(found.equals(schema.arrow, check_metadata=True))
 
 
 def check_columns(found: pa.Schema, schema: Schema, source: str) -> list[int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,16 +12,50 @@ import pyarrow as pa
 from penstock.errors import SourceError
 
 _HEAD = 4096
+_CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+
+
+class Meter:
+    """How many bytes of a file have been read, before they are decompressed."""
+
+    def __init__(self) -> None:
+        self._file: pa.NativeFile | None = None
+        self._position = 0
+
+    def watch(self, file: pa.NativeFile) -> None:
+        self._file = file
+
+    def set(self, position: int) -> None:
+        self._position = position
+
+    @property
+    def position(self) -> int:
+        if self._file is not None and not self._file.closed:
+            with suppress(OSError):  # pipes have none
+                self._position = self._file.tell()
+        return self._position
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
     path: Path
     name: str
+    meter: Meter = field(default_factory=Meter, compare=False)
 
     def open(self) -> pa.NativeFile:
         """The bytes, decompressed if the name ends in .gz, .bz2 or .zst."""
-        return pa.input_stream(str(self.path), compression="detect")
+        file = pa.OSFile(str(self.path), "rb")
+        self.meter.watch(file)
+        codec = _CODECS.get(self.path.suffix.lower())
+        return file if codec is None else pa.CompressedInputStream(file, codec)
+
+    @property
+    def size(self) -> int:
+        """In bytes; 0 if it cannot be told."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
 
     def refuse_binary(self, wanted: str) -> None:
         """Text has no NUL bytes; UTF-16, images and other formats have them early on."""

@@ -78,10 +78,20 @@ class FileSource:
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
         files = [(file, self._format(file)) for file in self._files()]
+        before = 0
         for file, file_format in files:
             for batch in _READERS[file_format](file, schema, rejects):
                 if batch.num_rows:
-                    yield Chunk(batch, file.name)
+                    yield Chunk(batch, file.name, before + file.meter.position)
+            before += file.size
+
+    def files(self) -> list[tuple[str, str, str]]:
+        """The path, the name and the format of every file, for readers elsewhere."""
+        return [(str(f.path.resolve()), f.name, self._format(f).value) for f in self._files()]
+
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(file.size for file in self._files())
 
     @property
     def _directory(self) -> Path:
@@ -134,6 +144,12 @@ class FileSource:
             expected="at least one file",
             hint=", ".join(close) if close else None,
         )
+
+
+def read_file(
+    file: DataFile, file_format: str, schema: Schema, rejects: StreamRejects
+) -> Iterator[pa.RecordBatch]:
+    return _READERS[FileFormat(file_format)](file, schema, rejects)
 
 
 def _exists(path: Path) -> bool:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
 from penstock.sources.arrow_columns import check_columns, fit_batches
+from penstock.sources.asynchronous import AsyncSource, async_source
 from penstock.sources.infer import SAMPLE, schema_of_arrow, schema_of_rows
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.replay import Replay, rereadable
@@ -24,7 +25,7 @@ from penstock.sources.source import Chunk
 BATCH = 65_536  # rows
 _EXPECTED = (
     "an Arrow Table, RecordBatch or RecordBatchReader, a pandas or Polars DataFrame,"
-    " or an iterable of dicts, tuples or RecordBatches"
+    " an iterable of dicts, tuples or RecordBatches, or an asynchronous iterable of rows"
 )
 
 
@@ -54,7 +55,7 @@ class BatchSource:
             yield batch
 
 
-MemorySource: TypeAlias = BatchSource | RowSource
+MemorySource: TypeAlias = BatchSource | RowSource | AsyncSource
 
 
 def memory_source(data: object, schema: Schema | None = None) -> tuple[MemorySource, Schema]:
@@ -65,6 +66,11 @@ def memory_source(data: object, schema: Schema | None = None) -> tuple[MemorySou
     MEMORY (list) | id DOUBLE, name STRING
     """
     name = _name(data)
+    live = async_source(data, name)
+    if live is not None:
+        if schema is None:
+            raise SourceError("asynchronous rows do not show their columns", expected="a schema")
+        return live, schema
     arrow = _as_arrow(data)
     if arrow is not None:
         return _batch_source(*arrow, name, schema)

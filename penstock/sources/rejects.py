@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import threading
+from array import array
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -37,7 +41,7 @@ class Reject:
         return f"stream {self.stream}: {place}{column}: {self.reason}"
 
 
-_COLUMNS = pa.schema(
+REJECT_COLUMNS = pa.schema(
     [
         ("kind", pa.string()),
         ("stream", pa.string()),
@@ -62,6 +66,9 @@ class RejectLog:
     def __init__(self, strict: bool = False) -> None:
         self.strict = strict
         self._rejects: list[Reject] = []
+        self._counts: Counter[RejectKind] = Counter()
+        self._bad_rows: dict[tuple[str, str], array[int]] = {}  # ascending
+        self._turn = threading.Lock()  # a source may be read in a thread of its own
 
     def add(self, reject: Reject) -> None:
         if self.strict:
@@ -70,26 +77,42 @@ class RejectLog:
                 expected="rows that fit the stream, because the run is strict",
                 hint=f"mend the row: {shortened(reject.content)}",
             )
-        self._rejects.append(reject)
+        with self._turn:
+            self._rejects.append(reject)
+            self._counts[reject.kind] += 1
+            if reject.kind is RejectKind.BAD_ROW:
+                insort(self.bad_rows(reject.stream, reject.source), reject.row)
+
+    def take(self) -> list[Reject]:
+        """The rejects that nobody has taken yet.  The log forgets all but their numbers."""
+        with self._turn:
+            taken, self._rejects = self._rejects, []
+        return taken
+
+    def bad_rows(self, stream: str, source: str) -> array[int]:
+        """The numbers of the rows of a part that could not be read, ascending."""
+        return self._bad_rows.setdefault((stream, source), array("q"))
 
     def of(self, stream: str) -> StreamRejects:
         return StreamRejects(self, stream)
 
     def count(self, kind: RejectKind | None = None) -> int:
-        if kind is None:
-            return len(self._rejects)
-        return sum(reject.kind is kind for reject in self._rejects)
+        return self._counts.total() if kind is None else self._counts[kind]
 
     def __iter__(self) -> Iterator[Reject]:
         return iter(self._rejects)
 
     def __len__(self) -> int:
-        return len(self._rejects)
+        return self._counts.total()
 
     def table(self) -> pa.Table:
-        columns = {name: [getattr(each, name) for each in self] for name in _COLUMNS.names}
-        columns["kind"] = [each.kind.value for each in self]
-        return pa.table(columns, schema=_COLUMNS)
+        return pa.Table.from_batches([rejects_batch(self._rejects)])
+
+
+def rejects_batch(rejects: Sequence[Reject]) -> pa.RecordBatch:
+    columns = {name: [getattr(each, name) for each in rejects] for name in REJECT_COLUMNS.names}
+    columns["kind"] = [each.kind.value for each in rejects]
+    return pa.RecordBatch.from_pydict(columns, schema=REJECT_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +133,6 @@ class StreamRejects:
     ) -> None:
         self.log.add(Reject(kind, self.stream, source, row, column, reason, content))
 
-    def bad_rows(self, source: str) -> list[int]:
-        """The numbers of the rows of a part that could not be read, ascending."""
-        return sorted(
-            reject.row
-            for reject in self.log
-            if reject.kind is RejectKind.BAD_ROW
-            and (reject.stream, reject.source) == (self.stream, source)
-        )
-
     def set_aside(
         self,
         kind: RejectKind,
@@ -129,9 +143,11 @@ class StreamRejects:
         reason: str,
     ) -> None:
         """A row that could be read but cannot take part; `readable` counts such rows alone."""
-        row = readable
-        for unreadable in self.bad_rows(source):
-            row += unreadable <= row
+        unreadable = self.log.bad_rows(self.stream, source)
+        before = bisect_right(
+            range(len(unreadable)), readable, key=lambda number: unreadable[number] - number
+        )
+        row = readable + before
         shown = (
             f"{json.dumps(field.name)}: {to_json(value, field.type)}" for field, value in cells
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,9 +15,11 @@ from penstock.sources.columns import whole_rows
 from penstock.sources.objects import fit_objects, why_misfit
 from penstock.sources.reasons import row_as_json
 from penstock.sources.rejects import StreamRejects
+from penstock.sources.replay import Replay
 from penstock.sources.source import Chunk
 
 BATCH = 4096  # rows
+PATIENCE = 0.01  # seconds that rows may have to wait for others; no answer depends on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,23 @@ class RowSource:
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
         rows_before = 0
         rest = iter(self.rows)
-        while rows := list(islice(rest, BATCH)):
-            batch = _read(rows, schema, rows_before, rejects)
+        while rows := list(_prompt(rest) if isinstance(self.rows, Replay) else islice(rest, BATCH)):
+            batch = read_rows(rows, schema, rows_before, rejects)
             rows_before += len(rows)
             if batch.num_rows:
                 yield Chunk(batch)
 
 
-def _read(
+def _prompt(rest: Iterator[object]) -> Iterator[object]:
+    """A batch of rows that somebody makes: a full one, or what there is when it takes long."""
+    begun = time.monotonic()
+    for row in islice(rest, BATCH):
+        yield row
+        if time.monotonic() - begun > PATIENCE:
+            return
+
+
+def read_rows(
     rows: list[object], schema: Schema, rows_before: int, rejects: StreamRejects
 ) -> pa.RecordBatch:
     malformed, columns = _columns(rows, schema)

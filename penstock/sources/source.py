@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
@@ -14,10 +14,12 @@ from penstock.sources.rejects import StreamRejects
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some rows in reading order; the batch's schema is `Schema.arrow` of the declaration."""
+    """Some rows in reading order; the batch's schema is `Schema.arrow` of the declaration.
+    `position` is how many bytes of the source have been read so far, if it is made of bytes."""
 
     batch: pa.RecordBatch
     part: str = ""
+    position: int = field(default=0, compare=False)
 
 
 class Source(Protocol):

@@ -23,16 +23,13 @@ def floor_div(values: Ints, plus: int, by: int) -> Ints:
     >>> floor_div(np.array([-1, 0, 2**63 - 1]), plus=2**63 - 1, by=2)
     array([4611686018427387903, 4611686018427387903, 9223372036854775807])
     """
-    if by > INT64_MAX:
-        raise PlanError(f"a window that moves by {by} ticks does not fit 64 bits")
     if not len(values):
         return np.empty(0, np.int64)
-    for extreme in (int(values.min()), int(values.max())):
-        if not INT64_MIN <= (extreme + plus) // by <= INT64_MAX:
-            reached = (extreme + plus) // by
-            raise PlanError(
-                f"the windows of value {extreme} reach id {reached}, which does not fit 64 bits"
-            )
+    lowest, highest = extremes(values)
+    for extreme in (lowest, highest):
+        _quotient(extreme, plus, by)
+    if all(INT64_MIN <= each <= INT64_MAX for each in (plus, lowest + plus, highest + plus)):
+        return (values + plus if plus else values) // by
     quotients, remainders = np.divmod(values, by)
     plus_quotient, plus_remainder = divmod(plus, by)
     carry = remainders >= by - plus_remainder  # remainders + plus_remainder >= by, without the sum
@@ -40,6 +37,35 @@ def floor_div(values: Ints, plus: int, by: int) -> Ints:
     last_bits = np.uint64(plus_quotient % 2**64)
     total: npt.NDArray[np.uint64] = quotients.view(np.uint64) + carry + last_bits
     return total.view(np.int64)
+
+
+def extreme_quotients(values: Ints, plus: int, by: int) -> tuple[int, int]:
+    """The lowest and the highest of what `floor_div` gives for some values.
+
+    >>> extreme_quotients(np.array([5, -3, 9]), plus=1, by=4)
+    (-1, 2)
+    """
+    lowest, highest = extremes(values)
+    return _quotient(lowest, plus, by), _quotient(highest, plus, by)
+
+
+def _quotient(value: int, plus: int, by: int) -> int:
+    if by > INT64_MAX:
+        raise PlanError(f"a window that moves by {by} ticks does not fit 64 bits")
+    quotient = (value + plus) // by
+    if not INT64_MIN <= quotient <= INT64_MAX:
+        raise PlanError(
+            f"the windows of value {value} reach id {quotient}, which does not fit 64 bits"
+        )
+    return quotient
+
+
+def extremes(values: Ints) -> tuple[int, int]:
+    """The lowest and the highest of some values."""
+    if len(values) == 1:
+        only = int(values[0])
+        return only, only
+    return int(values.min()), int(values.max())
 
 
 def exceeds_by_at_most(left: Ints, right: Ints, limit: int) -> Flags:

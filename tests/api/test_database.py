@@ -26,7 +26,7 @@ def values(db: ps.Database, sql: str) -> list[int]:
 
 def test_connect() -> None:
     assert isinstance(ps.connect(), ps.Database)
-    assert ps.connect().engine == "reference"
+    assert ps.connect().engine == "local"
     assert ps.connect().streams == ps.connect().queries == []
 
 
@@ -34,7 +34,7 @@ def test_connect() -> None:
 def test_an_engine_that_does_not_exist(engine: str) -> None:
     with pytest.raises(ps.EngineError, match=f"no engine called '{engine}'") as caught:
         ps.connect(engine)
-    assert caught.value.expected == "one of reference, local, spark"
+    assert caught.value.expected == "one of spark, local, reference"
 
 
 def test_the_engine_that_was_meant() -> None:
@@ -43,17 +43,24 @@ def test_the_engine_that_was_meant() -> None:
     assert caught.value.hint == "reference"
 
 
-@pytest.mark.parametrize("engine", ["spark"])
-def test_engines_that_have_not_landed_can_still_explain(engine: str) -> None:
-    db = ps.connect(engine)
+def test_explaining_needs_no_spark() -> None:
+    db = ps.connect("spark", master="spark://nowhere")
     db.stream("s", ROWS)
     query = db.sql("SELECT a FROM s")
     assert isinstance(query, ps.Query)
     assert query.schema.names == ["a"]
     assert query.explain().startswith("Query")
-    for run in (query.collect, lambda: list(query), lambda: query.late, lambda: query.account):
-        with pytest.raises(ps.EngineError, match=f"the {engine} engine has not landed yet"):
-            run()
+
+
+def test_what_only_spark_can_do() -> None:
+    db = ps.connect("local")
+    db.stream("s", ROWS)
+    query = db.sql("SELECT a FROM s")
+    assert isinstance(query, ps.Query)
+    for attempt in (query.start, query.dataframe):
+        with pytest.raises(ps.EngineError, match="runs on local") as caught:
+            attempt()
+        assert "connect(spark)" in str(caught.value.hint)
 
 
 def test_names(db: ps.Database) -> None:

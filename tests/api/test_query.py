@@ -97,7 +97,7 @@ def test_explain_says_the_same_both_ways(db: ps.Database) -> None:
 
 def test_repr(db: ps.Database) -> None:
     assert repr(ask(db, "SELECT k, t FROM s")) == "<penstock.Query k STRING, t BIGINT>"
-    assert repr(db) == "<penstock.Database engine='reference' streams=['s']>"
+    assert repr(db) == "<penstock.Database engine='local' streams=['s']>"
 
 
 # --- what did not take part ----------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_the_numbers_of_rows_without_progress_count_the_bad_ones() -> None:
 
 
 def test_late_tuples_of_two_streams_with_unlike_columns() -> None:
-    db = ps.connect()
+    db = ps.connect("reference")
     for name, key in (("l", 1), ("r", "x")):
         rows = [{"k": key, "t": 10}, {"k": key, "t": 1}]
         db.stream(name, rows, progress=ps.progress("t", ordered=True))

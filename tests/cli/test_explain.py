@@ -48,7 +48,7 @@ def test_explain_points_at_mistakes(penstock: Run) -> None:
 
 def test_demo(penstock: Run, here: Path) -> None:
     before = list(here.iterdir())
-    outcome = penstock("demo")
+    outcome = penstock("demo", "--engine", "local")
     assert outcome.code == 0
     assert "CREATE STREAM packets" in outcome.out
     lines = outcome.out.splitlines()

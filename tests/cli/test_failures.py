@@ -24,7 +24,7 @@ MISTAKES = {
     "SELECT k + 1 AS n FROM s": "STRING + INT has no meaning",
     "SELECT count(*) FROM s": "an aggregate over an endless stream never completes",
     "SELECT upper(v) FROM s": "argument 1 of upper is an INT",
-    "SELECT count(*) AS n [RANGE TUMBLING 20000000 WEEKS] FROM s": "a value of window_",
+    "SELECT count(*) AS n [RANGE TUMBLING 20000000 WEEKS] FROM s": "a window that moves by ",
     "SELECT k FROM s ORDER BY k": "ORDER BY is not part of a continuous query",
     "CREATE STREAM s (a INT)": "'s' exists already",
     "CREATE STREAM x (a INT) FROM VALUES ('y')": "'y' is not an INT",
@@ -119,18 +119,25 @@ def test_a_script_from_a_standard_input_that_is_closed(
     assert capsys.readouterr().err.startswith("error: ")
 
 
-@pytest.mark.parametrize("engine", ["spark"])
-def test_engines_that_have_not_landed(script: Run, here: Path, engine: str) -> None:
-    outcome = script("SELECT k FROM s", "--engine", engine, "--output", "result")
-    assert failed(outcome, f"the {engine} engine has not landed yet: use the reference engine\n")
+def test_java_is_missing(script: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(here))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    outcome = script("SELECT k FROM s", "--engine", "spark", "--output", "result")
+    assert failed(outcome, "the spark engine needs Java 17 or newer")
     assert [each.name for each in here.iterdir()] == ["readings.csv"]
+
+
+@pytest.mark.parametrize("conf", ["", "spark.ui.enabled", "=x"])
+def test_a_setting_of_spark_is_a_key_and_a_value(script: Run, conf: str) -> None:
+    assert failed(script("SELECT k FROM s", "--conf", conf), f"--conf {conf.rstrip('x=')}")
 
 
 def test_an_engine_that_does_not_exist(script: Run) -> None:
     outcome = script("SELECT k FROM s", "--engine", "referense")
     assert failed(outcome, "there is no engine called 'referense'\n")
     assert outcome.err.splitlines()[1:] == [
-        "  expected: one of reference, local, spark",
+        "  expected: one of spark, local, reference",
         "  try: reference",
     ]
 

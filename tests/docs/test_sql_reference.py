@@ -20,7 +20,7 @@ from penstock.functions.signature import Family, Signature
 from penstock.language.binding.literals import TYPE_NAMES
 from penstock.language.parsing import progress_clause, window_clause
 from penstock.model.duration import MICROSECONDS
-from penstock.plan.aggregates import Algorithm
+from penstock.plan.algorithms import Algorithm
 from penstock.sinks.cells import column_texts
 from penstock.sinks.output import OutputFormat
 from penstock.sources.files import _ENDINGS, FileFormat

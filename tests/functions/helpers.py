@@ -9,7 +9,7 @@ import penstock as ps
 
 def answer(expression: str) -> Any:
     """What the reference engine says to an expression over one tuple."""
-    db = ps.connect()
+    db = ps.connect("reference")
     query = db.sql(
         "CREATE STREAM one (x BIGINT, f DOUBLE, s STRING, b BOOLEAN, t TIMESTAMP, d DATE)"
         " FROM VALUES (2, 2.5, 'abc', TRUE, '2026-01-31 12:30:00', '2026-01-31');"

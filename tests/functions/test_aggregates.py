@@ -10,7 +10,14 @@ import penstock as ps
 from penstock.functions.aggregates import AGGREGATES, ALIASES, PythonAggregate, aggregate
 from penstock.functions.signature import Family
 
-CONSTANTS = {"quantile": "0.5", "approx_quantile": "0.5", "heavy_hitters": "0.5", "top_k": "1"}
+CONSTANTS = {
+    "quantile": "0.5",
+    "approx_quantile": "0.5",
+    "heavy_hitters": "0.5",
+    "approx_heavy_hitters": "0.5",
+    "top_k": "1",
+    "approx_top_k": "1",
+}
 
 
 def call(name: str, canonical: str | None = None, column: str = "x") -> str:
@@ -20,7 +27,7 @@ def call(name: str, canonical: str | None = None, column: str = "x") -> str:
 
 def answer(expression: str) -> Any:
     """Over 2, NULL, 1, 2."""
-    db = ps.connect()
+    db = ps.connect("reference")
     query = db.sql(
         "CREATE STREAM s (t INT, x BIGINT, n BIGINT) FROM VALUES"
         " (0, 2, NULL), (1, NULL, NULL), (2, 1, NULL), (3, 2, NULL) PROGRESS ON t ORDERED;"
@@ -51,6 +58,8 @@ EXPECTED = {
     "heavy_hitters": "[[2, 2]]",
     "approx_count_distinct": 2,
     "approx_quantile": 2.0,
+    "approx_top_k": "[[2, 2]]",
+    "approx_heavy_hitters": "[[2, 2]]",
 }
 
 

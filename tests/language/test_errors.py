@@ -17,7 +17,7 @@ STREAMS = (FOLDER / "streams.sql").read_text(encoding="utf-8")
 
 
 def message(sql: str) -> str:
-    database = ps.connect()
+    database = ps.connect("reference")
     for _ in database.script(STREAMS):
         pass
     with pytest.raises(ps.PenstockError) as caught:
@@ -99,7 +99,7 @@ def test_characters_beyond_ascii_are_counted_as_one() -> None:
 
 def test_a_late_error_points_into_its_own_script() -> None:
     """A query remembers the text it came from, for errors that only the data brings."""
-    database = ps.connect()
+    database = ps.connect("reference")
     query = database.sql(
         "CREATE STREAM t (k STRING) FROM VALUES ('7'), ('x');\nSELECT CAST(k AS INT) AS n FROM t"
     )
@@ -110,14 +110,14 @@ def test_a_late_error_points_into_its_own_script() -> None:
 
 
 def test_what_was_carried_out_before_the_error_stays() -> None:
-    database = ps.connect()
+    database = ps.connect("reference")
     with pytest.raises(ps.BindError):
         database.sql("CREATE STREAM a (x INT); SELECT y FROM a; CREATE STREAM b (x INT)")
     assert database.streams == ["a"]
 
 
 def test_a_script_that_cannot_be_parsed_does_nothing() -> None:
-    database = ps.connect()
+    database = ps.connect("reference")
     with pytest.raises(ps.ParseError):
         database.sql("CREATE STREAM a (x INT); SELECT FROM a")
     assert database.streams == []

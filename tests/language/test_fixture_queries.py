@@ -24,7 +24,7 @@ WITH_LATE = sorted(path.name.removesuffix(".late.jsonl") for path in FOLDER.glob
 def answered(name: str) -> ps.Query:
     """The one query of a file; the statements before it make streams."""
     text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
-    *streams, query = ps.connect(strict=name != "null_time").script(text)
+    *streams, query = ps.connect("reference", strict=name != "null_time").script(text)
     assert not any(streams)
     assert isinstance(query, ps.Query)
     return query

@@ -51,7 +51,7 @@ def carry_out(text: str) -> None:
     """Everything short of reading data; only Penstock's own errors may come out, with a text."""
     said = "carried out"
     try:
-        for result in ps.connect().script(text):
+        for result in ps.connect("reference").script(text):
             if isinstance(result, ps.Query):
                 said = f"{result.explain()} {result.schema}"
     except ps.PenstockError as error:
@@ -142,4 +142,4 @@ def test_files_with_mistakes(text: str) -> None:
 @pytest.mark.parametrize("sql", ["SELECT 11E FROM s", "SELECT v FROM s WHERE ts > '\ud800'"])
 def test_crashes(sql: str) -> None:
     with pytest.raises(ps.PenstockError):
-        list(ps.connect().script(STREAMS + sql))
+        list(ps.connect("reference").script(STREAMS + sql))

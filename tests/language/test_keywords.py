@@ -15,7 +15,7 @@ COUNT = "SELECT k, count(*) AS n [RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts] FROM 
 
 
 def bound(sql: str, stream: str = STREAM) -> ps.Query:
-    database = ps.connect()
+    database = ps.connect("reference")
     database.sql(stream)
     query = database.sql(sql)
     assert isinstance(query, ps.Query)
@@ -179,19 +179,19 @@ def test_signs_of_comments_inside_texts_are_text() -> None:
 
 
 def test_several_statements_are_carried_out_in_turn() -> None:
-    database = ps.connect()
+    database = ps.connect("reference")
     results = list(database.script(f";; {STREAM}; SELECT k FROM s;; EXPLAIN SELECT v FROM s; "))
     assert [type(result) for result in results] == [type(None), ps.Query, ps.Explanation]
 
 
 @pytest.mark.parametrize("text", ["", " ", ";", "-- nothing", "/* nothing */;"])
 def test_a_script_of_nothing(text: str) -> None:
-    assert list(ps.connect().script(text)) == []
-    assert ps.connect().sql(text) is None
+    assert list(ps.connect("reference").script(text)) == []
+    assert ps.connect("reference").sql(text) is None
 
 
 def test_a_named_query_can_be_read_like_a_stream() -> None:
-    database = ps.connect()
+    database = ps.connect("reference")
     database.sql(f"{STREAM}; create query Counts as {COUNT}")
     assert database.queries == ["Counts"]
     query = database.sql("SELECT k FROM counts AS c WHERE c.n > 1")
@@ -201,7 +201,7 @@ def test_a_named_query_can_be_read_like_a_stream() -> None:
 
 
 def test_streams_and_queries_are_dropped() -> None:
-    database = ps.connect()
+    database = ps.connect("reference")
     database.sql(f"{STREAM}; CREATE QUERY named AS {COUNT}")
     with pytest.raises(ps.BindError, match="read by named"):
         database.sql("DROP STREAM s")
@@ -213,21 +213,21 @@ def test_streams_and_queries_are_dropped() -> None:
 
 @pytest.mark.parametrize("kind", ["STREAM", "QUERY"])
 def test_dropping_what_is_not_there(kind: str) -> None:
-    database = ps.connect()
+    database = ps.connect("reference")
     with pytest.raises(ps.BindError, match=f"there is no {kind.lower()} called 'x'"):
         database.sql(f"DROP {kind} x")
     assert database.sql(f"DROP {kind} IF EXISTS x") is None
 
 
 def test_if_exists_drops_what_is_there() -> None:
-    database = ps.connect()
+    database = ps.connect("reference")
     database.sql(f"{STREAM}; CREATE QUERY named AS {COUNT}")
     database.sql("DROP QUERY IF EXISTS named; DROP STREAM IF EXISTS s")
     assert (database.streams, database.queries) == ([], [])
 
 
 def test_a_stream_and_a_query_cannot_share_a_name() -> None:
-    database = ps.connect()
+    database = ps.connect("reference")
     database.sql(STREAM)
     with pytest.raises(ps.BindError, match="'S' exists already"):
         database.sql(f"CREATE QUERY S AS {COUNT}")

@@ -19,7 +19,7 @@ MEGABYTE = 1_000_000
 @pytest.fixture
 def database() -> Iterator[ps.Database]:
     started = time.process_time()
-    made = ps.connect()
+    made = ps.connect("reference")
     made.sql("CREATE STREAM s (k STRING, v INT, ts TIMESTAMP) PROGRESS ON ts ORDERED")
     yield made
     assert time.process_time() - started < 60

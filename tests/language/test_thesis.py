@@ -35,7 +35,7 @@ N = TypeVar("N", bound=Node)
 def bound(name: str) -> ps.Query:
     """The one query of a file."""
     text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
-    (query,) = [result for result in ps.connect().script(text) if result is not None]
+    (query,) = [result for result in ps.connect("reference").script(text) if result is not None]
     assert isinstance(query, ps.Query)
     return query
 

@@ -24,7 +24,7 @@ class Stream(NamedTuple):
 
 
 def database(clock: Any = None, **streams: Stream) -> ps.Database:
-    db = ps.connect(clock=clock)
+    db = ps.connect("reference", clock=clock)
     for name, stream in streams.items():
         db.stream(name, stream.rows, schema=stream.schema, progress=stream.progress)
     return db

@@ -29,7 +29,8 @@ def over(call: str, values: list[Any], sql_type: str = "INT") -> Any:
 
 def call_of(name: str) -> str:
     constant = {"quantile": ", 0.5", "approx_quantile": ", 0.5", "top_k": ", 2"}
-    constant["heavy_hitters"] = ", 0.5"
+    constant["heavy_hitters"] = constant["approx_heavy_hitters"] = ", 0.5"
+    constant["approx_top_k"] = constant["approx_topk"] = ", 2"
     return f"{name}(x{constant.get(ALIASES.get(name, name), '')})"
 
 
@@ -50,6 +51,8 @@ ONE_ROW = {  # over the single value 3
     "mode": 3,
     "top_k": "[[3, 1]]",
     "heavy_hitters": "[[3, 1]]",
+    "approx_top_k": "[[3, 1]]",
+    "approx_heavy_hitters": "[[3, 1]]",
     "approx_count_distinct": 1,
     "approx_quantile": 3.0,
 }
@@ -285,7 +288,7 @@ class Constant(GeometricMean):
 def registered(
     implementation: Any, returns: str, call: str = "f(x)", arguments: tuple[str, ...] = ("DOUBLE",)
 ) -> list[Any]:
-    db = ps.connect()
+    db = ps.connect("reference")
     db.aggregate("f", implementation, returns=returns, arguments=arguments)
     rows = [(2.0, 1, 0), (None, 1, 0), (8.0, None, 1)]
     db.stream("s", rows, schema="x DOUBLE, k INT, t INT", progress=ps.progress("t", ordered=True))
@@ -348,7 +351,7 @@ def test_results_of_another_type_are_errors(result: Any, returns: str) -> None:
 
 
 def test_registering() -> None:
-    db = ps.connect()
+    db = ps.connect("reference")
     with pytest.raises(ps.BindError):
         db.aggregate("sum", GeometricMean(), returns="DOUBLE")
     with pytest.raises(ps.BindError):

@@ -47,6 +47,7 @@ def landmark(slide: int) -> Model:
     )
 
 
+GRACE = {"DROP": 0, "SIDE": 0, "AMEND": 10**6, "AMEND FOR 3": 3}
 MODELS = [sliding(5, 5), sliding(9, 3), sliding(8, 3), sliding(2, 5), landmark(4), landmark(1)]
 
 
@@ -55,7 +56,8 @@ MODELS = [sliding(5, 5), sliding(9, 3), sliding(8, 3), sliding(2, 5), landmark(4
 def test_windows(model: Model, rule: Rule) -> None:
     """WHERE: tuples that it leaves out are never late, but they do advance the bound."""
     for seed in range(18):
-        per, mode, where = seed % 2 == 0, ["DROP", "SIDE", "AMEND"][seed // 2 % 3], seed % 12 < 6
+        per, where = seed % 2 == 0, seed % 12 < 6
+        mode = ["DROP", "SIDE", "AMEND", "AMEND FOR 3"][seed // 2 % 4]
         rows = random_rows(seed)
         data = arrivals(rows, rule, per)
         said = (
@@ -70,11 +72,12 @@ def test_windows(model: Model, rule: Rule) -> None:
                 continue
             ids = model.ids(each.t, high)
             missed = [w for w in ids if model.end(w) <= each.bound]
+            counts = [w for w in ids if model.end(w) > each.bound - GRACE[mode]]
             if missed:
-                late.append((*each.row, each.bound, missed[0], missed[-1]))
-            for w in ids:
-                if mode == "AMEND" or w not in missed:
-                    sums[w] = sums.get(w, 0) + each.x
+                amended = [counts == ids] if "FOR" in mode else []
+                late.append((*each.row, each.bound, missed[0], missed[-1], *amended))
+            for w in counts:
+                sums[w] = sums.get(w, 0) + each.x
         query = ask(
             f"SELECT window_id, sum(x) [{model.window}] FROM s "
             f"{'WHERE x % 3 <> 2' if where else ''} LATE {mode}",
@@ -91,19 +94,23 @@ def test_slide_by_tuple(every: int, rule: Rule) -> None:
     """A late tuple opens no window, but counts in the windows at or above its bound."""
     length = 6
     for seed in range(20):
-        per, mode, rows = seed % 2 == 0, ["DROP", "AMEND"][seed // 2 % 2], random_rows(seed)
+        per, rows = seed % 2 == 0, random_rows(seed)
+        mode = ["DROP", "AMEND", "AMEND FOR 3"][seed // 2 % 3]
         data = arrivals(rows, rule, per)
 
         def counts_in(each: Arrival, end: int, mode: str = mode) -> bool:
-            return end - length < each.t <= end and (mode == "AMEND" or each.bound < end + 1)
+            return end - length < each.t <= end and end + 1 > each.bound - GRACE[mode]
 
         expected = [
             (opener.t, sum(each.x for each in data if counts_in(each, opener.t)))
             for opener in data[::every]
-            if mode == "AMEND" or opener.in_time
+            if opener.t >= opener.bound - GRACE[mode]
         ]
         late = [
-            (*each.row, each.bound, each.t, min(each.bound - 1, each.t + length - 1))
+            (
+                *(*each.row, each.bound, each.t, min(each.bound - 1, each.t + length - 1)),
+                *([each.t >= each.bound - 3] if "FOR" in mode else []),
+            )
             for each in data
             if not each.in_time
         ]
@@ -146,20 +153,19 @@ def test_late_as_a_whole(sql: str, rule: Rule) -> None:
         per, rows = seed % 2 == 0, [random_rows(seed), random_rows(seed + 100)]
         sides = [arrivals(each, rule, per) for each in rows]
         used = sides if " u" in sql else sides[:1]
-        late = [
-            (*each.row, each.bound, None, None)
-            for side in used
-            for each in side
-            if not each.in_time
-        ]
+        missed = [each for side in used for each in side if not each.in_time]
 
         def over(given: list[list[Row]], mode: str, how: Rule, apart: bool = False) -> ps.Query:
             s, u = (stream(each, how, apart) for each in given)
             return ask(f"{sql} LATE {mode}", s=s, u=u)
 
-        for mode in ("DROP", "AMEND"):
+        for mode in ("DROP", "AMEND", "AMEND FOR 3"):
             counted = [
-                [each.row for each in side if mode == "AMEND" or each.in_time] for side in sides
+                [each.row for each in side if each.t >= each.bound - GRACE[mode]] for side in sides
+            ]
+            late = [
+                (*each.row, each.bound, None, None, *([each.t >= each.bound - 3] * ("FOR" in mode)))
+                for each in missed
             ]
             query, expected = over(rows, mode, rule, per), over(counted, "DROP", patient)
             assert bag(tuples(query.collect())) == bag(tuples(expected.collect())), seed

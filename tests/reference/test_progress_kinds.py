@@ -102,14 +102,14 @@ def test_the_stamped_column_may_stand_anywhere() -> None:
 
 
 def test_a_stamped_column_need_not_be_declared() -> None:
-    db = ps.connect(clock=ps.ManualClock(at=5))
+    db = ps.connect("reference", clock=ps.ManualClock(at=5))
     db.stream("s", [{"n": 1}], progress=ps.progress("ts", timestamps="INTERNAL"))
     assert tuples(db.sql("SELECT n, ts FROM s").collect()) == [(1, 5)]
 
 
 @pytest.mark.parametrize("kind", ["INTERNAL", "LATENT"])
 def test_stamps_are_ordered_and_times(kind: str) -> None:
-    db = ps.connect()
+    db = ps.connect("reference")
     with pytest.raises(ps.PenstockError, match="ORDERED"):
         db.stream("s", [{"n": 1}], progress=ps.progress("ts", timestamps=kind, delay="1 second"))
     with pytest.raises(ps.BindError, match="TIMESTAMP"):
@@ -143,7 +143,7 @@ def test_the_limit_moves_with_the_clock() -> None:
 
 
 def test_strict_runs_end_at_the_first_reject() -> None:
-    db = ps.connect(clock=ps.ManualClock(at=0), strict=True)
+    db = ps.connect("reference", clock=ps.ManualClock(at=0), strict=True)
     promise = ps.progress("ts", ordered=True, future_limit="1 second")
     db.stream("s", [(HOUR,)], schema="ts TIMESTAMP", progress=promise)
     with pytest.raises(ps.SourceError, match="ahead of the clock"):
@@ -232,7 +232,7 @@ def write(folder: Path, name: str, times: list[Any]) -> None:
 
 
 def read(folder: Path, progress: str) -> ps.Query:
-    db = ps.connect(base=folder)
+    db = ps.connect("reference", base=folder)
     db.sql(f"CREATE STREAM s (t INT) FROM FILES '*.csv' PROGRESS ON t {progress}")
     query = db.sql("SELECT t, count(*) FROM s GROUP BY t")
     assert isinstance(query, ps.Query)

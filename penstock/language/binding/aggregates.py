@@ -130,9 +130,9 @@ def _check_constants(function: AggregateFunction, arguments: list[Expression]) -
                 f"the last argument of {function.name} is a constant", span=argument.span
             )
         value = argument.value
-        if function.name == "top_k":
+        if function.name in ("top_k", "approx_top_k"):
             if value < 1:
-                raise BindError("top_k wants at least 1", span=argument.span)
+                raise BindError(f"{function.name} wants at least 1", span=argument.span)
         elif not 0 <= value <= 1:
             raise BindError(
                 f"{value} is not a share", span=argument.span, expected="between 0 and 1"

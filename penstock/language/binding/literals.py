@@ -13,6 +13,7 @@ from penstock.errors import BindError, PenstockError, Span, shortened
 from penstock.language.syntax import Quantity
 from penstock.model.domain import Domain
 from penstock.model.duration import microseconds, parse_duration
+from penstock.model.length import Length
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -230,6 +231,13 @@ def length_of_time(quantity: Quantity) -> int:
             hint=f"{quantity.amount} SECONDS",
         )
     return ticks(quantity, Domain(TIMESTAMP))
+
+
+def any_length(quantity: Quantity) -> Length:
+    """A length on whatever column it will be measured."""
+    if quantity.unit is None:
+        return Length(number=quantity.amount)
+    return Length(length_of_time(quantity))
 
 
 def whole_rows(quantity: Quantity) -> int:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from penstock.errors import BindError, PenstockError, nearest
 from penstock.language.binding.aggregates import WINDOW_COLUMNS, GroupBinder, has_aggregate
 from penstock.language.binding.expressions import ExpressionBinder
-from penstock.language.binding.literals import length_of_time, span_of, ticks
+from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
 from penstock.language.binding.relations import (
     RelationBinder,
     Source,
@@ -26,7 +26,8 @@ from penstock.language.syntax import QuerySyntax, Select, SelectItem
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import STRING, Kind
-from penstock.plan.aggregates import Algorithm, Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.algorithms import Algorithm
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import (
     Call,
@@ -68,8 +69,9 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> Query:
         )
     late = Late(syntax.late.text) if syntax.late else Late.DROP
     early = length_of_time(syntax.early) if syntax.early else None
+    amend_for = any_length(syntax.amend_for) if syntax.amend_for else None
     try:
-        return Query(node, late, early, syntax.in_order)
+        return Query(node, late, early, syntax.in_order, amend_for)
     except PenstockError as error:
         error.span = syntax.modifiers
         raise

@@ -20,6 +20,7 @@ from penstock.language.syntax import (
     FilesSyntax,
     ProgressClause,
     Quantity,
+    SocketSyntax,
     ValuesSyntax,
 )
 from penstock.model.domain import Domain
@@ -38,6 +39,7 @@ from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import cast_to
 from penstock.plan.streams import PunctuationRows, StreamDefinition, StreamProgress
 from penstock.sources.files import FileFormat, FileSource
+from penstock.sources.socket_lines import SocketSource, parse_address
 from penstock.sources.source import Source
 from penstock.sources.values import ValuesSource
 
@@ -54,6 +56,8 @@ def bind_stream(syntax: CreateStream, catalog: Catalog, base: Path | None) -> St
     match syntax.source:
         case FilesSyntax():
             source = _files(syntax.source, base)
+        case SocketSyntax():
+            source = _socket(syntax.source)
         case ValuesSyntax():
             source = _values(syntax.source, stream.input_schema)
     return StreamDefinition(syntax.name.text, schema, progress, source)
@@ -83,6 +87,18 @@ def _files(syntax: FilesSyntax, base: Path | None) -> FileSource:
             )
         file_format = FileFormat[word]
     return FileSource(syntax.pattern.text, file_format, base)
+
+
+def _socket(syntax: SocketSyntax) -> SocketSource:
+    address = parse_address(syntax.address.text)
+    if address is None:
+        raise BindError(
+            f"{syntax.address.text!r} is not an address",
+            span=syntax.address.span,
+            expected="a host and a port",
+            hint="'localhost:9000'",
+        )
+    return SocketSource(*address)
 
 
 def _values(syntax: ValuesSyntax, schema: Schema) -> ValuesSource:

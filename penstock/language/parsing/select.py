@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -25,8 +26,8 @@ def query(parser: Parser) -> QuerySyntax:
                 hint="UNION ALL, or SELECT DISTINCT over it",
             )
         selects.append(_select(parser))
-    late, early, in_order, modifiers = _late_and_emit(parser)
-    return QuerySyntax(tuple(selects), late, early, in_order, modifiers, parser.since(start))
+    modifiers = _late_and_emit(parser)
+    return QuerySyntax(tuple(selects), *modifiers, parser.since(start))
 
 
 def _select(parser: Parser) -> Select:
@@ -107,10 +108,20 @@ def _window_all(parser: Parser) -> Quantity | None:
     return parser.quantity() if parser.accept("WINDOW") else None
 
 
-def _late_and_emit(parser: Parser) -> tuple[Name | None, Quantity | None, bool, Span | None]:
-    """late ::= LATE (DROP | SIDE | AMEND);  emit ::= EMIT [EARLY EVERY length] [IN ORDER]"""
+class _Modifiers(NamedTuple):
+    late: Name | None
+    amend_for: Quantity | None
+    early: Quantity | None
+    in_order: bool
+    span: Span | None
+
+
+def _late_and_emit(parser: Parser) -> _Modifiers:
+    """late ::= LATE (DROP | SIDE | AMEND [FOR length])
+    emit ::= EMIT [EARLY EVERY length] [IN ORDER]"""
     start = parser.here()
     late: Name | None = None
+    amend_for: Quantity | None = None
     early: Quantity | None = None
     in_order = False
     seen: set[str] = set()
@@ -123,6 +134,10 @@ def _late_and_emit(parser: Parser) -> tuple[Name | None, Quantity | None, bool, 
                 parser.refuse(f"expected DROP, SIDE or AMEND after LATE, found {parser.found()}")
             late = Name(parser.word, parser.here())
             parser._advance()
+            if parser.accept("FOR"):
+                if late.text != "AMEND":
+                    parser.refuse(f"LATE {late.text} keeps nothing that FOR could be said of")
+                amend_for = parser.quantity()
             continue
         parser.expect("EMIT")
         if parser.accept("EARLY"):
@@ -131,4 +146,4 @@ def _late_and_emit(parser: Parser) -> tuple[Name | None, Quantity | None, bool, 
         in_order = parser.accept("IN", "ORDER")
         if early is None and not in_order:
             parser.refuse(f"expected EARLY EVERY or IN ORDER after EMIT, found {parser.found()}")
-    return late, early, in_order, parser.since(start) if seen else None
+    return _Modifiers(late, amend_for, early, in_order, parser.since(start) if seen else None)

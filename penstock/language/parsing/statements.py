@@ -17,6 +17,7 @@ from penstock.language.syntax import (
     Drop,
     Explain,
     FilesSyntax,
+    SocketSyntax,
     Statement,
     ValuesSyntax,
 )
@@ -107,13 +108,16 @@ def column(parser: Parser) -> ColumnSyntax:
     return ColumnSyntax(name, sql_type, parser.since(start))
 
 
-def _source(parser: Parser) -> FilesSyntax | ValuesSyntax | None:
-    """source ::= FROM FILES 'pattern' [FORMAT name] | FROM VALUES '(' … ')' {',' '(' … ')'}"""
+def _source(parser: Parser) -> FilesSyntax | SocketSyntax | ValuesSyntax | None:
+    """source ::= FROM FILES 'pattern' [FORMAT name] | FROM SOCKET 'host:port'
+    | FROM VALUES '(' … ')' {',' '(' … ')'}"""
     if not parser.accept("FROM"):
         return None
     if parser.accept("FILES") or parser.accept("FILE"):
         pattern = parser.text("a file name or pattern")
         return FilesSyntax(pattern, parser.name("a format") if parser.accept("FORMAT") else None)
+    if parser.accept("SOCKET"):
+        return SocketSyntax(parser.text("an address"))
     parser.expect("VALUES")
     rows, spans = [], []
 

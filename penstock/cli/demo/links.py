@@ -1,0 +1,80 @@
+"""Packets of simulated network links: each is behind, and out of order, in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+SCHEMA = pa.schema(
+    [
+        ("link", pa.string()),
+        ("srcIP", pa.string()),
+        ("len", pa.int64()),
+        ("ts", pa.timestamp("us", tz="UTC")),
+    ]
+)
+BEGIN = 1_769_860_800  # 2026-01-31 12:00:00, in seconds
+_HOSTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`rate` is in packets per second; a packet takes `lag` seconds and up to `disorder` more.
+    Nothing is sent while the link is `silent`: from when until when, in seconds."""
+
+    name: str
+    rate: int
+    lag: float
+    disorder: float
+    silent: tuple[float, float] | None = None
+
+
+LINKS = (
+    Link("north", 1000, lag=0.5, disorder=2.0),
+    Link("south", 600, lag=0.5, disorder=4.0),
+    Link("harbour", 300, lag=1.0, disorder=4.0, silent=(70, 140)),
+    Link("satellite", 100, lag=4.0, disorder=4.0),
+)
+
+
+def portions(links: Sequence[Link], seconds: float, every: float, seed: int = 1) -> list[pa.Table]:
+    """The packets that `links` send within `seconds`, in the order in which they arrive; a portion
+    has what arrives within `every` seconds."""
+    generator = np.random.default_rng(seed)
+    sent, arrived, numbers = [], [], []
+    for number, link in enumerate(links):
+        times = np.sort(generator.random(int(link.rate * seconds)) * seconds)
+        if link.silent is not None:
+            begin, end = link.silent
+            times = times[(times < begin) | (times >= end)]
+        sent.append(times)
+        arrived.append(times + link.lag + generator.random(len(times)) * link.disorder)
+        numbers.append(np.full(len(times), number))
+    arrival = np.concatenate(arrived)
+    order = np.argsort(arrival)
+    table = _table(links, np.concatenate(numbers)[order], np.concatenate(sent)[order], generator)
+    cuts = np.arange(every, arrival.max(initial=0) + every, every)
+    ends = np.searchsorted(arrival[order], cuts)
+    return [
+        table.slice(begin, end - begin)
+        for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
+    ]
+
+
+def _table(
+    links: Sequence[Link], numbers: np.ndarray, sent: np.ndarray, generator: np.random.Generator
+) -> pa.Table:
+    hosts = pa.array([f"10.0.{host // 16}.{host % 16}" for host in range(_HOSTS)])
+    host = (generator.random(len(sent)) ** 3 * _HOSTS).astype(np.int64)  # a few talk most
+    names = pa.array([link.name for link in links])
+    stamps = pa.array(((BEGIN + sent) * 1e6).astype(np.int64))
+    columns = [
+        names.take(pa.array(numbers)),
+        hosts.take(pa.array(host)),
+        pa.array(generator.integers(40, 1501, len(sent))),
+        stamps.cast(SCHEMA.field("ts").type),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)

@@ -1,0 +1,81 @@
+"""How far a run has come, on a terminal: a line for every stream that is read."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from penstock.cli.report import count
+from penstock.engine.run import LocalRun, SharedScan
+from penstock.model.domain import Domain
+from penstock.model.punctuation import BEGINNING
+from penstock.sources.files import FileSource
+from penstock.sources.source import Chunk
+
+_MEGABYTE = 1_000_000
+
+
+class ProgressBars:
+    """Watches a run.  `hide_after` is how many rows may be written before the lines give way."""
+
+    def __init__(self, console: Console, hide_after: int | None = None) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+        self._progress = Progress(
+            *columns,
+            console=console,
+            transient=True,
+            redirect_stdout=False,  # rows are not the console's
+            redirect_stderr=False,
+        )
+        self._hide_after = hide_after
+        self._tasks: dict[int, TaskID] = {}
+        self._hidden = False
+
+    def __enter__(self) -> ProgressBars:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def watch(self, run: LocalRun, scan: SharedScan, chunk: Chunk) -> None:
+        if self._hidden:
+            return
+        written = sum(outlet.written for outlet in run.outlets)
+        if self._hide_after is not None and written >= self._hide_after:
+            self._progress.stop()
+            self._hidden = True
+            return
+        task = self._tasks.get(id(scan))
+        if task is None:
+            source = scan.ingest.stream.source
+            size = source.size() if isinstance(source, FileSource) else 0
+            task = self._progress.add_task(scan.name, total=size or None, told="")
+            self._tasks[id(scan)] = task
+        self._progress.update(task, completed=chunk.position)
+        self._progress.update(task, told=self._told(task, scan))
+
+    def _told(self, task: TaskID, scan: SharedScan) -> str:
+        shown = self._progress.tasks[self._progress.task_ids.index(task)]
+        words = []
+        if shown.total:
+            done = shown.completed / _MEGABYTE
+            words.append(f"{done:,.1f} of {shown.total / _MEGABYTE:,.1f} MB")
+        words.append(count(scan.read, "row"))
+        if shown.elapsed:
+            words.append(f"{scan.read / shown.elapsed:,.0f} rows/s")
+        low = scan.ingest.low
+        if low != BEGINNING:
+            domain = Domain(scan.ingest.stream.attribute.type)
+            words.append(f"up to {domain.format(int(low))}")
+        late = sum(outlet.late for outlet in scan.outlets)
+        if late:
+            words.append(f"{late:,} late")
+        return ", ".join(words)

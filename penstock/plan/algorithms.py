@@ -1,0 +1,97 @@
+"""How sliding windows can be computed, and what was chosen, by which numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Algorithm(Enum):
+    """How sliding windows are computed; all give the same answers."""
+
+    PANED = "panes that windows share"
+    WID = "a partial result for every open window"
+    ADAPTIVE = "partial results for dense groups, tuples for sparse ones"
+    TWO_LEVEL = "a small table below, exact results above"
+    BUFFERING = "tuples, kept until their windows close"
+
+
+class Reason(Enum):
+    HINT = "by a hint"
+    TIME = "the least time"
+    BUDGET = "the least time within the budget"
+    STATE = "the least state, as none is within the budget"
+    REVISIONS = "the one that revises results"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What an algorithm is expected to take: nanoseconds a window, bytes of state."""
+
+    algorithm: Algorithm
+    time: float
+    state: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An algorithm, why, and by which numbers; estimates are in the order of time.
+
+    >>> fast = Estimate(Algorithm.PANED, 1.25e6, 4e9)
+    >>> small = Estimate(Algorithm.BUFFERING, 2e7, 3e6)
+    >>> choice = Choice(Algorithm.PANED, Reason.TIME, (fast, small), 8e9, (), ("1,000 groups",))
+    >>> print(*choice.lines(), sep=chr(10))
+    algorithm: PANED (panes that windows share), 1.2 ms a window; BUFFERING 20 ms
+    assumed: 1,000 groups
+    >>> choice = Choice(Algorithm.BUFFERING, Reason.BUDGET, (fast, small), 1e9, ("1 group",), ())
+    >>> print(*choice.lines(), sep=chr(10))
+    algorithm: BUFFERING (tuples, kept until their windows close), 20 ms a window; PANED 1.2 ms
+    state: 3 MB, the least time within the budget of 1 GB; PANED 4 GB
+    known: 1 group
+    """
+
+    algorithm: Algorithm
+    reason: Reason
+    estimates: tuple[Estimate, ...]
+    budget: float
+    known: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """For EXPLAIN.  State is shown where it decided."""
+        chosen = next(each for each in self.estimates if each.algorithm is self.algorithm)
+        others = [each for each in self.estimates if each is not chosen]
+        why = "" if self.reason in (Reason.TIME, Reason.BUDGET, Reason.STATE) else self.reason.value
+        title = f"{self.algorithm.name} ({self.algorithm.value})" + (f", {why}" if why else "")
+        times = ", ".join(f"{each.algorithm.name} {_duration(each.time)}" for each in others)
+        lines = [f"algorithm: {title}, {_duration(chosen.time)} a window; {times}"]
+        if self.reason in (Reason.BUDGET, Reason.STATE):
+            limit = f"{self.reason.value} of {_size(self.budget)}"
+            sizes = ", ".join(f"{each.algorithm.name} {_size(each.state)}" for each in others)
+            lines.append(f"state: {_size(chosen.state)}, {limit}; {sizes}")
+        if self.known:
+            lines.append(f"known: {', '.join(self.known)}")
+        if self.assumed:
+            lines.append(f"assumed: {', '.join(self.assumed)}")
+        return lines
+
+
+def _duration(nanoseconds: float) -> str:
+    return _scaled(nanoseconds, ("ns", "µs", "ms", "s"))
+
+
+def _size(size: float) -> str:
+    return _scaled(size, ("B", "kB", "MB", "GB", "TB"))
+
+
+def _scaled(amount: float, units: tuple[str, ...]) -> str:
+    """Two digits are more than estimates deserve, and enough to compare them.
+
+    >>> [_scaled(amount, ("g", "kg")) for amount in (7, 999.4, 999.6, 1234, 98765, 4.5e7)]
+    ['7 g', '1 kg', '1 kg', '1.2 kg', '99 kg', '45,000 kg']
+    """
+    rounded = float(f"{amount:.2g}")
+    power = 0
+    while rounded >= 1000 and power < len(units) - 1:
+        rounded, power = rounded / 1000, power + 1
+    return f"{rounded:,.{1 if rounded < 10 and rounded % 1 else 0}f} {units[power]}"

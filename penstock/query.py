@@ -1,0 +1,206 @@
+"""Query objects: what can be done with a query once its text has been understood."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.answer import Account, Answer
+from penstock.errors import SinkError
+from penstock.language.parse import pointing_into
+from penstock.optimizer.optimize import optimize
+from penstock.optimizer.settings import Settings
+from penstock.plan import query as plan
+from penstock.plan.explain import explain
+from penstock.running import Running, Setting
+from penstock.running_async import calling_on, drive_on_loop
+from penstock.sinks.callback import Callback, rows_of
+from penstock.sinks.output import Output, OutputFormat, format_by_ending
+from penstock.sinks.sink import Sink
+from penstock.started import StartedQuery
+from penstock.targets import SinkLike, Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Query:
+    """A query that can be explained and run.  Its answer is computed once; `run` runs it anew."""
+
+    def __init__(self, plan_: plan.Query, text: str, setting: Setting) -> None:
+        self.plan = optimize(plan_, Settings(setting.state_budget))
+        self.text = text
+        self.setting = setting
+        self._account: Account | None = None
+
+    def explain(self) -> str:
+        return explain(self.plan)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.plan.schema.arrow
+
+    def run(
+        self,
+        sink: SinkLike | None = None,
+        *,
+        late: SinkLike | None = None,
+        rejected: SinkLike | None = None,
+        rows: bool = False,
+    ) -> Account:
+        """Write the rows while they are released: to a function that is called with every batch
+        (or, if `rows` is said, with every row), to a file in the format that its name stands for,
+        or to standard output.  Late tuples and rejected rows can be sent in the same ways."""
+        (account,) = run_together([self], [sink], [late], [rejected], rows=rows)
+        return account
+
+    async def run_async(
+        self,
+        sink: Callable[[Any], object],
+        *,
+        late: Callable[[Any], object] | None = None,
+        rejected: Callable[[Any], object] | None = None,
+        rows: bool = False,
+    ) -> Account:
+        """As `run`, on an event loop: the sinks are functions or coroutine functions, called on the
+        loop; asynchronous sources are read on it as well."""
+        loop = asyncio.get_running_loop()
+        sinks = [
+            None if each is None else Callback(calling_on(loop, each), rows)
+            for each in (late, rejected)
+        ]
+        target = Target(Callback(calling_on(loop, sink), rows), *sinks)
+        with pointing_into(self.text):
+            running = Running(self.setting, [self.plan], [target])
+            (outcome,) = await drive_on_loop(running)
+        self._account = outcome.account
+        return outcome.account
+
+    async def stream(self) -> AsyncIterator[dict[str, Any]]:
+        """The rows as they are released, for `async for`."""
+        handed: asyncio.Queue[pa.RecordBatch | None] = asyncio.Queue(maxsize=8)
+
+        async def work() -> None:
+            try:
+                await self.run_async(handed.put)
+            finally:
+                await handed.put(None)
+
+        task = asyncio.create_task(work())
+        try:
+            while (batch := await handed.get()) is not None:
+                for row in rows_of(batch):
+                    yield row
+            await task
+        finally:
+            task.cancel()
+            while not task.done():  # it may be waiting for somebody to take a batch
+                while not handed.empty():
+                    handed.get_nowait()
+                await asyncio.wait([task], timeout=0.01)
+
+    def start(
+        self,
+        sink: SinkLike | None = None,
+        *,
+        late: SinkLike | None = None,
+        rejected: SinkLike | None = None,
+        rows: bool = False,
+        checkpoint: str | Path | None = None,
+        trigger: str | None = None,
+    ) -> StartedQuery:
+        """Start the query on Spark and go on.  The sinks are those of `run`, but a path is a
+        directory with a file for every micro-batch: with a checkpoint, a query that was killed goes
+        on where it was, and every row is there exactly once.  `trigger` is "available-now", or a
+        time like "5 seconds" for a query that does not end."""
+        folder = Path(checkpoint) if checkpoint is not None else None
+        sinks = [sink, late, rejected]
+        with pointing_into(self.text):
+            return StartedQuery(self.plan, self.setting, sinks, rows, folder, trigger)
+
+    def dataframe(self) -> DataFrame:
+        """The rows as a Spark DataFrame, streaming if a source is.  A streaming one does not know
+        that its input ends: windows that no bound has passed stay open; `start` closes them."""
+        with pointing_into(self.text):
+            return self.setting.on_spark.dataframe(self.plan, self.setting.strict)
+
+    def collect(self) -> pa.Table:
+        """All rows of the answer."""
+        return self._answer.table
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows as dictionaries.  A time that `datetime` cannot hold is an ISO 8601 text."""
+        for batch in self.collect().to_batches():
+            yield from rows_of(batch)
+
+    @property
+    def late(self) -> pa.Table:
+        """The tuples that missed windows, with the bound they broke and the windows they missed."""
+        return self._answer.late
+
+    @property
+    def rejected(self) -> pa.Table:
+        """The rows that could not be read, had no progress value or came from the future."""
+        return self._answer.rejects.table()
+
+    @property
+    def account(self) -> Account:
+        """What became of the tuples in the last run, or in the answer if it has not been run."""
+        return self._account or self._answer.account
+
+    @cached_property
+    def _answer(self) -> Answer:
+        with pointing_into(self.text):
+            return self.setting.answer(self.plan)
+
+    def __repr__(self) -> str:
+        return f"<penstock.Query {', '.join(map(str, self.plan.schema))}>"
+
+
+def run_together(
+    queries: list[Query],
+    sinks: list[SinkLike | None],
+    late: list[SinkLike | None],
+    rejected: list[SinkLike | None],
+    *,
+    rows: bool = False,
+) -> list[Account]:
+    """Run some queries of one database in one pass."""
+    if not queries:
+        return []
+    with ExitStack() as outputs, pointing_into(queries[0].text):
+        targets = [
+            Target(
+                _sink(sink, rows, outputs),
+                None if side is None else _sink(side, rows, outputs),
+                None if other is None else _sink(other, rows, outputs),
+            )
+            for sink, side, other in zip(sinks, late, rejected, strict=True)
+        ]
+        running = Running(queries[0].setting, [query.plan for query in queries], targets)
+        accounts = [outcome.account for outcome in running.drive()]
+    for query, account in zip(queries, accounts, strict=True):
+        query._account = account
+    return accounts
+
+
+def _sink(given: SinkLike | None, rows: bool, outputs: ExitStack) -> Sink:
+    if given is None:
+        return outputs.enter_context(Output(OutputFormat.TABLE, None)).result()
+    if isinstance(given, str | Path):
+        path = Path(given)
+        return outputs.enter_context(Output(format_by_ending(path), path)).result()
+    if isinstance(given, Sink):
+        return given
+    if callable(given):
+        return Callback(given, rows)
+    raise SinkError(
+        f"a {type(given).__name__} is not a sink",
+        expected="a function, the name of a file, or an object with begin, write, flush and end",
+    )

@@ -1,0 +1,125 @@
+"""Queries at work on Spark.  PySpark is imported only when a query really runs there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.answer import Answer
+from penstock.engine.outlet import Outlet
+from penstock.plan.query import Query
+from penstock.spark.session import BUCKETS, session
+from penstock.targets import Outcome, Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.spark.outcome import Receiver
+    from penstock.spark.run import SparkRun
+
+
+@dataclass(frozen=True)
+class SparkSetting:
+    """A session that is there, or how to start one, and how queries run on it."""
+
+    given: SparkSession | None = None
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    checkpoint: Path | None = None
+    trigger: str = "available-now"
+    buckets: int = BUCKETS
+
+    @cached_property
+    def session(self) -> SparkSession:
+        return self.given if self.given is not None else session(self.master, self.conf)
+
+    def answer(self, query: Query, strict: bool) -> Answer:
+        from penstock.spark.answer import answer
+
+        return answer(query, self.session, strict, self.buckets)
+
+    def run(
+        self,
+        query: Query,
+        receiver: Receiver,
+        strict: bool,
+        *,
+        checkpoint: Path | None = None,
+        trigger: str | None = None,
+    ) -> SparkRun:
+        from penstock.spark.run import Options, SparkRun
+
+        options = Options(checkpoint or self.checkpoint, trigger or self.trigger, self.buckets)
+        return SparkRun(query, self.session, receiver, options, strict)
+
+    def dataframe(self, query: Query, strict: bool) -> DataFrame:
+        from penstock.spark.dataframe import dataframe
+
+        return dataframe(query, self.session, strict, self.buckets)
+
+
+class RunningOnSpark:
+    """Some queries, each a streaming query of its own; the sources are read once for each."""
+
+    def __init__(
+        self,
+        setting: SparkSetting,
+        queries: Sequence[Query],
+        targets: Sequence[Target],
+        strict: bool,
+    ) -> None:
+        self.outlets = [
+            CommittingOutlet(query, target.rows, target.late, target.rejected)
+            for query, target in zip(queries, targets, strict=True)
+        ]
+        several = len(queries) > 1
+        self.runs = [
+            setting.run(
+                query,
+                outlet,
+                strict,
+                checkpoint=setting.checkpoint / str(number)
+                if several and setting.checkpoint is not None
+                else None,
+            )
+            for number, (query, outlet) in enumerate(zip(queries, self.outlets, strict=True))
+        ]
+
+    def drive(self) -> list[Outcome]:
+        for run in self.runs:
+            if not self.stopped:
+                run.start()
+                run.wait()
+        for outlet in self.outlets:
+            outlet.end()
+        return [
+            Outcome(run.account(), outlet.written, outlet.first_rejects)
+            for run, outlet in zip(self.runs, self.outlets, strict=True)
+        ]
+
+    def stop(self) -> None:
+        for run in self.runs:
+            run.stop()
+
+    @property
+    def stopped(self) -> bool:
+        return any(run.stopped for run in self.runs)
+
+    @property
+    def read(self) -> int:
+        return sum(run.tally.read for run in self.runs)
+
+
+class CommittingOutlet(Outlet):
+    """An outlet that sees where micro-batches end."""
+
+    def commit(self, batch_id: int) -> None:
+        for sink in self.sinks:
+            commit = getattr(sink, "commit", None)
+            if commit is not None:
+                commit(batch_id)
+            else:
+                sink.flush()

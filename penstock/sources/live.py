@@ -1,0 +1,33 @@
+"""Sources that may fall silent and speak again, unlike data that is there to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from penstock.model.schema import Schema
+from penstock.sources.rejects import StreamRejects
+from penstock.sources.source import Chunk
+
+PATIENCE = 0.05  # seconds
+
+
+class LiveSource:
+    """Its `read` hands over what is there without waiting for more, and a chunk without rows when
+    nothing has come for `PATIENCE`, so that its reader can look at the clock, or leave."""
+
+    __slots__ = ()
+
+    def describe(self) -> str:
+        raise NotImplementedError
+
+    def parts(self) -> list[str]:
+        return [""]
+
+    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        raise NotImplementedError
+
+
+def nothing(schema: Schema) -> Chunk:
+    return Chunk(pa.RecordBatch.from_pylist([], schema=schema.arrow))

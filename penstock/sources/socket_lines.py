@@ -1,0 +1,102 @@
+"""A socket that sends JSON lines: Penstock connects, and reads until the other side hangs up."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.errors import SourceError
+from penstock.model.schema import Schema
+from penstock.sources.json_lines import LONGEST_LINE, read_at_once
+from penstock.sources.json_values import SPACES, read_lines
+from penstock.sources.live import PATIENCE, LiveSource, nothing
+from penstock.sources.rejects import StreamRejects
+from penstock.sources.source import Chunk
+
+_BLOCK = 1 << 18  # bytes that are taken at once, if they are there
+_CONNECTING = 10  # seconds
+_ADDRESS = re.compile(r"(?:\[([^\]]+)\]|([^:\[\]]+)):(\d{1,5})")
+
+
+def parse_address(text: str) -> tuple[str, int] | None:
+    """The host and the port.
+
+    >>> parse_address("localhost:9000"), parse_address("[::1]:9000"), parse_address("localhost")
+    (('localhost', 9000), ('::1', 9000), None)
+    """
+    found = _ADDRESS.fullmatch(text.strip())
+    if found is None or not 0 < int(found[3]) < 1 << 16:
+        return None
+    return found[1] or found[2], int(found[3])
+
+
+@dataclass(frozen=True, slots=True)
+class SocketSource(LiveSource):
+    host: str
+    port: int
+
+    def describe(self) -> str:
+        return f"SOCKET '{self._address}'"
+
+    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        rows_before = 0
+        for lines in self._lines():
+            stripped = lines.strip(SPACES).replace(b"\r\n", b"\n")
+            if not stripped:
+                yield nothing(schema)
+                continue
+            batch = read_at_once(stripped, schema)
+            if batch is None:
+                batch, rows = read_lines(stripped, schema, "", rows_before, rejects)
+            else:
+                rows = batch.num_rows
+            rows_before += rows
+            yield Chunk(batch)
+
+    def _lines(self) -> Iterator[bytes]:
+        """Whole lines as they come; nothing at all if none came for a while."""
+        with self._connected() as connection:
+            pending: list[bytes] = []
+            size = 0
+            while True:
+                try:
+                    data = connection.recv(_BLOCK)
+                except TimeoutError:
+                    yield b""
+                    continue
+                except OSError as error:
+                    raise SourceError(
+                        f"the connection to {self._address} broke off: {error.strerror}"
+                    ) from error
+                if not data:
+                    break
+                cut = data.rfind(b"\n") + 1
+                if cut:
+                    yield b"".join([*pending, data[:cut]])
+                    pending, size = [], 0
+                pending.append(data[cut:])
+                size += len(data) - cut
+                if size > LONGEST_LINE:
+                    raise SourceError(
+                        f"{self._address} sends a line of more than {LONGEST_LINE >> 20} MB",
+                        expected="one JSON object per line",
+                    )
+            yield b"".join(pending)  # a last line that does not end like one
+
+    def _connected(self) -> socket.socket:
+        try:
+            connection = socket.create_connection((self.host, self.port), timeout=_CONNECTING)
+        except OSError as error:
+            raise SourceError(
+                f"cannot connect to {self._address}: {error.strerror or error}",
+                expected="somebody who listens there and sends JSON lines",
+            ) from error
+        connection.settimeout(PATIENCE)
+        return connection
+
+    @property
+    def _address(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"

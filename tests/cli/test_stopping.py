@@ -1,0 +1,124 @@
+"""Ctrl-C in the middle of a run: what has been released is written, and nothing looks complete."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+Process = Callable[..., "subprocess.Popen[str]"]
+
+STREAM = "CREATE STREAM s (k STRING, t INT) FROM FILES 'many.csv' PROGRESS ON t ORDERED;\n"
+MESSAGE = re.compile(r"stopped: ([\d,]+) rows? read, ([\d,]+) rows? written to (.+)\n")
+MANY = 600_000
+
+
+@pytest.fixture
+def many(here: Path) -> int:
+    """A file that takes a while."""
+    lines = "".join(f"some text,{t}\n" for t in range(MANY))
+    (here / "many.csv").write_text("k,t\n" + lines)
+    return MANY
+
+
+def numbers(message: str) -> tuple[int, int, str]:
+    found = MESSAGE.fullmatch(message)
+    assert found is not None, message
+    return int(found[1].replace(",", "")), int(found[2].replace(",", "")), found[3]
+
+
+def rest(started: subprocess.Popen[str]) -> tuple[str, str]:
+    """What has not been read yet, of standard output and standard error."""
+    with started:
+        assert started.stdout is not None
+        assert started.stderr is not None
+        return started.stdout.read(), started.stderr.read()
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    while not what():
+        time.sleep(0.005)
+
+
+def test_to_a_pipe(process: Process, here: Path, many: int) -> None:
+    (here / "script.sql").write_text(STREAM + "SELECT k, t FROM s")
+    started = process("run", "script.sql", "--format", "jsonl")
+    assert started.stdout is not None
+    first = started.stdout.readline()
+    started.send_signal(signal.SIGINT)  # it cannot have come far: nobody has read on
+    out, err = rest(started)
+    assert started.returncode == 130
+    read, written, place = numbers(err)
+    assert place == "standard output"
+    rows = [json.loads(line) for line in (first + out).splitlines()]
+    assert len(rows) == written == read < many
+    assert rows[-1]["t"] == written - 1
+
+
+def test_to_a_file(process: Process, here: Path, many: int) -> None:
+    (here / "result.jsonl").write_text("old\n")
+    (here / "script.sql").write_text(STREAM + "SELECT k, t FROM s")
+    before = sorted(each.name for each in here.iterdir())
+    started = process("run", "script.sql", "--format", "jsonl", "--output", "result.jsonl")
+    wait_for(lambda: any(each.stat().st_size for each in here.glob(".result.jsonl.*")))
+    started.send_signal(signal.SIGINT)
+    out, err = started.communicate()
+    assert (started.returncode, out) == (130, "")
+    read, written, place = numbers(err)
+    assert place == "result.jsonl.partial"
+    assert 0 < written == read < many
+    rows = [json.loads(line) for line in (here / place).read_text().splitlines()]
+    assert [row["t"] for row in rows] == list(range(written))
+    assert (here / "result.jsonl").read_text() == "old\n"
+    assert sorted(each.name for each in here.iterdir()) == sorted([*before, place])
+
+
+def test_a_window_that_is_open_is_not_written(process: Process, here: Path, many: int) -> None:
+    count = "SELECT count(*) AS n [RANGE 100, SLIDE 100, WA t] FROM s;\n"
+    (here / "script.sql").write_text(STREAM + count + "SELECT k, t FROM s")
+    started = process("run", "script.sql", "--format", "jsonl", "--output", "result.jsonl")
+    # the second result waits in a file without a name
+    wait_for(lambda: any(each.stat().st_size for each in here.glob(".result.jsonl.*")))
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate()
+    assert started.returncode == 130
+    read, written, place = numbers(err)
+    rows = [json.loads(line) for line in (here / place).read_text().splitlines()]
+    counts = [row["n"] for row in rows if "n" in row]
+    assert counts == [100] * len(counts)
+    assert written == len(rows) == len(counts) + read
+    assert read - 100 <= 100 * len(counts) <= read < many
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield made
+
+
+def test_while_it_waits_for_a_socket(
+    process: Process, here: Path, listening: socket.socket
+) -> None:
+    port = listening.getsockname()[1]
+    (here / "script.sql").write_text(
+        f"CREATE STREAM s (t INT) FROM SOCKET '127.0.0.1:{port}'; SELECT t FROM s"
+    )
+    started = process("run", "script.sql")
+    assert started.stdout is not None
+    connection, _ = listening.accept()
+    with connection:
+        connection.sendall(b'{"t": 1}\n{"t": 2}\n')
+        header = [started.stdout.readline() for _ in range(4)]  # shown at once
+        started.send_signal(signal.SIGINT)
+        out, err = rest(started)
+    assert started.returncode == 130
+    assert [line.strip() for line in header] == ["t", "─", "1", "2"]
+    assert out == "(2 rows)\n"
+    assert err == "stopped: 2 rows read, 2 rows written to standard output\n"
