@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 
 from benchmarks.catalogue import BENCHMARKS
-from benchmarks.result import bar_table
+from benchmarks.result import Result, bar_table
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Penstock.")
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}; default: all")
+def main(benchmarks: Mapping[str, Callable[[bool], Result]], program: str, numbers: str) -> None:
+    """`numbers` is the name of the JSON file with all of them."""
+    parser = argparse.ArgumentParser(prog=program, description="Measure Penstock.")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(benchmarks)}; default: all")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: numbers mean nothing")
     parser.add_argument("--out", type=Path, default=Path("out/bench"), help="default: %(default)s")
     given = parser.parse_args()
-    unknown = set(given.names) - set(BENCHMARKS)
+    unknown = set(given.names) - set(benchmarks)
     if unknown:
-        parser.error(f"there is no {', '.join(sorted(unknown))}, but {', '.join(BENCHMARKS)}")
+        parser.error(f"there is no {', '.join(sorted(unknown))}, but {', '.join(benchmarks)}")
     given.out.mkdir(parents=True, exist_ok=True)
     console = Console()
     results = []
-    for name in given.names or BENCHMARKS:
+    for name in given.names or benchmarks:
         with console.status(f"{name} …"):
-            result = BENCHMARKS[name](given.quick)
+            result = benchmarks[name](given.quick)
             result.write(given.out)
         console.print(f"\n[bold]{result.title}", soft_wrap=True)
         console.print(result.table())
@@ -36,14 +38,14 @@ def main() -> None:
     if bars:
         console.print("\n[bold]Bars")
         console.print(bar_table(bars))
-    numbers = {
+    found = {
         "results": {result.name: result.rows for result in results},
         "bars": [asdict(bar) | {"holds": bar.holds} for bar in bars],
     }
-    text = json.dumps(numbers, indent=1, ensure_ascii=False)
-    (given.out / "results.json").write_text(text, encoding="utf-8")
+    text = json.dumps(found, indent=1, ensure_ascii=False)
+    (given.out / f"{numbers}.json").write_text(text, encoding="utf-8")
     console.print(f"numbers and plots: {given.out}")
 
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARKS, "python -m benchmarks", "results")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -29,13 +30,15 @@ def progress(
     delay: Length | None = None,
     slack: int | None = None,
     punctuated: tuple[str, str] | None = None,
+    punctuated_for: Sequence[str] = (),
     per: str | None = None,
     idle: Length | None = None,
     future_limit: Length | None = None,
     timestamps: str = "EXTERNAL",
 ) -> Progress:
     """How a stream progresses on `attribute`: one of `ordered`, `delay`, `slack` or `punctuated`
-    (a condition and a bound), and what else the PROGRESS clause can say.
+    (a condition and a bound), and what else the PROGRESS clause can say.  With `punctuated_for`,
+    punctuations speak of the groups that these columns tell apart, and may stand beside a rule.
 
     >>> progress("ts", delay="5 seconds", per="link").clause.amount.unit
     'SECONDS'
@@ -46,6 +49,13 @@ def progress(
         "SLACK": slack,
         "PUNCTUATED": punctuated,
     }
+    if punctuated_for:
+        if isinstance(punctuated_for, str) or punctuated is None:
+            raise BindError(
+                f"punctuated_for is {punctuated_for!r}, punctuated {punctuated!r}",
+                expected="a sequence of columns, beside a condition and a bound",
+            )
+        del chosen["PUNCTUATED"]
     rules = [name for name, value in chosen.items() if value is not None]
     if len(rules) > 1:
         raise BindError(
@@ -72,6 +82,7 @@ def progress(
         amount=amount,
         when=when,
         bound=bound,
+        groups=tuple(Name(column, _NOWHERE) for column in punctuated_for),
         per=parse_expression(per) if per is not None else None,
         idle_after=_length(idle),
         future_limit=_length(future_limit),

@@ -34,13 +34,18 @@ class Query:
     """A query that can be explained and run.  Its answer is computed once; `run` runs it anew."""
 
     def __init__(self, plan_: plan.Query, text: str, setting: Setting) -> None:
-        self.plan = optimize(plan_, Settings(setting.state_budget))
+        # the costs are those of one process; on Spark, panes save what is shuffled and kept
+        in_process = setting.engine != "spark"
+        self.plan = optimize(plan_, Settings(setting.state_budget)) if in_process else plan_
         self.text = text
         self.setting = setting
         self._account: Account | None = None
 
     def explain(self) -> str:
-        return explain(self.plan)
+        text = explain(self.plan)
+        if self.setting.engine == "spark":
+            text += "\n" + self.setting.on_spark.explain(self.plan)
+        return text
 
     @property
     def schema(self) -> pa.Schema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -23,6 +24,9 @@ from penstock.running_on_spark import RunningOnSpark, SparkSetting
 from penstock.sinks.sink import Sink
 from penstock.sources.source import Chunk
 from penstock.targets import Outcome, Target
+
+if TYPE_CHECKING:
+    from penstock.spark.run import RunProgress
 
 ENGINES = ("spark", "local", "reference")
 _ANSWERS: dict[str, Callable[[Query, Clock, bool], Answer]] = {
@@ -66,6 +70,7 @@ class Running:
         queries: Sequence[Query],
         targets: Sequence[Target],
         watch: Watch | None = None,
+        watch_spark: Callable[[RunProgress], None] | None = None,
     ) -> None:
         self._setting = setting
         self._queries = queries
@@ -83,7 +88,9 @@ class Running:
             )
         self._on_spark: RunningOnSpark | None = None
         if setting.engine == "spark":
-            self._on_spark = RunningOnSpark(setting.on_spark, queries, targets, setting.strict)
+            self._on_spark = RunningOnSpark(
+                setting.on_spark, queries, targets, setting.strict, watch_spark
+            )
 
     def drive(self) -> list[Outcome]:
         """Run to the end of the input, or until somebody stops it."""

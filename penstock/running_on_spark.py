@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.answer import Answer
 from penstock.engine.outlet import Outlet
 from penstock.plan.query import Query
+from penstock.spark.explain import explain_on_spark
 from penstock.spark.session import BUCKETS, session
 from penstock.targets import Outcome, Target
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.spark.outcome import Receiver
-    from penstock.spark.run import SparkRun
+    from penstock.spark.run import RunProgress, SparkRun
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ class SparkSetting:
         options = Options(checkpoint or self.checkpoint, trigger or self.trigger, self.buckets)
         return SparkRun(query, self.session, receiver, options, strict)
 
+    def explain(self, query: Query) -> str:
+        return explain_on_spark(query, self.buckets)
+
     def dataframe(self, query: Query, strict: bool) -> DataFrame:
         from penstock.spark.dataframe import dataframe
 
@@ -70,6 +74,7 @@ class RunningOnSpark:
         queries: Sequence[Query],
         targets: Sequence[Target],
         strict: bool,
+        watch: Callable[[RunProgress], None] | None = None,
     ) -> None:
         self.outlets = [
             CommittingOutlet(query, target.rows, target.late, target.rejected)
@@ -87,6 +92,9 @@ class RunningOnSpark:
             )
             for number, (query, outlet) in enumerate(zip(queries, self.outlets, strict=True))
         ]
+
+        for run in self.runs:
+            run.watch = watch
 
     def drive(self) -> list[Outcome]:
         for run in self.runs:

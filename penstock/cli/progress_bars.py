@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -13,6 +14,9 @@ from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
 from penstock.sources.files import FileSource
 from penstock.sources.source import Chunk
+
+if TYPE_CHECKING:
+    from penstock.spark.run import RunProgress
 
 _MEGABYTE = 1_000_000
 
@@ -61,6 +65,28 @@ class ProgressBars:
             self._tasks[id(scan)] = task
         self._progress.update(task, completed=chunk.position)
         self._progress.update(task, told=self._told(task, scan))
+
+    def watch_spark(self, progress: RunProgress) -> None:
+        """One line for a query on Spark, after every micro-batch."""
+        if self._hidden:
+            return
+        if self._hide_after is not None and progress.rows >= self._hide_after:
+            self._progress.stop()
+            self._hidden = True
+            return
+        task = self._tasks.get(0)
+        if task is None:
+            task = self._tasks[0] = self._progress.add_task("spark", total=None, told="")
+        words = [count(progress.read, "row"), f"{progress.rows_per_second:,.0f} rows/s"]
+        for source in progress.sources:
+            if source.low_text is not None:
+                words.append(f"{source.stream} up to {source.low_text}")
+        if progress.open_windows is not None:
+            words.append(f"{progress.open_windows:,} open")
+        words.append(f"state {progress.state_bytes / _MEGABYTE:,.1f} MB")
+        if progress.late:
+            words.append(f"{progress.late:,} late")
+        self._progress.update(task, told=", ".join(words))
 
     def _told(self, task: TaskID, scan: SharedScan) -> str:
         shown = self._progress.tasks[self._progress.task_ids.index(task)]

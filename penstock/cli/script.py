@@ -67,7 +67,8 @@ def run_script(database: Database, text: str, places: Places) -> None:
         with pointing_into(text), _bars(places) as bars:
             plans = [query.plan for query in queries]
             watch = bars.watch if isinstance(bars, ProgressBars) else None
-            running = Running(queries[0].setting, plans, targets, watch)
+            line = bars.watch_spark if isinstance(bars, ProgressBars) else None
+            running = Running(queries[0].setting, plans, targets, watch, line)
             with stopped_by_interrupts(running):
                 outcomes = running.drive()
         if running.stopped:

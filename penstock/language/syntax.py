@@ -176,6 +176,7 @@ class ProgressClause:
     amount: Quantity | None = None  # of DELAY and SLACK
     when: exp.Expr | None = None  # of PUNCTUATED
     bound: exp.Expr | None = None
+    groups: tuple[Name, ...] = ()  # FOR which the bound holds; none: for all tuples
     per: exp.Expr | None = None
     per_file: bool = False
     idle_after: Quantity | None = None

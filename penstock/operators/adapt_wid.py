@@ -128,20 +128,29 @@ class AdaptWid:
             self._aggregate_bytes = bytes_of(probe) / len(probe.expiring)
 
     def threshold(self, groups: Codes) -> Floats:
-        """Condition 6.9's right-hand side for some groups, in tuples.  The partial results of a
-        holistic aggregate hold its tuples, once per window, so they never take less room."""
-        aggr = self._aggregate_bytes
+        """Condition 6.9's right-hand side for some groups, in tuples.
+
+        The condition takes it that a group is in all windows that are open.  One of few tuples is
+        not: if partial results for all windows of a tuple take no more room than the tuple, every
+        group is better off with them.  Those of a holistic aggregate hold its tuples, once per
+        window, so they never take less room."""
+        aggr, window = self._aggregate_bytes, self.bucket.window
         if any(aggregate.holistic for aggregate in self.folder.aggregates):
             aggr = float("inf")
-        limit = eager_threshold(aggr, self._tuple_bytes, self.wed, self.bucket.window.slide)
+        if aggr * -(-window.range // window.slide) <= self._tuple_bytes:
+            return np.zeros(len(groups))
+        limit = eager_threshold(aggr, self._tuple_bytes, self.wed, window.slide)
         return np.full(len(groups), limit) + (self._skew(groups) if self._skew else 0.0)
+
+    def _limit(self, factor: float, groups: Codes) -> Floats:
+        if factor in (0.0, float("inf")):  # whatever the threshold is, even zero or infinite
+            return np.full(len(groups), factor)
+        return factor * self.threshold(groups)
 
     def _turn_eager(self, groups: Codes) -> None:
         """Those of the groups that have become dense: what the buffer has of them is folded."""
         groups = groups[~self.eager[groups]]
-        factor = self.thresholds.enter
-        limit = factor * self.threshold(groups) if factor else np.zeros(len(groups))
-        groups = groups[self.volume[groups] > limit]
+        groups = groups[self.volume[groups] > self._limit(self.thresholds.enter, groups)]
         if not len(groups):
             return
         self.eager[groups] = True
@@ -238,8 +247,7 @@ class AdaptWid:
             places = sum(len(each.expiring) for each in kept)
             self._aggregate_bytes = sum(each.size for each in kept) / places
         groups = np.flatnonzero(self.eager)
-        factor = self.thresholds.leave
-        limit = factor * self.threshold(groups) if factor else np.zeros(len(groups))
+        limit = self._limit(self.thresholds.leave, groups)
         sparse = (self.volume[groups] < limit) | (self.volume[groups] == 0)
         self.eager[groups[sparse]] = False
         self.windows.free(self.eager, last)

@@ -70,6 +70,9 @@ class Panes:
         heappush(self._numbers, number)
         self._stored.add(number)
 
+    def highest(self) -> int | None:
+        return max(self._panes, default=None)
+
     def save(self, store: ChunkStore) -> None:
         """Write the panes that tuples came to, drop those that are gone."""
         touched, gone = self.changed()

@@ -227,6 +227,17 @@ class Paned:
         self.stragglers = [s for s in self.stragglers if s.last > window]
         return content
 
+    @property
+    def open_windows(self) -> int:
+        """How many windows have tuples and have not been released."""
+        first, highest = self._next_with_tuples(), self.panes.highest()
+        if first is None:
+            return 0
+        lasts = [straggler.last for straggler in self.stragglers]
+        if highest is not None:
+            lasts.append((highest + self.per_window) // self.per_slide - 1)
+        return max(0, max(lasts) + 1 - first)
+
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore) -> None:

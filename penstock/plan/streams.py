@@ -16,21 +16,30 @@ from penstock.model.progress import (
     TimestampKind,
 )
 from penstock.model.schema import Field, Schema
-from penstock.plan.expressions import Expression
+from penstock.plan.expressions import Column, Expression
 from penstock.sources.source import Source
 
 
 @dataclass(frozen=True, slots=True)
 class PunctuationRows:
-    """Rows that satisfy `when` are not data: they promise that no later tuple is below `bound`."""
+    """Rows that satisfy `when` are not data: they promise that no later tuple is below `bound`; with
+    `group`, only of the tuples that agree with them on those columns."""
 
     when: Expression
     bound: Expression
+    group: tuple[Column, ...] = ()
+
+    def __str__(self) -> str:
+        text = f"PUNCTUATED WHEN {self.when} BOUND {self.bound}"
+        return f"{text} FOR {', '.join(map(str, self.group))}" if self.group else text
 
 
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
-    """`per` splits the source into sub-sources that progress apart; `per_file` does so by file."""
+    """`per` splits the source into sub-sources that progress apart; `per_file` does so by file.
+
+    Punctuation for groups stands beside any rule.  Beside PUNCTUATED there is nothing else: then
+    only groups progress, and the end of the stream completes the rest."""
 
     attribute: str
     policy: ProgressPolicy
@@ -39,8 +48,20 @@ class StreamProgress:
     punctuation: PunctuationRows | None = None
 
     def __post_init__(self) -> None:
-        if (self.punctuation is not None) != isinstance(self.policy.rule, Punctuated):
+        if self.punctuation is None and isinstance(self.policy.rule, Punctuated):
             raise PlanError("PUNCTUATED and its rows go together")
+        if self.punctuation is None or isinstance(self.policy.rule, Punctuated):
+            return
+        if not self.punctuation.group:
+            raise PlanError("PUNCTUATED for all tuples is a rule of its own")
+        if self.policy.timestamps is not TimestampKind.EXTERNAL:
+            raise PlanError(f"{self.policy.timestamps.value} timestamps cannot be punctuated")
+
+    @property
+    def group_punctuation(self) -> PunctuationRows | None:
+        """The rows that promise something about groups, if there are such."""
+        said = self.punctuation
+        return said if said is not None and said.group else None
 
     def describe(self, domain: Domain) -> str:
         words = []
@@ -54,9 +75,9 @@ class StreamProgress:
             case Slack(rows):
                 words.append(f"SLACK {rows} ROWS")
             case Punctuated():
-                assert self.punctuation is not None
-                words.append(f"PUNCTUATED WHEN {self.punctuation.when}")
-                words.append(f"BOUND {self.punctuation.bound}")
+                pass  # its rows say it
+        if self.punctuation is not None:
+            words.append(str(self.punctuation))
         if self.per_file:
             words.append("PER FILE")
         elif self.per is not None:

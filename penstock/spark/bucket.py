@@ -11,7 +11,8 @@ import pyarrow as pa
 from penstock.engine.early import AnswersEarly, Timer
 from penstock.engine.running_bounds import NOTHING
 from penstock.model.clock import Clock, ManualClock
-from penstock.model.punctuation import BEGINNING
+from penstock.model.domain import Domain
+from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.bounds import without_bounds
 from penstock.operators.build import operator_for
 from penstock.operators.chunks import ChunkStore, Tree, Within, pack
@@ -21,6 +22,7 @@ from penstock.operators.paned import Paned
 from penstock.operators.partial_panes import PartialPanes
 from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamDefinition
 from penstock.spark.chain import Chain
 from penstock.spark.config import StageConfig
 from penstock.spark.ingest_task import split_at_stamp
@@ -158,11 +160,12 @@ class Bucket:
     def status(self) -> Tree:
         """How far the sources have come, and who holds them back."""
         told = [
-            {"stream": entry.leaf.stream.name, **register.status()}
+            {**register.status(), **_named_bound(entry.leaf.stream, register.low)}
             for entry, register in zip(self.config.stage.entries, self.registers, strict=True)
             if isinstance(entry.leaf, Scan) and isinstance(register, SourceRegister)
         ]
-        return {"sources": told, "now": self.clock.at}
+        open_ = self.operator.open_windows if isinstance(self.operator, Paned) else None
+        return {"sources": told, "open": open_}
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -241,6 +244,12 @@ class _Outgoing:
             place = (bucket.number << 32) + bucket.sent
             yield Packed(key, Kind.MESSAGE, message.pack(), place)
         bucket.sent += 1
+
+
+def _named_bound(stream: StreamDefinition, low: Bound) -> dict[str, str | None]:
+    told = stream.progress is not None and low not in (BEGINNING, END)
+    text = Domain(stream.attribute.type).format(int(low)) if told else None
+    return {"stream": stream.name, "low_text": text}
 
 
 def _source_register(

@@ -59,14 +59,18 @@ class StageConfig:
 
     @property
     def makes_panes(self) -> bool:
-        """Whether tuples are folded into panes before the shuffle.  Late tuples that are asked for
-        have to come as they are, and an aggregate that keeps its tuples gains nothing."""
-        node = self.stage.node
-        return (
-            isinstance(node, WindowAggregate)
-            and isinstance(node.window, Sliding)
-            and node.algorithm is Algorithm.PANED
-            and self.stage.revising is None
-            and self.late is Late.DROP
-            and not any(build(each.call).holistic for each in node.aggregates)
-        )
+        return makes_panes(self.stage, self.late)
+
+
+def makes_panes(stage: Stage, late: Late) -> bool:
+    """Whether tuples are folded into panes before the shuffle.  Late tuples that are asked for have
+    to come as they are, and an aggregate that keeps its tuples gains nothing."""
+    node = stage.node
+    return (
+        isinstance(node, WindowAggregate)
+        and isinstance(node.window, Sliding)
+        and node.algorithm is Algorithm.PANED
+        and stage.revising is None
+        and late is Late.DROP
+        and not any(build(each.call).holistic for each in node.aggregates)
+    )

@@ -38,6 +38,7 @@ class SourceStatus:
     high: float
     ended: bool
     waits_for: list[str]
+    low_text: str | None = None  # `low` as a value of the attribute
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Tally:
     rejected: int = 0
     rows: int = 0
     sources: list[SourceStatus] = field(default_factory=list)
+    open_windows: int | None = None  # where that is known
 
     def plus(self, other: Tally) -> Tally:
         return Tally(
@@ -57,6 +59,7 @@ class Tally:
             self.rejected + other.rejected,
             self.rows + other.rows,
             other.sources or self.sources,
+            other.open_windows if other.sources else self.open_windows,
         )
 
 
@@ -72,7 +75,9 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
         for payload in chosen.to_pylist():
             if kind is Kind.STATUS:
                 if payload:
-                    tally.sources += [SourceStatus(**each) for each in unpack(payload)["sources"]]
+                    status = unpack(payload)
+                    tally.sources += [SourceStatus(**each) for each in status["sources"]]
+                    tally.open_windows = status["open"]
                 continue
             for batch in unpack_rows(payload).to_batches():
                 if kind is Kind.ROWS:

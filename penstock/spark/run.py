@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +61,7 @@ class RunProgress:
     rejected: int
     rows: int  # results so far
     state_bytes: int
+    open_windows: int | None
     sources: list[SourceStatus]
 
 
@@ -96,12 +97,12 @@ class SparkRun:
         )
         self.job = Job(query, sources, self._buckets, strict, self.options.bounded)
         self.streaming: StreamingQuery | None = None
+        self.watch: Callable[[RunProgress], None] | None = None  # called after every micro-batch
         # windows close in order, so it is enough to sort what one micro-batch releases
         ordered = query.in_order and not query.revises
         self._order = query.progress[0].field.qualified if ordered else None
         self._stopped = False
         self._batches = 0
-        self._began = time.monotonic()
 
     def start(self) -> None:
         rejects = self.rejects.take()
@@ -172,6 +173,7 @@ class SparkRun:
             self.tally.rejected,
             self.tally.rows,
             sum(each.memoryUsedBytes for each in operators),
+            self.tally.open_windows,
             self.tally.sources,
         )
 
@@ -184,3 +186,5 @@ class SparkRun:
             raise
         self._batches += 1
         self.tally = self.tally.plus(made)
+        if self.watch is not None:
+            self.watch(self.progress())

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 PARTITIONS = "spark.sql.shuffle.partitions"
+LOG = "PENSTOCK_SPARK_LOG"  # the environment variable that says where Java's messages go
 BUCKETS = 4  # by default; fixed for a query when it first starts
 
 _DEFAULTS = {
@@ -32,6 +33,7 @@ _DEFAULTS = {
     # a larger function would be broadcast, which stateful steps cannot read when they are planned
     "spark.broadcast.UDFCompressionThreshold": "64m",
 }
+_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
@@ -46,31 +48,37 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     # workers have to run the same Python, with the same packages
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("penstock")
     settings = {**_DEFAULTS, **(conf or {})}
-    if master is not None:
-        settings["spark.master"] = master
-    elif "spark.master" not in settings:
-        settings["spark.master"] = "local[*]"
+    if master is not None or "spark.master" not in settings:
+        settings["spark.master"] = master or "local[*]"
     quiet = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
-    options = "spark.driver.extraJavaOptions"
-    settings[options] = f"{quiet} {settings.get(options, '')}".strip()
-    for key, value in settings.items():
-        builder = builder.config(key, value)
+    settings[_OPTIONS] = f"{quiet} {settings.get(_OPTIONS, '')}".strip()
     try:
-        started = builder.getOrCreate()
+        _launch_quietly(settings)
+        builder = SparkSession.builder.appName("penstock")
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
     except Exception as error:
-        raise EngineError(f"Spark did not start: {first_line(error)}") from error
-    _silence_workers(started)
-    return started
+        raise EngineError(
+            f"Spark did not start: {first_line(error)}",
+            hint=f"{LOG}=- shows what Java says; engine local needs no Java",
+        ) from error
 
 
-def _silence_workers(spark: SparkSession) -> None:
-    """Spark's Python workers say when they start; the log, which has its own way out, stays."""
-    jvm = spark._jvm
-    assert jvm is not None
-    nowhere = jvm.java.io.OutputStream.nullOutputStream()
-    jvm.java.lang.System.setErr(jvm.java.io.PrintStream(nowhere))
+def _launch_quietly(settings: Mapping[str, str]) -> None:
+    """Start Java with its messages, and those of the Python workers, in a file or nowhere."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    place = os.environ.get(LOG, os.devnull)
+    chosen = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with nullcontext() if place == "-" else Path(place).open("ab") as file:
+        kept = {} if file is None else {"stderr": file, "stdout": file}
+        gateway = launch_gateway(chosen, kept)  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def check_installed() -> None:

@@ -6,7 +6,7 @@ What Spark adds to them is transport: everything goes through packed messages he
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -41,17 +41,16 @@ MicroBatch = Mapping[str, Sequence[Given]]
 class WithoutSpark:
     """A job whose buckets are saved after every micro-batch and, after a restart, made anew."""
 
-    def __init__(
-        self, query: Query, buckets: int, parts: dict[str, tuple[str, ...]] | None = None
-    ) -> None:
-        self._job = Job(query, Sources({}, parts or {}), buckets)
+    def __init__(self, query: Query, buckets: int, live: bool = False) -> None:
+        self._job = Job(query, Sources({}, {}), buckets)
         (self._entry,) = self._job.entries
         assert isinstance(self._entry.leaf, Stage)
-        self._config = self._job._config(self._entry.leaf, Destination(self._entry, None))
+        config = self._job._config(self._entry.leaf, Destination(self._entry, None))
+        self._config = replace(config, live=live)
         self._stores: dict[tuple[int, int], MemoryStore] = {}
         self._buckets: dict[tuple[int, int], Bucket] = {}
         self._kits: dict[tuple[int, int], Kit] = {}
-        self._micro_batches = 0
+        self._micro_batches = self._runs = 0
         self.now = 0
         self.tally = Tally()
         self.received = Committed()
@@ -70,18 +69,24 @@ class WithoutSpark:
     def wake(self) -> None:
         """What timers do: the buckets look at the clock without a message."""
         packed = []
-        for (depth, _), bucket in self._buckets.items():
-            assert depth == 0
+        for number in range(self._config.buckets):
+            bucket = self._bucket(self._config, 0, number)
             packed += bucket.take_in([], self.now)
-            bucket.save(self._stores[depth, bucket.number])
+            bucket.save(self._stores[0, number])
         deliver(pa.Table.from_batches([packed_batch(packed)]), self.received)
         self.received.commit(self._micro_batches)
         self._micro_batches += 1
 
-    def restart(self) -> None:
-        """The workers are gone; what was saved is left."""
+    def lose_workers(self) -> None:
+        """What was saved is left."""
         self._buckets.clear()
         self._kits.clear()
+
+    def restart(self) -> None:
+        """Another run that goes on from the checkpoint."""
+        self.lose_workers()
+        self._runs += 1
+        self._config = replace(self._config, token=f"run {self._runs}")
 
     def _stage(self, config: StageConfig, depth: int, given: MicroBatch) -> list[Packed]:
         packed: list[Packed] = []

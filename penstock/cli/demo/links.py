@@ -33,10 +33,10 @@ class Link:
 
 
 LINKS = (
-    Link("north", 1000, lag=0.5, disorder=2.0),
-    Link("south", 600, lag=0.5, disorder=4.0),
-    Link("harbour", 300, lag=1.0, disorder=4.0, silent=(70, 140)),
-    Link("satellite", 100, lag=4.0, disorder=4.0),
+    Link("north", 1800, lag=0.5, disorder=2.0),
+    Link("south", 1000, lag=0.5, disorder=4.0),
+    Link("harbour", 500, lag=1.0, disorder=4.0, silent=(60, 130)),
+    Link("satellite", 200, lag=4.0, disorder=4.0),
 )
 
 

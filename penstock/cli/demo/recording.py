@@ -21,9 +21,9 @@ COLUMNS = "link string, srcIP string, len bigint, ts timestamp"
 
 class Recording:
     def __init__(self, folder: Path, portions: list[pa.Table]) -> None:
-        self._folder = folder / "packets"
-        self._folder.mkdir()
-        self._aside = folder
+        self._folder = folder
+        self._live = folder / "live"
+        self._live.mkdir()
         self._portions = portions
         self._stop = threading.Event()
 
@@ -31,13 +31,23 @@ class Recording:
     def total(self) -> int:
         return sum(portion.num_rows for portion in self._portions)
 
-    def stream(self, spark: SparkSession, files_at_once: int | None = None) -> DataFrame:
-        """The packets as Spark reads them; `files_at_once` is how many portions a micro-batch has,
-        if it is not as many as there are."""
-        reader = spark.readStream.schema(COLUMNS)
-        if files_at_once is not None:
-            reader = reader.option("maxFilesPerTrigger", files_at_once)
-        return reader.parquet(str(self._folder))
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """The packets while they are played, a portion in a micro-batch."""
+        return _files(spark, self._live)
+
+    def again(self, spark: SparkSession, cuts: int) -> DataFrame:
+        """All packets at once, in so many micro-batches."""
+        folder = self._folder / "again"
+        folder.mkdir()
+        packets = pa.concat_tables(self._portions)
+        rows = -(-packets.num_rows // cuts)
+        for number in range(cuts):
+            self._add(packets.slice(number * rows, rows), folder, number)
+        return _files(spark, folder)
+
+    def begin(self) -> None:
+        """The first portion."""
+        self._add(self._portions[0], self._live, 0)
 
     @contextmanager
     def playing(self) -> Iterator[None]:
@@ -50,21 +60,23 @@ class Recording:
             self._stop.set()
             thread.join()
 
-    def begin(self) -> None:
-        """The first portion."""
-        self._add(0)
-
     def _play(self) -> None:
-        for number in range(1, len(self._portions)):
+        for number, portion in enumerate(self._portions[1:], start=1):
             if self._stop.wait(1):
                 return
-            self._add(number)
+            self._add(portion, self._live, number)
 
-    def _add(self, number: int) -> None:
-        """A file appears at once and whole, and is newer than all others."""
-        path = self._folder / f"{number:04}.parquet"
-        written = self._aside / path.name
-        pq.write_table(self._portions[number], written)
+    def _add(self, packets: pa.Table, folder: Path, number: int) -> None:
+        """A file that appears at once and whole, and is newer than all others."""
+        path = folder / f"{number:04}.parquet"
+        written = self._folder / path.name
+        pq.write_table(packets, written)
         moment = _FIRST + number
         os.utime(written, (moment, moment))
         written.replace(path)
+
+
+def _files(spark: SparkSession, folder: Path) -> DataFrame:
+    # one file at a time: of several, Spark would read the largest first, not the oldest
+    reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(folder))

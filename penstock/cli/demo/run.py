@@ -17,11 +17,11 @@ from penstock.cli.demo.links import LINKS, portions
 from penstock.cli.demo.local import run_local_demo
 from penstock.cli.demo.plot import plot
 from penstock.cli.demo.recording import Recording
-from penstock.cli.demo.watching import wait_for_answers, watch
+from penstock.cli.demo.watching import watch
 from penstock.errors import EngineError
 from penstock.spark.session import check_installed, session
 
-SECONDS = 210  # of the links
+SECONDS = 180  # of the links
 SPEED = 10  # seconds of the links in a second of the demo
 
 QUERIES = """\
@@ -55,17 +55,20 @@ def run_demo(engine: str, picture: Path, seconds: float = SECONDS) -> None:
     with TemporaryDirectory(prefix="penstock-demo-") as folder:
         recording = Recording(Path(folder), portions(LINKS, seconds, every=SPEED))
 
+        recording.begin()
+
         db = ps.connect(spark, buckets=2)
-        promise = ps.progress("ts", delay="5 seconds", per="link", idle="2 seconds")
+        promise = ps.progress("ts", delay="5 seconds", per="link", idle="4 seconds")
         db.stream("packets", recording.stream(spark), progress=promise)
         list(db.script(QUERIES))
+        console.print("warming up …")
+        db.query("talkers").start(lambda _: None, trigger="available-now").wait()
+
         answers: dict[str, list[pa.RecordBatch]] = {"traffic": [], "talkers": []}
         started = {
-            name: db.query(name).start(answers[name].append, trigger="1 second") for name in answers
+            name: db.query(name).start(answers[name].append, trigger="500 milliseconds")
+            for name in answers
         }
-        console.print("starting the queries …")
-        recording.begin()
-        wait_for_answers(started)
         with recording.playing():
             watch(started, recording, console)
         for query in started.values():

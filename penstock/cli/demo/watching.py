@@ -31,13 +31,6 @@ _COLUMNS = (
 )
 
 
-def wait_for_answers(started: Mapping[str, StartedQuery]) -> None:
-    """Until every query has seen its first packets: Spark takes its time for those."""
-    while not all(query.progress().read for query in started.values()):
-        _check(started)
-        time.sleep(_LOOK)
-
-
 def watch(started: Mapping[str, StartedQuery], recording: Recording, console: Console) -> None:
     """Until all packets have been read, and a little longer."""
     with Live(console=console, auto_refresh=False, transient=False) as live:
@@ -82,10 +75,15 @@ def _table(progress: Mapping[str, RunProgress]) -> Table:
 
 def _line(name: str, progress: RunProgress) -> str:
     until, waits_for = _source(progress)
-    return (
-        f"{name}: {progress.read:,} packets, {progress.rows_per_second:,.0f}/s,"
-        f" {progress.late:,} late, {progress.rows:,} answers, complete until {until}, waits for {waits_for}"
-    )
+    words = [
+        f"{name}: {progress.read:,} packets",
+        f"{progress.rows_per_second:,.0f}/s",
+        f"{progress.late:,} late",
+        f"{progress.rows:,} answers",
+        f"complete until {until}",
+        f"waits for {waits_for}",
+    ]
+    return ", ".join(words)
 
 
 def _source(progress: RunProgress) -> tuple[str, str]:

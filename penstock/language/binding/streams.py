@@ -36,7 +36,7 @@ from penstock.model.progress import (
 from penstock.model.schema import Field, Schema
 from penstock.model.types import TIMESTAMP, Kind
 from penstock.plan.catalog import Catalog
-from penstock.plan.expressions import cast_to
+from penstock.plan.expressions import Column, cast_to
 from penstock.plan.streams import PunctuationRows, StreamDefinition, StreamProgress
 from penstock.sources.files import FileFormat, FileSource
 from penstock.sources.socket_lines import SocketSource, parse_address
@@ -140,9 +140,11 @@ def bind_progress(clause: ProgressClause, schema: Schema, catalog: Catalog) -> S
         )
     binder = ExpressionBinder(scope, catalog, "PROGRESS")
     per = binder.bind(clause.per) if clause.per is not None else None
-    return StreamProgress(
-        attribute.name, policy, per, clause.per_file, _punctuation(clause, binder)
-    )
+    punctuation = _punctuation(clause, binder)
+    try:
+        return StreamProgress(attribute.name, policy, per, clause.per_file, punctuation)
+    except PenstockError as error:
+        raise BindError(error.message, span=clause.span) from None
 
 
 def _rule(clause: ProgressClause, domain: Domain) -> Rule:
@@ -161,6 +163,8 @@ def _rule(clause: ProgressClause, domain: Domain) -> Rule:
             return Slack(_not_negative("SLACK", amount, whole_rows(amount)))
         case _ if clause.timestamps != "EXTERNAL":
             return Ordered()
+        case _ if clause.groups:
+            return Punctuated()
     raise BindError(
         "PROGRESS does not say how the stream progresses",
         span=clause.span,
@@ -204,4 +208,21 @@ def _punctuation(clause: ProgressClause, binder: ExpressionBinder) -> Punctuatio
                 span=span_of(clause.bound),
             )
         bound = cast_to(bound, attribute.type)
-    return PunctuationRows(when, bound)
+    return PunctuationRows(when, bound, _groups(clause, binder.scope, attribute.name))
+
+
+def _groups(clause: ProgressClause, scope: Scope, attribute: str) -> tuple[Column, ...]:
+    """The columns that tell apart the groups of a punctuation."""
+    found: list[Column] = []
+    for name in clause.groups:
+        column = Column.of(scope.find(name.text, None, name.span))
+        if column in found:
+            raise BindError(f"PUNCTUATED … FOR names {column.name} twice", span=name.span)
+        if column.name == attribute:
+            raise BindError(
+                f"{attribute} is what the stream progresses on, it cannot tell groups apart",
+                span=name.span,
+                expected="columns that all tuples of a group agree on",
+            )
+        found.append(column)
+    return tuple(found)

@@ -26,7 +26,9 @@ def progress_clause(parser: Parser) -> ProgressClause | None:
     """progress ::= PROGRESS ON column [EXTERNAL | INTERNAL | LATENT] [rule] [PER (FILE | expr)]
     [IDLE AFTER length] [FUTURE LIMIT length]
 
-    rule ::= ORDERED | DELAY length | SLACK n ROWS | PUNCTUATED WHEN condition BOUND expression"""
+    rule ::= ORDERED | DELAY length | SLACK n ROWS | PUNCTUATED WHEN condition BOUND expression
+
+    PUNCTUATED … FOR column, … speaks of groups, and may stand beside one of the rules."""
     start = parser.here()
     if not parser.accept("PROGRESS"):
         return None
@@ -60,7 +62,13 @@ def _part(parser: Parser, word: str) -> dict[str, Any]:
             parser.expect("WHEN")
             when = parser.scalar("a condition")
             parser.expect("BOUND")
-            return {"rule": word, "when": when, "bound": parser.scalar("a bound")}
+            said = {"when": when, "bound": parser.scalar("a bound")}
+            if not parser.accept("FOR"):
+                return {"rule": word, **said}
+            groups = [parser.name("a column")]
+            while parser.accept(","):
+                groups.append(parser.name("a column"))
+            return {**said, "groups": tuple(groups)}
         case "PER":
             if parser.accept("FILE"):
                 return {"per_file": True}

@@ -1,0 +1,1 @@
+"""Penstock on Spark beside Spark's own `groupBy(window(…))`, in one session."""

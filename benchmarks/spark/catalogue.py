@@ -1,0 +1,26 @@
+"""All benchmarks on Spark by name, in the order in which they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.result import Result
+from benchmarks.spark import (
+    four_million,
+    groups,
+    micro_batches,
+    ratios,
+    resuming,
+    row_windows,
+    small_batches,
+)
+
+BENCHMARKS: dict[str, Callable[[bool], Result]] = {
+    "micro_batches": micro_batches.run,
+    "small_batches": small_batches.run,
+    "spark_ratios": ratios.run,
+    "spark_groups": groups.run,
+    "row_windows": row_windows.run,
+    "resuming": resuming.run,
+    "four_million": four_million.run,
+}

@@ -1,0 +1,64 @@
+"""How a query is cut into Spark's stages, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.errors import EngineError
+from penstock.operators.build_revising import asked_of_results
+from penstock.plan.query import Query
+from penstock.plan.stateless import Scan
+from penstock.spark.config import makes_panes
+from penstock.spark.stages import Entry, Stage, entries_of
+
+
+def explain_on_spark(query: Query, buckets: int) -> str:
+    """
+    >>> import penstock as ps
+    >>> db = ps.connect("spark")
+    >>> db.stream("s", [{"k": "a", "t": 3}], progress=ps.progress("t", delay=5))
+    >>> query = db.sql("SELECT k, count(*) AS n [RANGE 10, SLIDE 5, WA t] FROM s GROUP BY k")
+    >>> print(explain_on_spark(query.plan, 4))
+    On Spark
+      stage 1: WindowAggregate in 4 buckets by s.k
+        s: stamped and folded into panes before the shuffle
+      then: Project
+    """
+    try:
+        entries = entries_of(query.input, asked_of_results(query))
+    except EngineError as error:
+        return f"On Spark: {error.message}"
+    return "\n".join(["On Spark", *_lines(query, entries, buckets)])
+
+
+def _lines(query: Query, entries: tuple[Entry, ...], buckets: int) -> Iterator[str]:
+    numbers: dict[int, int] = {}
+    for entry in entries:
+        if isinstance(entry.leaf, Stage):
+            for stage in entry.leaf.stages():
+                numbers[id(stage)] = len(numbers) + 1
+                yield from _stage(query, stage, buckets, numbers)
+        steps = ", ".join(_step(step) for step in entry.steps)
+        if isinstance(entry.leaf, Scan):
+            yield f"  {entry.leaf.stream.name}: {steps or 'as it is'}, without state"
+        elif steps:
+            yield f"  then: {steps}"
+
+
+def _stage(query: Query, stage: Stage, buckets: int, numbers: dict[int, int]) -> Iterator[str]:
+    keys = ", ".join(map(str, stage.routing))
+    where = f"{buckets} bucket{'s' * (buckets != 1)} by {keys}" if keys else "one bucket"
+    yield f"  stage {numbers[id(stage)]}: {type(stage.node).__name__} in {where}"
+    for entry in stage.entries:
+        steps = [_step(step) for step in entry.steps]
+        if isinstance(entry.leaf, Scan):
+            how = "folded into panes" if makes_panes(stage, query.late) else "sent as rows"
+            done = ", ".join(["stamped", *steps])
+            yield f"    {entry.leaf.stream.name}: {done} and {how} before the shuffle"
+        else:
+            done = ", ".join(steps) or "as they are"
+            yield f"    results of stage {numbers[id(entry.leaf)]}: {done}"
+
+
+def _step(step: object) -> str:
+    return type(step).__name__
