@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -23,10 +22,8 @@ from penstock.reference import engine as reference
 from penstock.running_on_spark import RunningOnSpark, SparkSetting
 from penstock.sinks.sink import Sink
 from penstock.sources.source import Chunk
+from penstock.spark import progress
 from penstock.targets import Outcome, Target
-
-if TYPE_CHECKING:
-    from penstock.spark.run import RunProgress
 
 ENGINES = ("spark", "local", "reference")
 _ANSWERS: dict[str, Callable[[Query, Clock, bool], Answer]] = {
@@ -70,7 +67,7 @@ class Running:
         queries: Sequence[Query],
         targets: Sequence[Target],
         watch: Watch | None = None,
-        watch_spark: Callable[[RunProgress], None] | None = None,
+        watch_spark: progress.Watch | None = None,
     ) -> None:
         self._setting = setting
         self._queries = queries

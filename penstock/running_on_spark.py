@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,14 +12,16 @@ from penstock.answer import Answer
 from penstock.engine.outlet import Outlet
 from penstock.plan.query import Query
 from penstock.spark.explain import explain_on_spark
+from penstock.spark.progress import Watch
 from penstock.spark.session import BUCKETS, session
 from penstock.targets import Outcome, Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.spark.batch_run import BatchRun
     from penstock.spark.outcome import Receiver
-    from penstock.spark.run import RunProgress, SparkRun
+    from penstock.spark.run import SparkRun
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,12 @@ class SparkSetting:
         *,
         checkpoint: Path | None = None,
         trigger: str | None = None,
-    ) -> SparkRun:
+    ) -> SparkRun | BatchRun:
+        from penstock.spark.batch_run import BatchRun, is_at_once
         from penstock.spark.run import Options, SparkRun
 
+        if is_at_once(query):
+            return BatchRun(query, self.session, receiver, self.buckets, strict)
         options = Options(checkpoint or self.checkpoint, trigger or self.trigger, self.buckets)
         return SparkRun(query, self.session, receiver, options, strict)
 
@@ -74,7 +79,7 @@ class RunningOnSpark:
         queries: Sequence[Query],
         targets: Sequence[Target],
         strict: bool,
-        watch: Callable[[RunProgress], None] | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.outlets = [
             CommittingOutlet(query, target.rows, target.late, target.rejected)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,10 +20,8 @@ from penstock.sinks.callback import Callback
 from penstock.sinks.output import Output, OutputFormat, format_by_ending
 from penstock.sinks.sink import Collected, Sink
 from penstock.spark.part_files import PartFiles
+from penstock.spark.progress import RunProgress
 from penstock.targets import SinkLike
-
-if TYPE_CHECKING:
-    from penstock.spark.run import RunProgress
 
 
 class StartedQuery:
@@ -66,8 +63,7 @@ class StartedQuery:
 
     @property
     def active(self) -> bool:
-        streaming = self._run.streaming
-        return streaming is not None and bool(streaming.isActive)
+        return self._run.active
 
     @property
     def account(self) -> Account:

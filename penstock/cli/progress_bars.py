@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -14,9 +13,7 @@ from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
 from penstock.sources.files import FileSource
 from penstock.sources.source import Chunk
-
-if TYPE_CHECKING:
-    from penstock.spark.run import RunProgress
+from penstock.spark.progress import RunProgress
 
 _MEGABYTE = 1_000_000
 

@@ -70,13 +70,14 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
     )
     tally = Tally(read, late, rejected)
     rows: list[pa.RecordBatch] = []
+    sources: dict[str, SourceStatus] = {}  # what is said last counts
     for kind in (Kind.REJECTED, Kind.LATE, Kind.ROWS, Kind.STATUS):
         chosen = packed.filter(pc.equal(packed.column("kind"), int(kind))).column("payload")
         for payload in chosen.to_pylist():
             if kind is Kind.STATUS:
                 if payload:
                     status = unpack(payload)
-                    tally.sources += [SourceStatus(**each) for each in status["sources"]]
+                    sources |= {each["stream"]: SourceStatus(**each) for each in status["sources"]}
                     tally.open_windows = status["open"]
                 continue
             for batch in unpack_rows(payload).to_batches():
@@ -86,6 +87,7 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
                     receiver.on_late(batch)
                 else:
                     receiver.on_rejects(rejects_of(batch))
+    tally.sources = list(sources.values())
     if order is not None and rows:
         rows = pa.Table.from_batches(rows).sort_by(order).to_batches()
     for batch in rows:

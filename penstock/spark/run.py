@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,8 @@ from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.spark.checkpoint import claim, identity_of
 from penstock.spark.feed import Feed
 from penstock.spark.job import Job
-from penstock.spark.outcome import Receiver, SourceStatus, Tally, deliver
+from penstock.spark.outcome import Receiver, Tally, deliver
+from penstock.spark.progress import RunProgress, Watch
 from penstock.spark.session import BUCKETS, PARTITIONS, PROVIDER, ROCKSDB, first_line, setting
 from penstock.spark.sources import parts_of, streaming_sources, streams_of
 
@@ -48,21 +48,6 @@ class Options:
 
     def spark_trigger(self) -> dict[str, Any]:
         return {"availableNow": True} if self.bounded else {"processingTime": self.trigger}
-
-
-@dataclass(frozen=True, slots=True)
-class RunProgress:
-    """How a run is doing."""
-
-    batches: int
-    read: int
-    rows_per_second: float  # of the last micro-batch
-    late: int
-    rejected: int
-    rows: int  # results so far
-    state_bytes: int
-    open_windows: int | None
-    sources: list[SourceStatus]
 
 
 class SparkRun:
@@ -97,7 +82,7 @@ class SparkRun:
         )
         self.job = Job(query, sources, self._buckets, strict, self.options.bounded)
         self.streaming: StreamingQuery | None = None
-        self.watch: Callable[[RunProgress], None] | None = None  # called after every micro-batch
+        self.watch: Watch | None = None  # called after every micro-batch
         # windows close in order, so it is enough to sort what one micro-batch releases
         ordered = query.in_order and not query.revises
         self._order = query.progress[0].field.qualified if ordered else None
@@ -165,17 +150,13 @@ class SparkRun:
     def progress(self) -> RunProgress:
         last = self.streaming.lastProgress if self.streaming is not None else None
         operators = last.stateOperators if last is not None else []
-        return RunProgress(
-            self._batches,
-            self.tally.read,
-            last.processedRowsPerSecond if last is not None else 0.0,
-            self.tally.late,
-            self.tally.rejected,
-            self.tally.rows,
-            sum(each.memoryUsedBytes for each in operators),
-            self.tally.open_windows,
-            self.tally.sources,
-        )
+        rate = last.processedRowsPerSecond if last is not None else 0.0
+        state = sum(each.memoryUsedBytes for each in operators)
+        return RunProgress.of(self.tally, self._batches, rate, state)
+
+    @property
+    def active(self) -> bool:
+        return self.streaming is not None and bool(self.streaming.isActive)
 
     def _on_batch(self, packed: DataFrame, batch_id: int) -> None:
         try:

@@ -78,6 +78,7 @@ def entries_of(node: Node, asked: Revising | None = None) -> tuple[Entry, ...]:
     """
     match node:
         case Scan():
+            _refuse_group_punctuation(node)
             return (Entry(node),)
         case Filter() | Project() | Stamp():
             return tuple(entry.then(node) for entry in entries_of(node.input, asked))
@@ -94,3 +95,15 @@ def entries_of(node: Node, asked: Revising | None = None) -> tuple[Entry, ...]:
         f"the spark engine cannot run a {type(node).__name__.lower()} yet",
         hint="the reference engine: --engine reference, or connect('reference')",
     )
+
+
+def _refuse_group_punctuation(node: Scan) -> None:
+    """The bound of a group would have to be known to all tasks before its next tuple."""
+    progress = node.stream.progress
+    if progress is not None and progress.group_punctuation is not None:
+        raise EngineError(
+            f"the spark engine cannot run punctuation for groups yet, which {node.stream.name} has "
+            "(PUNCTUATED … FOR)",
+            expected="a promise of the stream or of its sub-sources (PER)",
+            hint="the local engine: --engine local, or connect('local')",
+        )

@@ -20,11 +20,13 @@ COLUMNS = "link string, srcIP string, len bigint, ts timestamp"
 
 
 class Recording:
-    def __init__(self, folder: Path, portions: list[pa.Table]) -> None:
+    def __init__(self, folder: Path, portions: list[pa.Table], pause: float) -> None:
+        """`pause` is how many seconds lie between portions."""
         self._folder = folder
         self._live = folder / "live"
         self._live.mkdir()
         self._portions = portions
+        self._pause = pause
         self._stop = threading.Event()
 
     @property
@@ -51,7 +53,7 @@ class Recording:
 
     @contextmanager
     def playing(self) -> Iterator[None]:
-        """The other portions, one a second, as long as somebody listens."""
+        """The other portions, one after the other, as long as somebody listens."""
         thread = threading.Thread(target=self._play, daemon=True)
         thread.start()
         try:
@@ -62,7 +64,7 @@ class Recording:
 
     def _play(self) -> None:
         for number, portion in enumerate(self._portions[1:], start=1):
-            if self._stop.wait(1):
+            if self._stop.wait(self._pause):
                 return
             self._add(portion, self._live, number)
 

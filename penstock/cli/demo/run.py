@@ -23,6 +23,7 @@ from penstock.spark.session import check_installed, session
 
 SECONDS = 180  # of the links
 SPEED = 10  # seconds of the links in a second of the demo
+PAUSE = 1.5  # seconds between portions
 
 QUERIES = """\
 CREATE QUERY traffic AS
@@ -53,7 +54,8 @@ def run_demo(engine: str, picture: Path, seconds: float = SECONDS) -> None:
     # as few partitions as a small machine has cores, for Penstock and for Spark's own query
     spark = session(conf={"spark.sql.shuffle.partitions": "2"})
     with TemporaryDirectory(prefix="penstock-demo-") as folder:
-        recording = Recording(Path(folder), portions(LINKS, seconds, every=SPEED))
+        packets = portions(LINKS, seconds, every=SPEED * PAUSE)
+        recording = Recording(Path(folder), packets, PAUSE)
 
         recording.begin()
 

@@ -1,0 +1,97 @@
+"""A query over DataFrames that are tables: a batch job that runs beside the program."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.answer import Account
+from penstock.errors import EngineError, PenstockError
+from penstock.plan.query import Query
+from penstock.sources.rejects import RejectKind, RejectLog
+from penstock.spark.job import Job
+from penstock.spark.outcome import Receiver, Tally, deliver
+from penstock.spark.progress import RunProgress, Watch
+from penstock.spark.session import PARTITIONS, first_line, setting
+from penstock.spark.source import DataFrameSource
+from penstock.spark.sources import batch_sources, streams_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def is_at_once(query: Query) -> bool:
+    """Whether a source is a table of Spark's, and none is a stream of Spark's."""
+    sources = [stream.source for stream in streams_of(query).values()]
+    frames = [each.frame for each in sources if isinstance(each, DataFrameSource)]
+    if any(frame.isStreaming for frame in frames):
+        if not all(frame.isStreaming for frame in frames):
+            raise EngineError(
+                "some DataFrames of the query are streaming and some are not",
+                hint="read all of them as streams: spark.readStream",
+            )
+        return False
+    return bool(frames)
+
+
+class BatchRun:
+    def __init__(
+        self, query: Query, spark: SparkSession, receiver: Receiver, buckets: int, strict: bool
+    ) -> None:
+        self.query = query
+        self.tally = Tally()
+        self.rejects = RejectLog(strict)
+        self.watch: Watch | None = None
+        self.stopped = False
+        self._spark = spark
+        self._receiver = receiver
+        self._buckets = buckets
+        self._strict = strict
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _work(self) -> None:
+        order = self.query.progress[0].field.qualified if self.query.in_order else None
+        try:
+            with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
+                sources = batch_sources(self.query, self._spark, Path(directory), self.rejects)
+                with setting(self._spark, {PARTITIONS: str(self._buckets)}):
+                    job = Job(self.query, sources, self._buckets, self._strict)
+                    packed = job.packed().toArrow()
+            if self.stopped:
+                return
+            self._receiver.on_rejects(self.rejects.take())
+            self.tally = deliver(packed, self._receiver, order)
+            self._receiver.commit(0)
+            if self.watch is not None:
+                self.watch(self.progress())
+        except BaseException as error:  # raised where somebody waits
+            self._failure = error
+
+    def wait(self) -> None:
+        self._thread.join()
+        if isinstance(self._failure, PenstockError):
+            raise self._failure
+        if self._failure is not None and not self.stopped:
+            text = f"the query failed on Spark: {first_line(self._failure)}"
+            raise EngineError(text) from self._failure
+
+    def stop(self) -> None:
+        """What is computed already is lost: a table is read as a whole or not at all."""
+        self.stopped = True
+
+    @property
+    def active(self) -> bool:
+        return self._thread.is_alive()
+
+    def account(self) -> Account:
+        read = self.tally.read + self.rejects.count(RejectKind.BAD_ROW)
+        return Account(read, self.tally.late, self.tally.rejected + self.rejects.count())
+
+    def progress(self) -> RunProgress:
+        return RunProgress.of(self.tally, batches=int(self.tally.read > 0))
