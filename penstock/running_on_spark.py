@@ -58,7 +58,9 @@ class SparkSetting:
 
         if is_at_once(query):
             return BatchRun(query, self.session, receiver, self.buckets, strict)
-        options = Options(checkpoint or self.checkpoint, trigger or self.trigger, self.buckets)
+        place = checkpoint if checkpoint is not None else self.checkpoint
+        when = trigger if trigger is not None else self.trigger
+        options = Options(place, when, self.buckets)
         return SparkRun(query, self.session, receiver, options, strict)
 
     def explain(self, query: Query) -> str:

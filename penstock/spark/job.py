@@ -32,6 +32,7 @@ from penstock.spark.stateless import Passing, plain
 from penstock.spark.types import to_spark
 
 _AT_ONCE = 1 << 17  # rows that a task handles together
+_MANY = 64  # entries whose kits a worker keeps
 _kits: dict[tuple[str, int, int], Kit] = {}  # of this worker, by token, stage and entry
 
 
@@ -184,7 +185,11 @@ class Ingesting:
         assert context is not None
         config = self._config
         key = (config.token, self._entry, 0)
-        kit = _kits.get(key) or _kits.setdefault(key, Kit(config))
+        kit = _kits.get(key)
+        if kit is None:
+            while len(_kits) >= _MANY:  # of queries that are over, probably
+                del _kits[next(iter(_kits))]
+            kit = _kits[key] = Kit(config)
         place = context.partitionId()
         task = IngestTask(config, self._entry, place, kit, self._in_order)
         if self._fed:

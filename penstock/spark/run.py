@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.answer import Account
-from penstock.errors import EngineError
+from penstock.errors import EngineError, PenstockError
 from penstock.plan.query import Query
+from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.spark.checkpoint import claim, identity_of
-from penstock.spark.feed import Feed
+from penstock.spark.feed import Feed, fill
 from penstock.spark.job import Job
 from penstock.spark.outcome import Receiver, Tally, deliver
 from penstock.spark.progress import RunProgress, Watch
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 AVAILABLE_NOW = "available-now"
+_TIME = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
+_LOOK = 1.0  # seconds between two looks for new files
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,12 @@ class Options:
     def __post_init__(self) -> None:
         if self.buckets < 1:
             raise EngineError(f"{self.buckets} buckets", expected="at least one")
+        if not self.bounded and not _TIME.fullmatch(self.trigger):
+            raise EngineError(
+                f"{self.trigger!r} is not a trigger",
+                expected=f"{AVAILABLE_NOW}, or a time between micro-batches",
+                hint="'5 seconds'",
+            )
 
     @property
     def bounded(self) -> bool:
@@ -86,6 +98,7 @@ class SparkRun:
         # windows close in order, so it is enough to sort what one micro-batch releases
         ordered = query.in_order and not query.revises
         self._order = query.progress[0].field.qualified if ordered else None
+        self._leaving = threading.Event()
         self._stopped = False
         self._batches = 0
 
@@ -99,6 +112,17 @@ class SparkRun:
             writer = writer.option("checkpointLocation", str(self.checkpoint / "spark"))
             writer = writer.trigger(**self.options.spark_trigger())
             self.streaming = writer.foreachBatch(self._on_batch).start()
+        if not self.options.bounded:
+            threading.Thread(target=self._look_for_files, daemon=True).start()
+
+    def _look_for_files(self) -> None:
+        """Files that appear while the run goes on are fed to it."""
+        streams = [s for s in streams_of(self.query).values() if isinstance(s.source, FileSource)]
+        while streams and not self._leaving.wait(_LOOK):
+            for stream in streams:
+                with suppress(PenstockError):  # what was there may be gone for a moment
+                    feed = Feed(self._own / "feed" / stream.name)
+                    fill(feed, stream, self.rejects, ends=False)
 
     def wait(self) -> None:
         """Until the input ends and every window has closed, or somebody stops the run."""
@@ -108,6 +132,7 @@ class SparkRun:
                 self.start()
                 self._await()
         finally:
+            self._leaving.set()
             if self._temporary:
                 shutil.rmtree(self.checkpoint, ignore_errors=True)
 
@@ -136,6 +161,7 @@ class SparkRun:
 
     def stop(self) -> None:
         self._stopped = True
+        self._leaving.set()
         if self.streaming is not None:
             self.streaming.stop()
 

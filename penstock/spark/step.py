@@ -20,6 +20,7 @@ from penstock.spark.messages import PACKED_ARROW, Kind, Message, Packed, packed_
 
 _VERSION = "version"
 _MILLISECOND = 1000  # microseconds
+_MANY = 64  # buckets that a worker keeps
 _kept: dict[tuple[str, int], tuple[str, Bucket]] = {}  # by token and bucket: version, bucket
 
 
@@ -66,6 +67,8 @@ class StageStep(StatefulProcessor):
         bucket.save(store)
         version = uuid.uuid4().hex
         store.put(_VERSION, version)
+        while len(_kept) >= _MANY:  # the one that was not asked for the longest
+            del _kept[next(iter(_kept))]
         _kept[self._config.token, number] = (version, bucket)
         self._wake_up(now, bucket.looks_at_clock)
         return packed

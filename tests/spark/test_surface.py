@@ -1,0 +1,204 @@
+"""What users of Spark see: sessions, DataFrames, started queries, checkpoints, errors."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from penstock.answer import Account
+from penstock.operators.chunks import FORMAT
+from penstock.sinks.output import OutputFormat
+from penstock.spark.part_files import PartFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = [("a", 10, 1), ("b", 20, 3), ("a", 30, 12), ("b", 40, 2), ("a", 50, 31)]
+COLUMNS = "link string, bytes int, ts int"
+SQL = "SELECT link, sum(bytes) AS bytes [RANGE 10, SLIDE 10, WA ts] FROM packets GROUP BY link"
+SUMS = [(0, 10, "a", 10), (0, 10, "b", 60), (10, 20, "a", 30), (30, 40, "a", 50)]
+
+
+@pytest.fixture
+def db(spark: SparkSession) -> ps.Database:
+    return ps.connect(spark, buckets=2)
+
+
+def query(db: ps.Database, sql: str = SQL) -> ps.Query:
+    found = db.sql(sql)
+    assert isinstance(found, ps.Query)
+    return found
+
+
+def as_stream(spark: SparkSession, directory: Path) -> DataFrame:
+    """A streaming DataFrame over two files."""
+    directory.mkdir()
+    for number, rows in enumerate((ROWS[:3], ROWS[3:])):
+        columns = [pa.array(column) for column in zip(*rows, strict=True)]
+        schema = pa.schema([("link", pa.string()), ("bytes", pa.int32()), ("ts", pa.int32())])
+        table = pa.table(columns, names=schema.names).cast(schema)
+        pq.write_table(table, directory / f"{number}.parquet")
+    return spark.readStream.schema(COLUMNS).parquet(str(directory))
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.1)
+
+
+# --- DataFrames in, DataFrames out ---------------------------------------------------------------
+
+
+def test_a_table_gives_a_table(spark: SparkSession, db: ps.Database) -> None:
+    db.stream("packets", spark.createDataFrame(ROWS, COLUMNS), progress=ps.progress("ts", delay=5))
+    frame = query(db).dataframe()
+    assert not frame.isStreaming
+    assert sorted(map(tuple, frame.collect())) == SUMS
+    assert query(db).account == Account(5, 0, 0)
+
+
+def test_a_stream_gives_a_stream(spark: SparkSession, db: ps.Database, tmp_path: Path) -> None:
+    stream = as_stream(spark, tmp_path / "in")
+    db.stream("packets", stream, progress=ps.progress("ts", delay=5))
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    frame = query(db).dataframe()
+    assert frame.isStreaming
+    writer = frame.writeStream.format("memory").queryName("sums").trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    found = sorted(map(tuple, spark.table("sums").collect()))
+    assert found == SUMS[:3]  # nothing says that the stream has ended
+
+
+def test_a_started_stream_closes_every_window(
+    spark: SparkSession, db: ps.Database, tmp_path: Path
+) -> None:
+    stream = as_stream(spark, tmp_path / "in")
+    db.stream("packets", stream, progress=ps.progress("ts", delay=5))
+    rows: list[dict[str, Any]] = []
+    started = query(db).start(rows.append, rows=True)
+    assert started.wait() == Account(5, 0, 0)
+    assert sorted(tuple(row.values()) for row in rows) == SUMS
+    assert not started.active
+    assert started.progress().rows == len(SUMS)
+
+
+def test_in_one_line(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(ROWS, COLUMNS)
+    found = ps.sql("SELECT bytes FROM {packets} WHERE link = 'b'", packets=frame).dataframe()
+    assert sorted(row.bytes for row in found.collect()) == [20, 40]
+
+
+def test_a_column_that_no_stream_can_have(spark: SparkSession, db: ps.Database) -> None:
+    frame = spark.createDataFrame([([1],)], "numbers array<int>")
+    with pytest.raises(ps.BindError, match="array<int>"):
+        db.stream("s", frame)
+
+
+# --- sinks ---------------------------------------------------------------------------------------
+
+
+def test_a_directory_has_a_file_for_every_micro_batch(db: ps.Database, tmp_path: Path) -> None:
+    db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
+    query(db).start(tmp_path / "out.jsonl", checkpoint=tmp_path / "checkpoint").wait()
+    lines = [
+        json.loads(line)
+        for path in sorted((tmp_path / "out.jsonl").iterdir())
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    assert sorted(tuple(line.values()) for line in lines) == SUMS
+    # nothing is left to do
+    query(db).start(tmp_path / "out.jsonl", checkpoint=tmp_path / "checkpoint").wait()
+    assert sum(1 for _ in (tmp_path / "out.jsonl").iterdir()) > 0
+
+
+def test_a_micro_batch_that_comes_again_writes_its_file_again(tmp_path: Path) -> None:
+    sink = PartFiles(tmp_path, OutputFormat.JSONL)
+    batch = pa.RecordBatch.from_pydict({"a": [1]})
+    sink.begin(batch.schema)
+    for _ in range(2):
+        sink.write(batch)
+        sink.commit(7)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ['{"a": 1}\n']
+    sink.commit(7)  # and if it is empty this time
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sink_that_fails(db: ps.Database) -> None:
+    db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
+
+    def fail(batch: pa.RecordBatch) -> None:
+        raise ValueError("no more room")
+
+    with pytest.raises(ps.PenstockError, match="no more room"):
+        query(db).start(fail).wait()
+
+
+# --- a run that goes on --------------------------------------------------------------------------
+
+
+def test_files_that_appear_later(db: ps.Database, tmp_path: Path) -> None:
+    (tmp_path / "0.csv").write_text("link,bytes,ts\na,10,1\na,5,12\n")
+    db.sql(
+        f"CREATE STREAM packets (link STRING, bytes INT, ts INT) FROM FILES '{tmp_path}/*.csv'"
+        " PROGRESS ON ts ORDERED"
+    )
+    rows: list[dict[str, Any]] = []
+    started = query(db).start(rows.append, rows=True, trigger="200 milliseconds")
+    try:
+        eventually(lambda: len(rows) == 1)
+        assert "waits for its only source" in started.explain_stall()
+        (tmp_path / "1.csv").write_text("link,bytes,ts\na,7,25\n")
+        eventually(lambda: len(rows) == 2)
+    finally:
+        started.stop()
+        started.wait()
+    assert [row["bytes"] for row in rows] == [10, 5]
+
+
+# --- checkpoints ---------------------------------------------------------------------------------
+
+
+def test_the_checkpoint_of_another_query(db: ps.Database, tmp_path: Path) -> None:
+    db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
+    query(db).start(lambda _: None, checkpoint=tmp_path).wait()
+    other = query(db, SQL.replace("sum", "max"))
+    with pytest.raises(ps.EngineError, match="belongs to another query") as caught:
+        other.start(lambda _: None, checkpoint=tmp_path)
+    assert "sum(packets.bytes)" in str(caught.value)
+    assert "max(packets.bytes)" in str(caught.value)
+
+
+def test_a_newer_format(db: ps.Database, tmp_path: Path) -> None:
+    db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
+    identity = tmp_path / "penstock" / "query.json"
+    identity.parent.mkdir()
+    for text, message in (
+        (json.dumps({"format": FORMAT + 1}), f"has format {FORMAT + 1}"),
+        ("{", "is not what it should be"),
+    ):
+        identity.write_text(text)
+        with pytest.raises(ps.EngineError, match=message):
+            query(db).start(lambda _: None, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("trigger", ["", "5", "5 parsecs", "soon"])
+def test_triggers_that_are_none(db: ps.Database, trigger: str) -> None:
+    db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
+    with pytest.raises(ps.EngineError, match="is not a trigger"):
+        query(db).start(lambda _: None, trigger=trigger)
+
+
+def _table() -> pa.Table:
+    columns = [pa.array(column) for column in zip(*ROWS, strict=True)]
+    schema = pa.schema([("link", pa.string()), ("bytes", pa.int32()), ("ts", pa.int32())])
+    return pa.table(columns, names=schema.names).cast(schema)
