@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.answer import Answer
 from penstock.engine.outlet import Outlet
-from penstock.plan.query import Query
+from penstock.plan.query import Late, Query
 from penstock.spark.explain import explain_on_spark
 from penstock.spark.progress import Watch
 from penstock.spark.session import BUCKETS, session
@@ -87,6 +87,10 @@ class RunningOnSpark:
             CommittingOutlet(query, target.rows, target.late, target.rejected)
             for query, target in zip(queries, targets, strict=True)
         ]
+        queries = [
+            delivering_late(query) if target.late is not None else query
+            for query, target in zip(queries, targets, strict=True)
+        ]
         several = len(queries) > 1
         self.runs = [
             setting.run(
@@ -126,6 +130,11 @@ class RunningOnSpark:
     @property
     def read(self) -> int:
         return sum(run.tally.read for run in self.runs)
+
+
+def delivering_late(query: Query) -> Query:
+    """The query with its late tuples sent along, which otherwise are only counted."""
+    return replace(query, late=Late.SIDE) if query.late is Late.DROP else query
 
 
 class CommittingOutlet(Outlet):

@@ -15,7 +15,7 @@ from penstock.model.punctuation import BEGINNING
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
 from penstock.running import Setting
-from penstock.running_on_spark import CommittingOutlet
+from penstock.running_on_spark import CommittingOutlet, delivering_late
 from penstock.sinks.callback import Callback
 from penstock.sinks.output import Output, OutputFormat, format_by_ending
 from penstock.sinks.sink import Collected, Sink
@@ -45,6 +45,8 @@ class StartedQuery:
         )
         if target is None:
             target = self._outputs.enter_context(Output(OutputFormat.TABLE, None)).result()
+        if sinks[1] is not None:
+            query = delivering_late(query)
         self._outlet = CommittingOutlet(query, target, late, rejected)
         self._run = setting.on_spark.run(
             query, self._outlet, setting.strict, checkpoint=checkpoint, trigger=trigger
