@@ -11,14 +11,15 @@ JAVA_READY := $(VENV)/.java-ready
 READY := $(VENV)/.packages-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check bench bench-spark clean
 
 help:
 	@echo "make setup   install everything into $(VENV) (the other targets do it when needed)"
-	@echo "make demo    show a query at work"
+	@echo "make demo    show queries at work on Spark"
 	@echo "make test    run the tests, except the slow ones"
 	@echo "make check   linter, formatter, types, import rules and all tests"
 	@echo "make bench   measure: tables here, numbers and plots in out/bench"
+	@echo "make bench-spark   the same on Spark, beside its own windows (some minutes)"
 	@echo "make clean   remove caches and build output (to start over, delete $(VENV) too)"
 	@echo
 	@echo "PYTHON=python3.12 uses another Python than python3 (3.11 to 3.13)."
@@ -40,6 +41,9 @@ check: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks
+
+bench-spark: $(READY)
+	@$(BIN)/python -m benchmarks.spark
 
 clean:
 	rm -rf build dist out *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache \

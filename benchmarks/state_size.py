@@ -15,7 +15,8 @@ def state_bytes(operator: Paned | Buffering) -> int:
     """Tuples, panes and contents of windows; group keys are left out, which all algorithms keep."""
     if isinstance(operator, Buffering):
         return _bytes([operator.buffer, operator._sliding], set())
-    return _bytes([operator.panes, operator.contents, operator.stragglers], set())
+    panes = [operator.panes, operator.contents, operator.stragglers]
+    return _bytes([*panes, operator.waiting.batches], set())
 
 
 def _bytes(kept: Any, seen: set[int]) -> int:
@@ -24,7 +25,7 @@ def _bytes(kept: Any, seen: set[int]) -> int:
         return 0
     seen.add(id(kept))
     match kept:
-        case np.ndarray() | pa.Array():
+        case np.ndarray() | pa.Array() | pa.RecordBatch():
             return int(kept.nbytes)
         case list() | tuple():
             return sum(_bytes(each, seen) for each in kept)

@@ -9,21 +9,25 @@ all.
 [{'window_start': 0, 'window_end': 10, 'k': 'a', 'n': 2}]
 """
 
-from penstock.database import Database, Explanation, connect, sql
-from penstock.errors import (
-    BindError,
-    CheckpointError,
-    EngineError,
-    ParseError,
-    PenstockError,
-    PlanError,
-    RunError,
-    SinkError,
-    SourceError,
-)
-from penstock.model.clock import ManualClock, SystemClock
-from penstock.progress import progress
-from penstock.query import Query
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.database import Database, Explanation, connect, sql
+    from penstock.errors import (
+        BindError,
+        CheckpointError,
+        EngineError,
+        ParseError,
+        PenstockError,
+        PlanError,
+        RunError,
+        SinkError,
+        SourceError,
+    )
+    from penstock.model.clock import ManualClock, SystemClock
+    from penstock.progress_clause import progress
+    from penstock.query import Query
 
 __version__ = "0.1.0"
 __all__ = [
@@ -45,3 +49,23 @@ __all__ = [
     "progress",
     "sql",
 ]
+
+# Imported when they are first asked for: Spark's workers need operators, and no parser of SQL.
+_HOMES = {
+    "penstock.database": ("Database", "Explanation", "connect", "sql"),
+    "penstock.model.clock": ("ManualClock", "SystemClock"),
+    "penstock.progress_clause": ("progress",),
+    "penstock.query": ("Query",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    home = next((home for home, names in _HOMES.items() if name in names), "penstock.errors")
+    found = globals()[name] = getattr(import_module(home), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

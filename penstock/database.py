@@ -24,7 +24,7 @@ from penstock.model.types import TIMESTAMP, Kind, Type, from_arrow
 from penstock.optimizer.settings import STATE_BUDGET
 from penstock.plan.catalog import Catalog
 from penstock.plan.streams import StreamDefinition
-from penstock.progress import Progress
+from penstock.progress_clause import Progress
 from penstock.query import Query, run_together
 from penstock.running import ENGINES, Setting
 from penstock.running_on_spark import SparkSetting

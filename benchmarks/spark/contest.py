@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from time import monotonic
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -97,7 +96,7 @@ class Outcome:
 
     batches: list[float]
     state_bytes: int
-    starting: float  # seconds until the first micro-batch ended, less that micro-batch
+    until_first: float  # seconds from asking for the query to the end of its first micro-batch
     rows: pa.Table | None = None
 
     @property
@@ -115,24 +114,18 @@ def run(make: Callable[[], DataFrame], mode: str = "append", keep_rows: bool = F
         writer = writer.option("checkpointLocation", str(checkpoint))
         writer = writer.format("memory" if keep_rows else "noop").queryName("measured")
         query = writer.start()
-        first = _first_batch(query)
-        starting = monotonic() - begin - first
+        while not query.recentProgress:
+            query.awaitTermination(0.01)
+        until_first = monotonic() - begin
         query.awaitTermination()
         batches = [each.durationMs["triggerExecution"] / 1000 for each in query.recentProgress]
         spark = spark_session()
         rows = spark.table("measured").toArrow() if keep_rows else None
         if keep_rows:
             spark.catalog.dropTempView("measured")
-        return Outcome(batches, _size(checkpoint / "state"), starting, rows)
+        return Outcome(batches, _size(checkpoint / "state"), until_first, rows)
     finally:
         shutil.rmtree(checkpoint)
-
-
-def _first_batch(query: Any) -> float:
-    """Wait for the first micro-batch; how long it took itself."""
-    while not query.recentProgress:
-        query.awaitTermination(0.01)
-    return float(query.recentProgress[0].durationMs["triggerExecution"]) / 1000
 
 
 def _size(folder: Path) -> int:

@@ -16,12 +16,12 @@ from benchmarks.result import Bar, Result, Row
 from benchmarks.spark.contest import write
 from benchmarks.workloads import events
 
-CUTS = 8
-KILLED_AFTER = 3  # micro-batches
+CUTS = 5
+KILLED_AFTER = 2  # micro-batches
 
 
 def run(quick: bool = False) -> Result:
-    count = 4_000 if quick else 800_000
+    count = 4_000 if quick else 500_000
     with TemporaryDirectory(prefix="penstock-bench-") as name:
         folder = Path(name)
         for part in ("in", "undisturbed", "killed"):

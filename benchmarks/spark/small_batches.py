@@ -31,7 +31,7 @@ WINDOW = Workload("tumbling", 1, 1)
 
 
 def run(quick: bool = False) -> Result:
-    cuts, rounds = (6, 1) if quick else (20, 3)
+    cuts, rounds = (3, 1) if quick else (15, 2)
     table = apart(events(ROWS * cuts))
     with files(table, cuts) as folder:
         makes = {
@@ -46,7 +46,11 @@ def run(quick: bool = False) -> Result:
             for name, (make, mode) in makes.items():
                 runs[name].append(run_query(make, mode))
     batch = {name: min(median(each.batches[1:]) for each in made) for name, made in runs.items()}
-    start = {name: min(each.starting for each in made) for name, made in runs.items()}
+    # what the first micro-batch takes longer than others belongs to starting
+    start = {
+        name: min(each.until_first - median(each.batches[1:]) for each in made)
+        for name, made in runs.items()
+    }
     rows: list[Row] = [
         {"query": name, "ms per micro-batch": batch[name] * 1e3, "s to start": start[name]}
         for name in makes

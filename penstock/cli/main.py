@@ -22,6 +22,7 @@ from penstock.errors import EngineError, PenstockError, SinkError, SourceError
 from penstock.query import Query
 from penstock.running_on_spark import SparkSetting
 from penstock.sinks.output import OutputFormat
+from penstock.spark.session import BUCKETS
 
 app = typer.Typer(
     help="Continuous window queries in SQL over disordered streams.",
@@ -62,10 +63,13 @@ def run(
     trigger: Annotated[
         str, typer.Option(help="available-now, or the time between micro-batches: '5 seconds'.")
     ] = "available-now",
+    buckets: Annotated[
+        int, typer.Option(help="Into how many parts Spark splits the state of a query.", min=1)
+    ] = BUCKETS,
 ) -> None:
     """Run a script: every SELECT in it, or its named queries if it has none."""
     text = _read(file)
-    spark = SparkSetting(None, master, _settings(conf or []), checkpoint, trigger)
+    spark = SparkSetting(None, master, _settings(conf or []), checkpoint, trigger, buckets)
     database = Database(engine, strict=strict, spark=spark)
     run_script(database, text, Places(output_format, output, late, rejected))
 
@@ -85,9 +89,9 @@ def explain(file: File) -> None:
 @app.command()
 def demo(
     engine: Annotated[str, typer.Option(help="spark, or local: a smaller one.")] = "spark",
-    picture: Annotated[
-        Path, typer.Option(help="Where the picture of the answers goes.")
-    ] = Path("out/demo.png"),
+    picture: Annotated[Path, typer.Option(help="Where the picture of the answers goes.")] = Path(
+        "out/demo.png"
+    ),
 ) -> None:
     """Show queries at work on packets that come late and out of order."""
     run_demo(engine, picture)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.engine.group_promises import GroupPromises
 from penstock.engine.idle import IdleSubSources
 from penstock.engine.running_bounds import NOTHING, RunningBounds
 from penstock.errors import SourceError
@@ -19,7 +20,7 @@ from penstock.model.progress import TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import TIMESTAMP, to_python
 from penstock.operators.bounds import bound_name
-from penstock.operators.chunks import ChunkStore, required
+from penstock.operators.chunks import ChunkStore, Within, required
 from penstock.operators.exact_sums import Ints
 from penstock.operators.keys import KeyCodes
 from penstock.operators.operator import Item, Progress
@@ -147,6 +148,11 @@ class _Promise:
         said = progress.punctuation
         self._when = compile_predicate(said.when, stream.schema) if said else None
         self._said = compile_expression(said.bound, stream.schema) if said else None
+        self._groups = (
+            GroupPromises(said.group, stream.schema, self._name, ingest.schema.names)
+            if said and said.group
+            else None
+        )
         self._rows: dict[str, int] = {}  # read so far, by part
         self.high: Bound = BEGINNING
         self._told: tuple[Bound, Bound] | None = None  # the progress that was yielded last
@@ -186,9 +192,11 @@ class _Promise:
 
     def _progress_made(self) -> Iterator[Progress]:
         low = self._bounds.low
-        if (low, self.high) != self._told:
+        groups = self._groups.told(low) if self._groups is not None else None
+        if (low, self.high) != self._told or groups is not None:
             self._told = (low, self.high)
-            yield Progress({} if low == BEGINNING else {self._name: low}, self.reached())
+            bounds = {} if low == BEGINNING else {self._name: low}
+            yield Progress(bounds, self.reached(), groups=groups)
 
     def reached(self) -> dict[str, Bound]:
         """How far the attribute has come."""
@@ -216,10 +224,21 @@ class _Promise:
         promised: pa.Array | None,
     ) -> Iterator[Item]:
         """The tuples, with the bounds that some of them broke."""
-        bounds = None
+        bounds = of_groups = None
         if punctuates is not None and promised is not None:
-            bounds = np.full(batch.num_rows, NOTHING)
             said = to_ticks(promised.filter(pa.array(punctuates)), self._type)
+            if self._groups is not None:
+                ticks = self._ticks(attribute, punctuates)
+                of_groups = self._groups.before(batch, ticks, punctuates, said)
+                if len(said):
+                    tuples = pa.array(~punctuates)
+                    batch, attribute = batch.filter(tuples), attribute.filter(tuples)
+                    of_groups = of_groups[~punctuates] if of_groups is not None else None
+                    if batch.num_rows == 0:
+                        return
+                punctuates = None
+        if punctuates is not None:
+            bounds = np.full(batch.num_rows, NOTHING)
             bounds[punctuates] = said
             if len(said):  # whatever lies below has been passed
                 self.high = max(self.high, int(said.max()) - 1)
@@ -229,10 +248,15 @@ class _Promise:
             self._idle.heard(keys, codes)
         lowest, highest = extremes(ticks)
         if punctuates is None and self._bounds.kept_by(keys, lowest, highest):
-            self.high = max(self.high, highest)
-            yield self._ingest.named(batch)
-            return
-        before = self._bounds.before(keys, codes, ticks, bounds)
+            if of_groups is None:
+                self.high = max(self.high, highest)
+                yield self._ingest.named(batch)
+                return
+            before = of_groups
+        else:
+            before = self._bounds.before(keys, codes, ticks, bounds)
+            if of_groups is not None:
+                before = np.maximum(before, of_groups)
         if punctuates is not None:
             tuples = ~punctuates
             batch, ticks, before = batch.filter(pa.array(tuples)), ticks[tuples], before[tuples]
@@ -267,6 +291,8 @@ class _Promise:
         self._bounds.save(store)
         if self._sub_sources is not None:
             self._sub_sources.save(store)
+        if self._groups is not None:
+            self._groups.save(Within(store, "groups/"))
         idle = self._idle.save() if self._idle is not None else None
         store.put("run", {"rows": self._rows, "high": self.high, "told": self._told, "idle": idle})
 
@@ -275,6 +301,8 @@ class _Promise:
         self._bounds.load(store)
         if self._sub_sources is not None:
             self._sub_sources.load(store)
+        if self._groups is not None:
+            self._groups.load(Within(store, "groups/"))
         self._rows, self.high = saved["rows"], saved["high"]
         self._told = tuple(saved["told"]) if saved["told"] is not None else None
         if self._idle is not None and saved["idle"] is not None:

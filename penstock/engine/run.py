@@ -86,7 +86,8 @@ def _renamed(item: Item, names: dict[str, str]) -> Item:
         case Progress():
             bounds = {names[name]: bound for name, bound in item.bounds.items()}
             high = {names[name]: bound for name, bound in item.high.items()}
-            return Progress(bounds, high, item.ended)
+            groups = item.groups.renamed(names) if item.groups is not None else None
+            return Progress(bounds, high, item.ended, groups)
         case LateRows():  # a scan has none
             return item
         case batch:

@@ -69,9 +69,8 @@ class SubSourceBound:
                 self.recent = joined[len(released) :]
                 early = np.full(len(ticks) - len(released), NOTHING)
                 return np.concatenate([early, released]) if len(released) < len(ticks) else released
-            case Punctuated():
-                assert promised is not None
-                return promised
+            case Punctuated():  # without rows that say so, only groups are punctuated
+                return promised if promised is not None else np.full(len(ticks), NOTHING)
 
 
 class RunningBounds:

@@ -15,6 +15,7 @@ from penstock.expressions.compile import compile_expression
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.schema import Field, Schema
 from penstock.operators.exact_sums import Ints
+from penstock.operators.group_bounds import GroupBounds
 from penstock.operators.operator import Progress
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.plan.expressions import Column, Expression
@@ -74,6 +75,13 @@ class BoundOf:
                 self._evaluated.clear()
             self._evaluated[found] = value
         return value
+
+    def of_groups(self, groups: GroupBounds) -> Ints | None:
+        """The bounds of groups, if all columns have such."""
+        if not self._names or not set(self._names) <= groups.bounds.keys():
+            return None
+        ticks = [groups.bounds[name] for name in self._names]
+        return ticks[0] if self._evaluate is None else self._on(ticks)
 
     def broken(self, batch: pa.RecordBatch) -> tuple[Ints, Ints]:
         """The rows that broke a promise about the expression, and the bounds that they broke."""

@@ -23,6 +23,7 @@ from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder
 from penstock.operators.keys import KeyCodes
 from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.punctuated_groups import PunctuatedGroups
 from penstock.operators.scatter import grown
 from penstock.operators.slices import Slices
 from penstock.operators.ticks import from_ticks, to_ticks
@@ -38,6 +39,7 @@ class GroupedOperator:
         self._names = [each.field.qualified for each in node.progress]
         expressions = [key.expression for key in node.keys if key.name in progressing]
         self._in_time = InTime(expressions, node.input)
+        self._punctuated = PunctuatedGroups(node.keys, expressions)
         self._position_type = node.position.type
         self._position = compile_expression(node.position, node.input.schema)
         types = [key.expression.type for key in node.keys]
@@ -56,8 +58,10 @@ class GroupedOperator:
 
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
         self._bounds = bounds = self._in_time.promised(progress)
-        for groups in self._slices.upto(bounds[0] if len(bounds) == 1 else END):
-            codes = groups.complete(bounds)
+        punctuated = self._punctuated.take_in(progress.groups)
+        anywhere = punctuated or len(bounds) > 1
+        for groups in self._slices.upto(END if anywhere else bounds[0]):
+            codes = groups.complete(bounds, self._punctuated if punctuated else None)
             if len(codes):
                 self.high = [
                     max(high, int(ticks[codes].max()))
@@ -65,6 +69,7 @@ class GroupedOperator:
                 ]
                 yield as_batch(groups.folder.finish(groups.partials, codes), self.schema)
         self._slices.forget(bounds[0])
+        self._punctuated.forget(bounds)
         named = zip(self._names, self.high, strict=True)
         high = {name: bound for name, bound in named if bound != BEGINNING}
         if progress.ended:
@@ -75,15 +80,17 @@ class GroupedOperator:
 
     def save(self, store: ChunkStore) -> None:
         self._slices.save(store)
+        self._punctuated.save(store)
         store.put("run", {"high": self.high, "bounds": self._bounds})
 
     def load(self, store: ChunkStore) -> None:
         saved = store.get("run")
         if saved is not None:
             self._slices.load(store)
+            self._punctuated.load(store)
             self.high, self._bounds = saved["high"], saved["bounds"]
             for groups in self._slices.upto(END):
-                groups.complete(self._bounds)  # these have left
+                groups.complete(self._bounds, self._punctuated)  # these have left
 
 
 class _Groups:
@@ -107,14 +114,18 @@ class _Groups:
             self._left = grown(self._left, len(self), False)
         self.ticks[:, rows.codes] = ticks
 
-    def complete(self, bounds: list[Bound]) -> Ints:
-        """The groups that have come to lie below a bound."""
+    def complete(self, bounds: list[Bound], punctuated: PunctuatedGroups | None) -> Ints:
+        """The groups that have come to lie below a bound, on all tuples or on their own."""
         passed = np.zeros(len(self), np.bool_)
         for ticks, bound in zip(self.ticks[:, : len(self)], bounds, strict=True):
             if bound == END:
                 passed[:] = True
             elif bound != BEGINNING:
                 passed |= ticks < int(bound)
+        if punctuated is not None:
+            own = punctuated.of(self.folder.keys.take(np.arange(len(self))))
+            if own is not None:
+                passed |= (self.ticks[:, : len(self)] < own).any(axis=0)
         passed &= ~self._left[: len(self)]
         self._left[: len(self)] |= passed
         return np.flatnonzero(passed)

@@ -15,17 +15,22 @@ import pyarrow as pa
 
 from penstock.model.punctuation import Bound
 from penstock.operators.chunks import ChunkStore, Tree
+from penstock.operators.group_bounds import GroupBounds
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """A punctuation on all progressing columns at once, by their qualified names: every later tuple
     is at or above its `bounds` (in ticks); the stream has come as far as `high`.  A column that is
-    not named has promised nothing; when the stream has `ended`, nothing comes any more."""
+    not named has promised nothing; when the stream has `ended`, nothing comes any more.
+
+    `groups` has what has been promised for single groups since the progress before.  Whoever makes
+    nothing of it leaves it out: results come with the bounds on all tuples then."""
 
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     high: Mapping[str, Bound] = field(default_factory=dict)
     ended: bool = False
+    groups: GroupBounds | None = None
 
     def save(self) -> Tree:
         return {"bounds": dict(self.bounds), "high": dict(self.high), "ended": self.ended}

@@ -7,12 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TypeAlias
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
 
+from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.chunks import ChunkStore
 from penstock.operators.folding import Folder, Partials
+from penstock.operators.scatter import Codes
 
 Change: TypeAlias = Callable[[Partials], Partials]
+
+
+class Straggler(NamedTuple):
+    """Late tuples that still count in some windows, as partial results of the groups in `codes`."""
+
+    first: int
+    last: int
+    codes: Codes
+    partials: Partials
 
 
 class Panes:
@@ -46,6 +58,9 @@ class Panes:
 
     def all(self) -> list[Partials]:
         return list(self._panes.values())
+
+    def numbered(self) -> list[tuple[int, Partials]]:
+        return sorted(self._panes.items(), key=itemgetter(0))
 
     def renumber(self, change: Change) -> None:
         """Change the groups of all panes."""
@@ -88,6 +103,24 @@ class Panes:
                 self.restore(int(number), self._folder.load(store.get(key)))
 
 
+class SomeGroups(Panes):
+    """Some groups of panes, numbered by their place in `codes`; taken when they are asked for."""
+
+    def __init__(self, panes: Panes, folder: Folder, own: Folder, codes: Codes) -> None:
+        super().__init__(own)
+        self._whole = panes
+        self._whole_folder = folder
+        self._codes = codes
+
+    def get(self, number: int) -> Partials | None:
+        if number not in self._panes:
+            pane = self._whole.get(number)
+            if pane is None:
+                return None
+            self._panes[number] = self._whole_folder.take(pane, self._codes)
+        return self._panes[number]
+
+
 class SlidingContents:
     """Differential aggregates: the next window is this one, plus the panes that enter, minus those
     that leave and are then forgotten."""
@@ -111,6 +144,11 @@ class SlidingContents:
         self._begin, self._end = begin, end
         self._folder.grow(self._content)
         return self._content
+
+    @property
+    def merged(self) -> Bound:
+        """Before which pane none may be taken away by others."""
+        return BEGINNING if self._content is None else self._end
 
     def renumber(self, change: Change) -> None:
         self._content = change(self._content) if self._content is not None else None
@@ -153,6 +191,10 @@ class BlockContents:
         self._folder.merge(content, self._beginning)
         return content
 
+    @property
+    def merged(self) -> Bound:
+        return BEGINNING if self._beginning is None else self._upto
+
     def renumber(self, change: Change) -> None:
         changed = {id(end): change(end) for end in self._ends.values()}  # many are the same
         self._ends = {number: changed[id(end)] for number, end in self._ends.items()}
@@ -177,3 +219,7 @@ class BlockContents:
         for number in range(self._begin, min(before, self._upto)):
             self._ends.pop(number, None)
         self._begin = before
+
+
+def contents_over(folder: Folder, panes: Panes) -> SlidingContents | BlockContents:
+    return SlidingContents(folder, panes) if folder.differential else BlockContents(folder, panes)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from math import gcd
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,27 +20,21 @@ from penstock.operators.bounds import BoundOf, has_broken
 from penstock.operators.chunks import ChunkStore
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder, Mask, Partials, Rows
-from penstock.operators.forgetting import DeadKeys, mark_groups
+from penstock.operators.forgetting import DeadKeys
+from penstock.operators.group_bounds import GroupBounds
 from penstock.operators.operator import Item, Progress
-from penstock.operators.pane_contents import BlockContents, Panes, SlidingContents
+from penstock.operators.pane_contents import Panes, Straggler, contents_over
+from penstock.operators.pane_groups import PaneGroups
 from penstock.operators.partial_panes import PartialPanes
 from penstock.operators.release import Missed, Results
 from penstock.operators.scatter import Codes
+from penstock.operators.small_batches import SmallBatches
 from penstock.operators.ticks import to_ticks
 from penstock.plan.aggregates import WindowAggregate
 from penstock.windows.columns import extreme_quotients, floor_div
 from penstock.windows.sliding import Sliding
 
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
-
-
-class Straggler(NamedTuple):
-    """Late tuples that still count in some windows, as partial results of the groups in `codes`."""
-
-    first: int
-    last: int
-    codes: Codes
-    partials: Partials
 
 
 class Paned:
@@ -59,25 +52,37 @@ class Paned:
         self.per_window = self.window.range // self.pane
         self.per_slide = self.window.slide // self.pane
         self.panes = Panes(self.folder)
-        self.contents: SlidingContents | BlockContents = (
-            SlidingContents(self.folder, self.panes)
-            if self.folder.differential
-            else BlockContents(self.folder, self.panes)
-        )
+        self.contents = contents_over(self.folder, self.panes)
+        self.closed = PaneGroups(node, self.folder, self.panes, self.per_window, self.per_slide)
         self.next_window: int | None = None  # the first that has not been released
         self._told: Bound | None = None  # the last window that progress has closed
         self._dead = DeadKeys(self.folder)
+        self.waiting = SmallBatches()
         self.stragglers: list[Straggler] = []
 
     # --- tuples ----------------------------------------------------------------------------------
 
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
+        if not has_broken(batch):
+            for ready in self.waiting.add(batch):
+                self._take_in(*self._rows(ready))
+            return
+        self._settle()
+        rows, ticks, late = self._set_late_aside(batch, *self._rows(batch))
+        if late is not None:
+            yield late.late_rows(batch, self.attribute_type, self.node.schema.fields[0].type)
+        self._take_in(rows, ticks)
+
+    def _settle(self) -> None:
+        """Nothing is to wait any longer."""
+        for batch in self.waiting.take():
+            self._take_in(*self._rows(batch))
+
+    def _rows(self, batch: pa.RecordBatch) -> tuple[Rows, Ints]:
         ticks = to_ticks(self._attribute(batch), self.attribute_type)
-        rows = self.folder.rows(batch, ticks)
-        if has_broken(batch):
-            rows, ticks, late = self._set_late_aside(batch, rows, ticks)
-            if late is not None:
-                yield late.late_rows(batch, self.attribute_type, self.node.schema.fields[0].type)
+        return self.folder.rows(batch, ticks), ticks
+
+    def _take_in(self, rows: Rows, ticks: Ints) -> None:
         if self.per_slide > self.per_window:  # then some tuples are in no window
             first, stop = self.window.wid_bounds(ticks)
             inside = np.flatnonzero(first < stop)
@@ -159,23 +164,34 @@ class Paned:
         results = self.results
         bound = self._bound.promised(progress)
         last = self._last_closed(bound)
-        if last == self._told and not progress.ended:  # tuples since then are in later windows
-            return
+        if last == self._told and not progress.ended and progress.groups is None:
+            return  # tuples since then are in later windows
         self._told = last
+        self._settle()
         window = self._next_with_tuples()
         while window is not None and window <= last:
             self._release(window, results)
             self.next_window = window + 1
             window = self._next_with_tuples()
+        if progress.groups is not None:
+            self._release_groups(progress.groups, last)
+        self.closed.forget(last)
         batch = results.batch()
         if batch is not None:
             yield batch
         self._dead.forget(self._mark, self._renumber)
         yield results.progress(last, progress.ended)
 
+    def _release_groups(self, groups: GroupBounds, last: Bound) -> None:
+        """Release windows above the `last` one for groups that are punctuated."""
+        closing = self.closed.close(groups, last)
+        if closing is not None:
+            self.closed.release(closing, self.stragglers, self.results)
+            self.closed.drop_closed(closing, self.contents.merged)
+            self.stragglers = self.closed.still_late(self.stragglers)
+
     def _mark(self, live: Mask) -> None:
-        for pane in self.panes.all():
-            mark_groups(live, pane)
+        self.closed.mark(live)
         for straggler in self.stragglers:
             live[straggler.codes] = True
 
@@ -185,6 +201,7 @@ class Paned:
 
         self.panes.renumber(change)
         self.contents.renumber(change)
+        self.closed.renumber(codes)
         self.stragglers = [each._replace(codes=place[each.codes]) for each in self.stragglers]
 
     def promised(self, progress: Progress) -> Bound:
@@ -212,7 +229,7 @@ class Paned:
         begin = end - self.per_window
         content = self.contents.of(begin, end)
         content = self._with_stragglers(window, content)
-        codes = np.flatnonzero(content.rows.rows)
+        codes = self.closed.not_given(window, np.flatnonzero(content.rows.rows))
         if len(codes):
             results.add(window, self.folder.finish(content, codes))
 
@@ -241,8 +258,10 @@ class Paned:
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore) -> None:
+        self._settle()
         self.folder.keys.save(store)
         self.panes.save(store)
+        self.closed.save(store)
         late = [
             [each.first, each.last, self.folder.save(each.partials, each.codes)]
             for each in self.stragglers
@@ -256,6 +275,7 @@ class Paned:
             return
         self.folder.keys.load(store)
         self.panes.load(store)
+        self.closed.load(store)
         self.next_window = saved["next"]
         for first, last, tree in saved["late"]:
             codes, partials = self.folder.load_apart(tree)

@@ -17,7 +17,7 @@ from penstock.operators.folding import Folder, Partials, Rows
 from penstock.operators.grace import Revising
 from penstock.operators.kept_panes import KeptPanes
 from penstock.operators.landmark import runs_of
-from penstock.operators.pane_contents import BlockContents, Panes, SlidingContents
+from penstock.operators.pane_contents import SomeGroups, contents_over
 from penstock.operators.revising import RevisingWindows
 from penstock.operators.scatter import Codes
 from penstock.operators.shown import Groups
@@ -86,7 +86,7 @@ class RevisingSliding(RevisingWindows):
             return
         folder = copy(self.folder)
         folder.keys = self.folder.keys.only(codes)
-        contents = contents_over(folder, _SomeGroups(self.panes, self.folder, folder, codes))
+        contents = contents_over(folder, SomeGroups(self.panes, self.folder, folder, codes))
         for wid in windows:
             content = contents.of(*self._panes_of(wid))
             active = [_localized(rows, codes) for rows in self._active(wid)]
@@ -179,28 +179,6 @@ class RevisingSliding(RevisingWindows):
         self.panes.load(store)
         saved = store.get("stragglers") or []
         self.stragglers = [Partly(first, last, Rows.load(rows)) for first, last, rows in saved]
-
-
-class _SomeGroups(Panes):
-    """Some groups of panes, numbered by their place in `codes`; taken when they are asked for."""
-
-    def __init__(self, panes: Panes, folder: Folder, own: Folder, codes: Codes) -> None:
-        super().__init__(own)
-        self._whole = panes
-        self._whole_folder = folder
-        self._codes = codes
-
-    def get(self, number: int) -> Partials | None:
-        if number not in self._panes:
-            pane = self._whole.get(number)
-            if pane is None:
-                return None
-            self._panes[number] = self._whole_folder.take(pane, self._codes)
-        return self._panes[number]
-
-
-def contents_over(folder: Folder, panes: Panes) -> SlidingContents | BlockContents:
-    return SlidingContents(folder, panes) if folder.differential else BlockContents(folder, panes)
 
 
 def _with_stragglers(folder: Folder, content: Partials, active: list[Rows]) -> Partials:

@@ -10,9 +10,12 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression, compile_predicate
 from penstock.model.batch import SIGN, has_sign, signs, with_signs
 from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.schema import Field
 from penstock.operators.bounds import BoundOf, bound_name, has_broken
 from penstock.operators.chunks import ChunkStore
+from penstock.operators.group_bounds import GroupBounds
 from penstock.operators.operator import Item, Progress
+from penstock.plan.expressions import Column
 from penstock.plan.stateless import Filter, Project, Union
 
 
@@ -52,6 +55,11 @@ class ProjectOperator(Stateless):
         self._bounds = {
             each.field.qualified: BoundOf(by_name[each.field.name]) for each in node.progress
         }
+        self._plain = {  # columns that stay as they are, and what they are called now
+            Field(each.name, each.type, each.relation).qualified: field.qualified
+            for column, field in zip(node.columns, node.schema, strict=True)
+            if isinstance(each := column.expression, Column)
+        }
 
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:  # noqa: ARG002
         columns = [column(batch) for column in self._columns]
@@ -70,7 +78,16 @@ class ProjectOperator(Stateless):
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         bounds = {name: bound.promised(progress) for name, bound in self._bounds.items()}
         high = {name: bound.reached(progress) for name, bound in self._bounds.items()}
-        yield Progress(bounds, high, progress.ended)
+        yield Progress(bounds, high, progress.ended, self._groups(progress.groups))
+
+    def _groups(self, groups: GroupBounds | None) -> GroupBounds | None:
+        """Bounds on groups that can still be told apart."""
+        if groups is None or not self._plain.keys() >= set(groups.columns):
+            return None
+        found = {name: bound.of_groups(groups) for name, bound in self._bounds.items()}
+        bounds = {name: ticks for name, ticks in found.items() if ticks is not None}
+        columns = tuple(self._plain[column] for column in groups.columns)
+        return GroupBounds(columns, groups.keys, bounds) if bounds else None
 
 
 class Meld:

@@ -14,6 +14,7 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.chunks import ChunkStore
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Mask, Rows
+from penstock.operators.group_bounds import GroupBounds
 from penstock.operators.low_level import LazyFlush, LowLevel, PartialRows, SlowFlush
 from penstock.operators.operator import Item, Progress
 from penstock.operators.paned import Paned
@@ -37,6 +38,7 @@ class TwoLevel(Paned):
         self._merge(self.low.take_in(rows, panes))
 
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:
+        self._settle()
         bound = self._bound.promised(progress)
         if bound != BEGINNING:
             ended = bound == END
@@ -49,6 +51,10 @@ class TwoLevel(Paned):
         """Windows wait for their panes to leave the low level."""
         last, lowest = super()._last_closed(bound), self.low.lowest()
         return last if lowest is None else min(last, lowest // self.per_slide - 1)
+
+    def _release_groups(self, groups: GroupBounds, last: Bound) -> None:
+        self._merge(self.low.clear())
+        super()._release_groups(groups, last)
 
     def _merge(self, flushed: Iterable[PartialRows]) -> None:
         for rows in flushed:

@@ -18,9 +18,10 @@ from penstock.expressions.compile import compile_expression
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.bounds import BoundOf, has_broken
 from penstock.operators.chunks import ChunkStore, Tree
+from penstock.operators.closed_groups import ClosedGroups, Closing
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Arguments, Folder, Mask, Rows
-from penstock.operators.forgetting import DeadKeys, mark_groups
+from penstock.operators.forgetting import DeadKeys
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.pane_contents import Panes
 from penstock.operators.release import Missed, Results
@@ -203,6 +204,7 @@ class Wid:
         self.folder = Folder(node.keys, node.aggregates, node.input.schema)
         self.bucket = Bucket(node, self.folder)
         self.windows = Panes(self.folder)  # the open windows by their ids
+        self.closed = ClosedGroups(node, self.folder)
         self._dead = DeadKeys(self.folder)
 
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
@@ -220,26 +222,45 @@ class Wid:
         wid = self.windows.lowest()
         while wid is not None and wid <= last:
             content = self.windows.open(wid)
-            codes = np.flatnonzero(content.rows.rows)
+            codes = self.closed.not_given(wid, np.flatnonzero(content.rows.rows))
             results.add(wid, self.folder.finish(content, codes))
             self.windows.drop(wid)
             wid = self.windows.lowest()
+        closing = self.closed.close(progress.groups, last)
+        if closing is not None:
+            self._release_groups(closing)
+        self.closed.forget(last)
         batch = results.batch()
         if batch is not None:
             yield batch
         self._dead.forget(self._mark, self._renumber)
         yield results.progress(last, progress.ended)
 
+    def _release_groups(self, closing: Closing) -> None:
+        """Release windows for groups that are punctuated; a window goes when all of its groups are
+        out."""
+        for wid, content in self.windows.numbered():
+            places = closing.at(wid)
+            groups = np.flatnonzero(content.rows.rows)
+            codes = np.intersect1d(closing.codes[places], groups)
+            if len(codes):
+                self.results.add(wid, self.folder.finish(content, codes))
+                if not len(self.closed.not_given(wid, groups)):
+                    self.windows.drop(wid)
+
     def _mark(self, live: Mask) -> None:
-        for window in self.windows.all():
-            mark_groups(live, window)
+        for wid, window in self.windows.numbered():
+            groups = np.flatnonzero(window.rows.rows)
+            live[self.closed.not_given(wid, groups)] = True
 
     def _renumber(self, codes: Codes, place: Codes) -> None:  # noqa: ARG002
+        self.closed.renumber(codes)
         self.windows.renumber(lambda partials: self.folder.take(partials, codes))
 
     def save(self, store: ChunkStore) -> None:
         self.folder.keys.save(store)
         self.windows.save(store)
+        self.closed.save(store)
         store.put("run", {"results": self.results.save()})
 
     def load(self, store: ChunkStore) -> None:
@@ -248,4 +269,5 @@ class Wid:
             return
         self.folder.keys.load(store)
         self.windows.load(store)
+        self.closed.load(store)
         self.results.load(saved["results"])

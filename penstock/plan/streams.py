@@ -22,8 +22,9 @@ from penstock.sources.source import Source
 
 @dataclass(frozen=True, slots=True)
 class PunctuationRows:
-    """Rows that satisfy `when` are not data: they promise that no later tuple is below `bound`; with
-    `group`, only of the tuples that agree with them on those columns."""
+    """Rows that satisfy `when` are not data: they promise that no later tuple is below `bound`.
+
+    With a `group`, that goes only for the tuples that agree with them on those columns."""
 
     when: Expression
     bound: Expression

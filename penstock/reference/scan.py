@@ -10,7 +10,7 @@ from penstock.errors import SourceError
 from penstock.model.calendar import format_timestamp
 from penstock.model.domain import Domain
 from penstock.model.progress import RunningBound, TimestampKind
-from penstock.model.punctuation import BEGINNING
+from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import to_python
 from penstock.model.watermark import HighWatermark, LowWatermark
 from penstock.plan.stateless import Scan
@@ -68,7 +68,8 @@ def _arrivals(stream: StreamDefinition, run: Run) -> Iterator[Arrival]:
 def _with_progress(
     node: Scan, progress: StreamProgress, arrivals: Iterator[Arrival], run: Run
 ) -> Relation:
-    """Every tuple with the bound that its (sub-)source had promised before it came.
+    """Every tuple with the bound that its (sub-)source had promised before it came, or its group if
+    that promised more.  What is promised for a group says nothing about the stream as a whole.
 
     A sub-source that nobody knew of joins at the bound of the whole source, because windows up to
     there have been released; the files of PER FILE are all known from the start."""
@@ -84,6 +85,8 @@ def _with_progress(
     trackers: dict[Hashable, RunningBound] = {}
     sub_source = _sub_source(stream, progress)
     punctuates = _punctuates(stream, progress)
+    group_of = _group(stream, progress)
+    of_groups: dict[Hashable, Bound] = {}
     rows: list[Row] = []
     for number, arrival in enumerate(arrivals):
         values = arrival.values
@@ -97,6 +100,10 @@ def _with_progress(
             name = stream.attribute.name
             rejects.set_aside(kind, arrival.part, arrival.row, cells, name, words)
             continue
+        group = group_of(values)
+        if is_punctuation and group is not None:
+            of_groups[group] = max(of_groups.get(group, BEGINNING), domain.tick(promised))
+            continue
         key = sub_source(values, arrival.part)
         if key not in trackers:
             trackers[key] = RunningBound(policy.rule, low.add(key))
@@ -107,7 +114,7 @@ def _with_progress(
             high.observe(domain.tick(promised) - 1)  # whatever lies below has been passed
             continue
         tick = domain.tick(values[position])
-        before = tracker.observe(tick)
+        before = max(tracker.observe(tick), of_groups.get(group, BEGINNING))
         low.advance(key, tracker.bound)
         high.observe(tick)
         bounds: Bounds = {}
@@ -128,6 +135,17 @@ def _sub_source(
         return lambda _, __: ()
     evaluate = evaluator(progress.per, stream.schema)
     return lambda values, _: canonical(evaluate(values))
+
+
+def _group(
+    stream: StreamDefinition, progress: StreamProgress
+) -> Callable[[tuple[Any, ...]], Hashable]:
+    """What tells apart the groups that punctuations speak of; None if they speak of all tuples."""
+    said = progress.group_punctuation
+    if said is None:
+        return lambda _: None
+    columns = [evaluator(column, stream.schema) for column in said.group]
+    return lambda values: tuple(canonical(evaluate(values)) for evaluate in columns)
 
 
 def _punctuates(

@@ -21,7 +21,15 @@ from penstock.spark.feed import Feed, fill
 from penstock.spark.job import Job
 from penstock.spark.outcome import Receiver, Tally, deliver
 from penstock.spark.progress import RunProgress, Watch
-from penstock.spark.session import BUCKETS, PARTITIONS, PROVIDER, ROCKSDB, first_line, setting
+from penstock.spark.session import (
+    BUCKETS,
+    CHANGELOG,
+    PARTITIONS,
+    PROVIDER,
+    ROCKSDB,
+    first_line,
+    setting,
+)
 from penstock.spark.sources import parts_of, streaming_sources, streams_of
 
 if TYPE_CHECKING:
@@ -106,7 +114,7 @@ class SparkRun:
         rejects = self.rejects.take()
         if rejects:  # data in memory is looked at here
             self._receiver.on_rejects(rejects)
-        settings = {PARTITIONS: str(self._buckets), PROVIDER: ROCKSDB}
+        settings = {PARTITIONS: str(self._buckets), PROVIDER: ROCKSDB, CHANGELOG: "true"}
         with setting(self._spark, settings):
             writer = self.job.packed().writeStream.outputMode("append")
             writer = writer.option("checkpointLocation", str(self.checkpoint / "spark"))

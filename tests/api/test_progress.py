@@ -46,6 +46,10 @@ def late(progress: Any) -> list[int]:
         ({"punctuated": ("k = 'b'", "t")}, [2]),
         ({"punctuated": ("k = 'b'", "t - 5")}, []),
         ({"punctuated": ("FALSE", "t")}, []),
+        ({"punctuated": ("t = 9", "t"), "punctuated_for": ["k"]}, []),
+        ({"punctuated": ("t = 5", "t"), "punctuated_for": ["k"]}, [2]),
+        ({"punctuated": ("t = 5", "t"), "punctuated_for": ["k"], "delay": 7}, [2]),
+        ({"punctuated": ("t = 9", "t"), "punctuated_for": ["k"], "delay": 7}, []),
     ],
     ids=str,
 )
@@ -79,6 +83,15 @@ def test_everything_at_once_is_explained() -> None:
     db = stream([{"ts": DAY1, "k": 1}], ps.progress("ts", slack=3, per="k", **limits))
     expected = "(SLACK 3 ROWS PER k IDLE AFTER 2 SECONDS FUTURE LIMIT 1 HOUR)"
     assert expected in str(db.sql("EXPLAIN SELECT * FROM s"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "shown"), [({}, ""), ({"delay": 5}, "DELAY 5 "), ({"slack": 2}, "SLACK 2 ROWS ")]
+)
+def test_punctuation_for_groups_is_explained(rule: dict[str, Any], shown: str) -> None:
+    punctuated = ps.progress("t", punctuated=("k = 'b'", "t"), punctuated_for=["k"], **rule)
+    expected = f"({shown}PUNCTUATED WHEN (k = 'b') BOUND t FOR k)"
+    assert expected in str(stream(NUMBERS, punctuated).sql("EXPLAIN SELECT * FROM s"))
 
 
 def test_the_impossible_future_is_rejected() -> None:
@@ -157,6 +170,8 @@ def test_what_cannot_be_stamped(arguments: dict[str, Any], message: str) -> None
         ({"delay": ""}, "expected a number"),
         ({"ordered": True, "per": ""}, "expected an expression"),
         ({"punctuated": ("t >", "t")}, "expected an expression"),
+        ({"delay": 1, "punctuated_for": ["k"]}, "punctuated None"),
+        ({"punctuated": ("t > 1", "t"), "punctuated_for": "k"}, "punctuated_for is 'k'"),
     ],
     ids=str,
 )
@@ -179,6 +194,8 @@ def test_what_no_stream_can_promise(arguments: dict[str, Any], message: str) -> 
         ({"ordered": True, "future_limit": "5 s"}, "FUTURE LIMIT compares with the clock"),
         ({"punctuated": ("k", "t")}, "PUNCTUATED WHEN needs a condition"),
         ({"punctuated": ("k = 'b'", "k")}, "the bound is a STRING"),
+        ({"punctuated": ("k = 'b'", "t"), "punctuated_for": ["l"]}, "unknown column 'l'"),
+        ({"punctuated": ("k = 'b'", "t"), "punctuated_for": ["t"]}, "cannot tell groups apart"),
     ],
     ids=str,
 )

@@ -212,7 +212,7 @@ class Session:
         return "".join(complaints)
 
     def _make(self, block: Block) -> None:
-        targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         for line in block.lines:
             match line.partition("#")[0].split():
                 case ["make", target] if target in targets:

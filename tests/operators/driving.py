@@ -66,6 +66,8 @@ PROMISES: list[dict[str, Any]] = [
     {"slack": 2},
     {"delay": 3, "per": "k"},
     {"punctuated": ("kind = 'p'", "t - 2")},
+    {"punctuated": ("kind = 'p'", "t"), "punctuated_for": ["k"]},
+    {"punctuated": ("kind = 'p'", "t"), "punctuated_for": ["k"], "delay": 9},
 ]
 PROMISE = st.sampled_from(PROMISES)
 

@@ -90,6 +90,26 @@ def test_takes_less_room_than_either(small: float) -> None:
     assert adaptive < lazy
 
 
+@pytest.mark.parametrize("small", [0.01, 0.03, 0.05, 0.07, 0.09])
+@pytest.mark.parametrize("slide", [100, 50, 20])
+@pytest.mark.parametrize("aggregates", ["sum(v) AS s", "avg(x) AS a, max(v) AS m"])
+def test_takes_hardly_more_room_than_the_better_one(
+    small: float, slide: int, aggregates: str
+) -> None:
+    adaptive, eager, lazy = peaks(Stream(skewed(small), 100, slide, 0, 0, aggregates, "k"))
+    assert adaptive <= 1.15 * min(eager, lazy)
+
+
+def test_tuples_that_are_larger_than_their_partial_results_are_not_kept() -> None:
+    rows: list[Row] = [(f"{t}", 1, 1.0, t) for t in range(100)]  # a tuple in each group
+    node = Stream(rows, 10, 10, 0, 5, "sum(v) AS s", "k").node(5)
+    operator = AdaptWid(node)
+    for item in items(node):
+        list(feed(operator, item))
+        assert not operator.buffer
+    assert outcome(AdaptWid(node), node) == defined(node)
+
+
 def node_of(rows: list[Row], cut: int | None = None) -> WindowAggregate:
     return Stream(rows, 10, 1, 0, 0, "sum(v) AS s", "k").node(cut)
 

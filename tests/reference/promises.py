@@ -31,6 +31,13 @@ RULES = {
     "punctuated": Rule(
         {"punctuated": ("kind = 'p'", "t - 2")}, lambda _, said: max(said, default=NOTHING)
     ),
+    "groups": Rule(
+        {"punctuated": ("kind = 'p'", "t - 2"), "punctuated_for": ["k"]}, lambda *_: NOTHING
+    ),
+    "groups, delay 4": Rule(
+        {"delay": 4, "punctuated": ("kind = 'p'", "t - 2"), "punctuated_for": ["k"]},
+        lambda seen, _: max(seen, default=NOTHING) - 4,
+    ),
 }
 
 
@@ -57,6 +64,7 @@ def arrivals(rows: list[Row], rule: Rule, per: bool) -> list[Arrival]:
     start: dict[Any, Bound] = {}
     seen: dict[Any, list[int]] = {}
     said: dict[Any, list[int]] = {}
+    said_of_group: dict[Any, int] = {}
 
     def bound(source: Any) -> Bound:
         return max(start[source], rule.promise(seen[source], said[source]))
@@ -64,6 +72,9 @@ def arrivals(rows: list[Row], rule: Rule, per: bool) -> list[Arrival]:
     found = []
     for kind, k, x, t in rows:
         source = k if per else ()
+        if kind == "p" and "punctuated_for" in rule.given:
+            said_of_group[k] = max(t - 2, said_of_group.get(k, t - 2))
+            continue
         if source not in start:
             # a newcomer joins where the slowest of the known sub-sources is
             start[source] = min(map(bound, start), default=NOTHING)
@@ -71,7 +82,8 @@ def arrivals(rows: list[Row], rule: Rule, per: bool) -> list[Arrival]:
         if kind == "p" and "punctuated" in rule.given:
             said[source].append(t - 2)
             continue
-        found.append(Arrival((kind, k, x, t), bound(source)))
+        before = max(bound(source), said_of_group.get(k, NOTHING))
+        found.append(Arrival((kind, k, x, t), before))
         seen[source].append(t)
     return found
 

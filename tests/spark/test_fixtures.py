@@ -98,3 +98,8 @@ def test_streaming(spark: SparkSession, name: str, portions: int) -> None:
 def test_streaming_in_all_cuts(spark: SparkSession, name: str, portions: int) -> None:
     query = fixture(name)
     assert_reference(name, query, streamed(query, spark, portions))
+
+
+def test_punctuation_for_groups_is_refused() -> None:
+    with pytest.raises(EngineError, match="punctuation for groups yet, which s has"):
+        entries_of(fixture("punctuated_groups").plan.input)

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,7 @@ PROMISE = ps.progress("ts", delay="1 second", per="link", idle="2 seconds")
 
 
 def at(second: float, link: str = "x") -> dict[str, Any]:
-    whole, part = divmod(round(second * 1000), 1000)
-    return {"link": link, "ts": f"1970-01-01 00:00:{whole:02}.{part:03}"}
+    return {"link": link, "ts": str(datetime(1970, 1, 1) + timedelta(seconds=second))}
 
 
 # --- tasks and buckets, with a clock in hand -----------------------------------------------------
@@ -200,17 +200,21 @@ def soon(found: Callable[[], list[int]], expected: list[int]) -> None:
 
 
 def test_one_source_falls_silent_and_then_the_other(spark: SparkSession, tmp_path: Path) -> None:
-    directories = Directories(spark, tmp_path, ps.progress("ts", delay=0, idle="1 second"))
-    directories.add("a", at(1), at(19.5))
-    directories.add("b", at(9.5))
-    with running(spark, directories, BOTH) as counts:
+    directories = Directories(
+        spark, tmp_path, ps.progress("ts", delay="0 seconds", idle="1 second")
+    )
+    directories.add("a", at(1), at(7199.5))
+    directories.add("b", at(3599.5))
+    with running(spark, directories, BOTH.replace("10 SECONDS", "1 HOUR")) as counts:
         soon(counts, [2])
-        directories.add("b", at(19.7))
+        directories.add("b", at(7199.7))
         soon(counts, [2, 2])
 
 
 def test_a_source_that_has_no_rows_at_all(spark: SparkSession, tmp_path: Path) -> None:
-    directories = Directories(spark, tmp_path, ps.progress("ts", delay=0, idle="1 second"))
+    directories = Directories(
+        spark, tmp_path, ps.progress("ts", delay="0 seconds", idle="1 second")
+    )
     with running(spark, directories, BOTH) as counts:
         directories.add("a", at(1), at(2))
         directories.add("a", at(15), at(19.5))
@@ -229,7 +233,7 @@ def test_a_source_that_starts_empty_is_waited_for(spark: SparkSession, tmp_path:
 
 @pytest.mark.parametrize("rows", [0, 1, 5])
 def test_bounded_runs_close_every_window(spark: SparkSession, tmp_path: Path, rows: int) -> None:
-    directories = Directories(spark, tmp_path, ps.progress("ts", ordered=True, idle="1 second"))
+    directories = Directories(spark, tmp_path, ps.progress("ts", delay="1 minute"))
     for number in range(rows):
         directories.add("a", at(number * 10 + 1))
     query = directories.db.sql(BOTH)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 import penstock as ps
 from penstock.cli.demo.recording import Recording
+from penstock.errors import RunError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +33,10 @@ def compare(spark: SparkSession, recording: Recording, queries: str) -> str:
             times[name] = min(taken, times.get(name, taken))
     ours, theirs = _closed(answers)
     if not ours.equals(theirs):
-        return "Spark's own window() answers differently, which should not happen."
+        raise RunError(
+            f"Spark's own window() answers differently: {theirs.num_rows:,} rows, and"
+            f" {ours.num_rows:,} by Penstock"
+        )
     ratio = times["spark"] / times["penstock"]
     return (
         f"Spark's own window() gives the same {theirs.num_rows:,} rows for the windows that it"

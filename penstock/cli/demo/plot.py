@@ -37,13 +37,12 @@ def plot(traffic: pa.Table, talkers: pa.Table, path: Path, console: Console) -> 
 
 
 def _draw(axis: Any, answer: pa.Table, key: str, chosen: list[str], title: str) -> None:
+    ends = sorted(set(answer.column("window_end").to_pylist()))
     for name in chosen:
-        own = answer.filter(pc.equal(answer.column(key), name)).sort_by("window_end")
-        axis.plot(
-            own.column("window_end").to_pylist(),
-            [count / 1e6 for count in own.column("bytes").to_pylist()],
-            label=name,
-        )
+        own = answer.filter(pc.equal(answer.column(key), name))
+        sent = dict(zip(*(own.column(c).to_pylist() for c in ("window_end", "bytes")), strict=True))
+        # a group without packets has no row
+        axis.plot(ends, [sent.get(end, 0) / 1e6 for end in ends], label=name)
     axis.set(title=title, ylabel="MB in the window")
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)

@@ -56,14 +56,13 @@ def run_demo(engine: str, picture: Path, seconds: float = SECONDS) -> None:
     with TemporaryDirectory(prefix="penstock-demo-") as folder:
         packets = portions(LINKS, seconds, every=SPEED * PAUSE)
         recording = Recording(Path(folder), packets, PAUSE)
-
         recording.begin()
 
         db = ps.connect(spark, buckets=2)
         promise = ps.progress("ts", delay="5 seconds", per="link", idle="4 seconds")
         db.stream("packets", recording.stream(spark), progress=promise)
         list(db.script(QUERIES))
-        console.print("warming up …")
+        console.print("warming up …")  # Spark's first query is slow, and the links would not wait
         db.query("talkers").start(lambda _: None, trigger="available-now").wait()
 
         answers: dict[str, list[pa.RecordBatch]] = {"traffic": [], "talkers": []}

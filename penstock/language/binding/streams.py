@@ -215,7 +215,7 @@ def _groups(clause: ProgressClause, scope: Scope, attribute: str) -> tuple[Colum
     """The columns that tell apart the groups of a punctuation."""
     found: list[Column] = []
     for name in clause.groups:
-        column = Column.of(scope.find(name.text, None, name.span))
+        column = scope.find(name.text, None, name.span)
         if column in found:
             raise BindError(f"PUNCTUATED … FOR names {column.name} twice", span=name.span)
         if column.name == attribute:

@@ -33,6 +33,8 @@ RESERVED = frozenset(
         *("MODE", "WITHIN", "PROGRESS", "FORMAT", "BOUND", "PER", "IDLE", "FUTURE"),
     ]
 )
+# Words that may follow a number without a unit.
+_NO_UNITS = RESERVED | {"ORDERED", "DELAY", "SLACK", "PUNCTUATED", "EXTERNAL", "INTERNAL", "LATENT"}
 
 
 class SyntaxAt(sqlglot.errors.ParseError):
@@ -238,7 +240,7 @@ class Parser(SqlglotParser):
         if not amount.is_finite() or abs(amount.adjusted()) > 30:
             self.refuse(f"{amount_text[:40]!r} is out of range")
         self._advance()
-        if not unit and self.word and self.word[:1].isalpha() and self.word not in RESERVED:
+        if not unit and self.word and self.word[:1].isalpha() and self.word not in _NO_UNITS:
             unit = self.word
             self._advance()
         return Quantity(-amount if negative else amount, unit.upper() or None, self.since(start))

@@ -45,7 +45,12 @@ def progress_clause(parser: Parser) -> ProgressClause | None:
         parser._advance()
         for key, value in _part(parser, word).items():
             if key in parts:
-                parser.refuse(f"the progress clause says its {key.replace('_', ' ')} twice")
+                what = "punctuation" if key == "when" else key.replace("_", " ")
+                beside = word == "PUNCTUATED" and key == "rule"
+                parser.refuse(
+                    f"the progress clause says its {what} twice",
+                    hint="PUNCTUATED … FOR columns may stand beside a rule" if beside else None,
+                )
             parts[key] = value
     return ProgressClause(attribute, parser.since(start), **parts)
 
@@ -65,10 +70,7 @@ def _part(parser: Parser, word: str) -> dict[str, Any]:
             said = {"when": when, "bound": parser.scalar("a bound")}
             if not parser.accept("FOR"):
                 return {"rule": word, **said}
-            groups = [parser.name("a column")]
-            while parser.accept(","):
-                groups.append(parser.name("a column"))
-            return {**said, "groups": tuple(groups)}
+            return {**said, "groups": parser.list_of(lambda: parser.name("a column"))}
         case "PER":
             if parser.accept("FILE"):
                 return {"per_file": True}

@@ -1,0 +1,186 @@
+"""Processes that tests start and kill: drivers, and a standalone cluster on loopback."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
+
+import penstock as ps
+from penstock.plan.query import Late
+from penstock.sinks.text import write_json_lines
+
+DRIVER = Path(__file__).with_name("driver.py")
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+# Two streams: files that are sub-sources of their own, and rows of several keys under SLACK.
+DISTURBED = """
+CREATE STREAM s (k STRING, x INT, t INT) FROM FILES 'data/*.jsonl' PROGRESS ON t DELAY 3 PER FILE;
+CREATE STREAM r (k STRING, x INT, t INT) FROM VALUES {values} PROGRESS ON t SLACK 2 ROWS PER k;
+SELECT k, count(*) AS n, sum(x) AS total [RANGE 10, SLIDE 5, WA t]
+FROM (SELECT k, x, t FROM s UNION ALL SELECT k, x, t FROM r) AS q GROUP BY k LATE SIDE
+"""
+
+
+def write_disturbed(directory: Path, seed: int) -> Path:
+    """A query over some streams with stragglers and late tuples."""
+    chance = random.Random(seed)
+
+    def rows(size: int) -> Iterator[tuple[str, int, int]]:
+        for number in range(size):
+            yield chance.choice("abc"), chance.randrange(100), number + chance.randint(-12, 3)
+
+    (directory / "data").mkdir(parents=True)
+    for number in range(6):
+        lines = [json.dumps({"k": k, "x": x, "t": t}) for k, x, t in rows(60)]
+        path = directory / "data" / f"{number}.jsonl"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    query = directory / "disturbed.sql"
+    values = ", ".join(map(str, rows(100)))
+    query.write_text(DISTURBED.format(values=values), encoding="utf-8")
+    return query
+
+
+def lines_of(table: pa.Table) -> list[str]:
+    out = io.StringIO()
+    write_json_lines(table, out)
+    return sorted(out.getvalue().splitlines())
+
+
+def written(directory: Path) -> list[str]:
+    """All rows in a directory of files."""
+    found: list[str] = []
+    for path in directory.glob("part-*.jsonl"):
+        found += path.read_text(encoding="utf-8").splitlines()
+    return sorted(found)
+
+
+def assert_reference(query: Path, directory: Path) -> None:
+    *_, asked = ps.connect("reference", base=query.parent).script(query.read_text("utf-8"))
+    assert isinstance(asked, ps.Query)
+    assert written(directory / query.stem / "rows") == lines_of(asked.collect())
+    if asked.plan.late is not Late.DROP:
+        assert written(directory / query.stem / "late") == lines_of(asked.late)
+
+
+class Driver:
+    def __init__(self, master: str, portions: int, directory: Path, *queries: Path) -> None:
+        command = [sys.executable, str(DRIVER), master, str(portions), str(directory)]
+        self._errors = (directory.parent / "driver.log").open("a")
+        self.process = subprocess.Popen(
+            [*command, *map(str, queries)],
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        )
+
+    def hear(self, words: str) -> bool:
+        """Wait for a line; whether it came before the process ended."""
+        assert self.process.stdout is not None
+        return any(line.startswith(words) for line in self.process.stdout)
+
+    def kill(self) -> None:
+        """With its Java half, as if the machine were gone."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self._done()
+
+    def wait(self) -> None:
+        ended = self.hear("ended")
+        assert self._done() == 0
+        assert ended
+
+    def _done(self) -> int:
+        code = self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._errors.close()
+        return code
+
+
+class Cluster:
+    """A master and two workers."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._port = free_port()
+        self.master = f"spark://127.0.0.1:{self._port}"
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._workers: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        self._start("master.Master", "--host", "127.0.0.1", "--port", str(self._port))
+        _await_listener(self._port)
+        for number in range(2):
+            room = ["--cores", "1", "--memory", "1g"]
+            place = ["--work-dir", str(self._directory / str(number))]
+            worker = self._start("worker.Worker", "--host", "127.0.0.1", *room, *place, self.master)
+            self._workers.append(worker)
+
+    def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [str(SPARK_CLASS), f"org.apache.spark.deploy.{name}", "--webui-port", "0"]
+        with (self._directory / f"{name}.log").open("a") as log:
+            process = subprocess.Popen(
+                [*command, *arguments],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
+            )
+        self._processes.append(process)
+        return process
+
+    def kill_worker(self) -> None:
+        """With the executors that it started."""
+        _kill(self._workers.pop())
+
+    def stop(self) -> None:
+        for process in self._processes:
+            _kill(process)
+
+
+@contextmanager
+def cluster(directory: Path) -> Iterator[Cluster]:
+    directory.mkdir()
+    started = Cluster(directory)
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _await_listener(port: int) -> None:
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, "the master did not start"
+            time.sleep(0.1)

@@ -1,0 +1,62 @@
+"""Drivers and workers that are killed: the files in the end are those of an undisturbed run."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.spark.helpers import FOLDER
+from tests.spark.processes import Driver, assert_reference, cluster, write_disturbed
+from tests.spark.test_fixtures import RUNNABLE
+
+PORTIONS = 6
+
+
+def run_killed(directory: Path, seed: int, kills: int) -> None:
+    """Kill the driver at random moments, and let the last one come to its end."""
+    moments = random.Random(seed)
+    query = write_disturbed(directory / "query", seed)
+    output = directory / "output"
+    for _ in range(kills):
+        driver = Driver("local[2]", PORTIONS, output, query)
+        driver.hear("started")
+        if moments.random() < 0.5:
+            driver.hear("committed")
+        time.sleep(moments.uniform(0, 1.5))
+        driver.kill()
+    Driver("local[2]", PORTIONS, output, query).wait()
+    assert_reference(query, output)
+
+
+def test_a_driver_that_is_killed(tmp_path: Path) -> None:
+    run_killed(tmp_path, seed=0, kills=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 8))
+def test_drivers_that_are_killed(tmp_path: Path, seed: int) -> None:
+    run_killed(tmp_path, seed, kills=3)
+
+
+def test_a_worker_of_a_cluster_is_killed(tmp_path: Path) -> None:
+    query = write_disturbed(tmp_path / "query", seed=0)
+    output = tmp_path / "output"
+    with cluster(tmp_path / "cluster") as started:
+        driver = Driver(started.master, PORTIONS, output, query)
+        assert driver.hear("committed 2")
+        started.kill_worker()
+        driver.wait()
+    assert_reference(query, output)
+
+
+@pytest.mark.slow
+def test_fixture_queries_on_a_cluster(tmp_path: Path) -> None:
+    queries = [FOLDER / f"{name}.sql" for name in RUNNABLE]
+    with cluster(tmp_path / "cluster") as started:
+        driver = Driver(started.master, 3, tmp_path / "output", *queries)
+        driver.wait()
+    for query in queries:
+        assert_reference(query, tmp_path / "output")
