@@ -23,3 +23,10 @@ def spark() -> Iterator[SparkSession]:
     started = session("local[2]")
     yield started
     started.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests on Spark go to one process, so that one session serves them all."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))

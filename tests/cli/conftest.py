@@ -77,7 +77,12 @@ def process(here: Path) -> Callable[..., subprocess.Popen[str]]:
         return subprocess.Popen(
             [sys.executable, "-m", "penstock.cli.main", *arguments],
             cwd=here,
-            env={"PYTHONPATH": str(ROOT), "PATH": "", "PYTHONIOENCODING": "utf-8"},
+            env={
+                "PYTHONPATH": str(ROOT),
+                "PATH": "",
+                "PYTHONIOENCODING": "utf-8",
+                "PENSTOCK_ENGINE": "local",
+            },
             text=True,
             encoding="utf-8",
             **{**pipes, **options},

@@ -35,7 +35,7 @@ def peak(here: Path, name: str) -> int:
     ran = subprocess.run(
         [sys.executable, "-c", MEASURED, *arguments],
         cwd=here,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "PENSTOCK_ENGINE": "local"},
         capture_output=True,
         text=True,
         check=True,
