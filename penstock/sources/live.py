@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -13,20 +14,20 @@ from penstock.sources.source import Chunk
 PATIENCE = 0.05  # seconds
 
 
-class LiveSource:
+class LiveSource(ABC):
     """Its `read` hands over what is there without waiting for more, and a chunk without rows when
     nothing has come for `PATIENCE`, so that its reader can look at the clock, or leave."""
 
     __slots__ = ()
 
-    def describe(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def describe(self) -> str: ...
 
     def parts(self) -> list[str]:
         return [""]
 
-    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
-        raise NotImplementedError
+    @abstractmethod
+    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]: ...
 
 
 def nothing(schema: Schema) -> Chunk:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -58,6 +58,12 @@ class Portion:
                 table = pa.ipc.open_file(source).read_all().slice(self.begin, self.end - self.begin)
                 for batch in table.to_batches():
                     yield Chunk(batch)
+
+
+def portions_in(batches: Iterable[pa.RecordBatch]) -> list[Portion]:
+    """The portions that Spark has read the texts of, in order."""
+    texts = [text for batch in batches for text in batch.column(0).to_pylist()]
+    return sorted(map(Portion.of, texts), key=lambda portion: portion.number)
 
 
 class Feed:

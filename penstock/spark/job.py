@@ -22,7 +22,7 @@ from penstock.spark.bucket import Bucket
 from penstock.spark.buckets import keys_for
 from penstock.spark.columns import SETTINGS
 from penstock.spark.config import Destination, StageConfig
-from penstock.spark.feed import Portion
+from penstock.spark.feed import portions_in
 from penstock.spark.ingest_task import IngestTask, Kit
 from penstock.spark.messages import PACKED, Kind, Message, packed_batch, unpack_rows
 from penstock.spark.registers import SourceRegister
@@ -33,7 +33,7 @@ from penstock.spark.types import to_spark
 
 _AT_ONCE = 1 << 17  # rows that a task handles together
 _MANY = 64  # entries whose kits a worker keeps
-_kits: dict[tuple[str, int, int], Kit] = {}  # of this worker, by token, stage and entry
+_kits: dict[tuple[str, int], Kit] = {}  # of this worker, by token of the stage and entry
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Job:
                 ),
             )
         config = self._config(entry.leaf, Destination(entry, None))
-        return self._stage(config, 0)
+        return self._stage(config)
 
     def _config(self, stage: Stage, destination: Destination) -> StageConfig:
         buckets = self._buckets if stage.routing else 1
@@ -143,7 +143,7 @@ class Job:
             self.query.early_every if destination.stage is None else None,
         )
 
-    def _stage(self, config: StageConfig, depth: int) -> DataFrame:
+    def _stage(self, config: StageConfig) -> DataFrame:
         inputs = []
         for number, entry in enumerate(config.stage.entries):
             if isinstance(entry.leaf, Scan):
@@ -152,11 +152,11 @@ class Job:
                     inputs.append(source.frame.mapInArrow(ingesting, PACKED))
             else:
                 below = self._config(entry.leaf, Destination(entry, config, number))
-                inputs.append(self._stage(below, depth + 1))
+                inputs.append(self._stage(below))
         given = reduce(DataFrame.union, inputs)
         if not given.isStreaming:
             return given.groupBy("bucket").applyInArrow(at_once(config), PACKED)
-        from penstock.spark.step import StageStep
+        from penstock.spark.step import StageStep  # needs pandas, which batch jobs do not
 
         timed = config.looks_at_clock and not self._bounded
         mode = "ProcessingTime" if timed else "None"
@@ -184,7 +184,7 @@ class Ingesting:
         context = TaskContext.get()
         assert context is not None
         config = self._config
-        key = (config.token, self._entry, 0)
+        key = (config.token, self._entry)
         kit = _kits.get(key)
         if kit is None:
             while len(_kits) >= _MANY:  # of queries that are over, probably
@@ -193,8 +193,7 @@ class Ingesting:
         place = context.partitionId()
         task = IngestTask(config, self._entry, place, kit, self._in_order)
         if self._fed:
-            texts = [text for batch in batches for text in batch.column(0).to_pylist()]
-            portions = sorted(map(Portion.of, texts), key=lambda portion: portion.number)
+            portions = portions_in(batches)
             if portions:
                 yield packed_batch(task.run_portions(portions))
         else:

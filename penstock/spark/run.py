@@ -108,6 +108,7 @@ class SparkRun:
         self._order = query.progress[0].field.qualified if ordered else None
         self._leaving = threading.Event()
         self._stopped = False
+        self._failed: Exception | None = None  # in a sink, not in Spark
         self._batches = 0
 
     def start(self) -> None:
@@ -150,14 +151,9 @@ class SparkRun:
             self.streaming.awaitTermination()
         except Exception as error:
             if not self._stopped:
-                raise self._failure(error) from error
-
-    def _failure(self, error: BaseException) -> EngineError:
-        if self._failed is not None:  # it was not Spark that failed
-            raise self._failed
-        return EngineError(f"the query failed on Spark: {first_line(error)}")
-
-    _failed: BaseException | None = None
+                if self._failed is not None:
+                    raise self._failed from None
+                raise EngineError(f"the query failed on Spark: {first_line(error)}") from error
 
     def _end_of_frames(self) -> bool:
         """Tell the streams that are DataFrames that they have ended; whether there are any."""

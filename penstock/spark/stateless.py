@@ -25,7 +25,7 @@ from penstock.sources.source import Chunk
 from penstock.spark.chain import Chain
 from penstock.spark.columns import column_or_reason, quoted
 from penstock.spark.failing import may_fail
-from penstock.spark.feed import Portion
+from penstock.spark.feed import portions_in
 from penstock.spark.messages import Kind, Packed, pack_rows, packed_batch
 from penstock.spark.stages import Branch, Entry, Step
 from penstock.spark.task_bounds import TaskBounds
@@ -67,8 +67,7 @@ class Passing:
                 if batch.num_rows:
                     yield Chunk(batch)
             return
-        texts = [text for batch in batches for text in batch.column(0).to_pylist()]
-        for portion in sorted(map(Portion.of, texts), key=lambda portion: portion.number):
+        for portion in portions_in(batches):
             yield from portion.read(schema, ingest.rejects)
 
 
@@ -147,41 +146,3 @@ def _projected(step: Project, schema: Schema, frame: DataFrame) -> DataFrame | s
             return column
         columns.append(column.cast(spark_type(named.expression.type)).alias(named.name))
     return frame.select(*columns)
-
-
-def describe(entry: Entry, given: spark.StructType | None) -> list[str]:
-    """For EXPLAIN: what Catalyst does of an entry and what is done in Arrow.  `given` is the schema
-    of the DataFrame that the stream is; None for a source that Penstock reads."""
-    if not isinstance(entry.leaf, Scan):
-        return [f"in Arrow: {_shown(step)}" for step in entry.steps]
-    name = entry.leaf.stream.name
-    if given is None:
-        reason: str | None = f"Penstock reads stream {name}"
-    else:
-        reason = needs_ingest(entry.leaf, given)
-    lines = [f"stream {name}: a Spark scan" if reason is None else f"stream {name}: in Arrow"]
-    for step in entry.steps:
-        reason = reason or _refused(step)
-        place = "in Catalyst" if reason is None else f"in Arrow ({reason})"
-        lines.append(f"{place}: {_shown(step)}")
-    return lines
-
-
-def _refused(step: Step) -> str | None:
-    match step:
-        case Filter():
-            expressions = [step.predicate]
-            if may_fail(step.predicate):
-                return f"{step.predicate} may fail"
-        case Project():
-            expressions = [named.expression for named in step.columns]
-        case Branch():
-            return None
-        case Stamp():
-            return "tuples are stamped by the kernel's clock"
-    made = (column_or_reason(expression, step.input.schema) for expression in expressions)
-    return next((each for each in made if isinstance(each, str)), None)
-
-
-def _shown(step: Step) -> str:
-    return "Union" if isinstance(step, Branch) else step.details()[0]

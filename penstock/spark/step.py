@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from penstock.operators.chunks import Tree, pack, unpack
+from penstock.operators.chunks import MemoryStore, Tree, pack, unpack
 from penstock.spark.bucket import Bucket
 from penstock.spark.config import StageConfig
 from penstock.spark.messages import PACKED_ARROW, Kind, Message, Packed, packed_batch
@@ -113,27 +113,11 @@ class _StateStore:
     def drop(self, key: str) -> None:
         self._state.removeKey((key,))
 
-    def read(self) -> _ReadStore:
+    def read(self) -> MemoryStore:
         """All chunks at once, which is faster than one after the other."""
-        return _ReadStore({key[0]: bytes(value[0]) for key, value in self._state.iterator()})
-
-
-class _ReadStore:
-    def __init__(self, packed: dict[str, bytes]) -> None:
-        self._packed = packed
-
-    def get(self, key: str) -> Tree | None:
-        found = self._packed.get(key)
-        return None if found is None else unpack(found)
-
-    def names(self) -> Iterable[str]:
-        return self._packed
-
-    def put(self, key: str, chunk: Tree) -> None:
-        raise NotImplementedError
-
-    def drop(self, key: str) -> None:
-        raise NotImplementedError
+        copied = MemoryStore()
+        copied.packed = {name: bytes(packed) for (name,), (packed,) in self._state.iterator()}
+        return copied
 
 
 def _frame(packed: list[Packed]) -> pd.DataFrame:

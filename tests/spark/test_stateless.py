@@ -19,7 +19,6 @@ from penstock.spark.job import Frame, Job, Sources
 from penstock.spark.outcome import Collected
 from penstock.spark.run import Options, SparkRun
 from penstock.spark.session import setting
-from penstock.spark.stateless import describe
 from tests.language.test_fixture_queries import FOLDER
 from tests.reference.helpers import bag, tuples
 
@@ -140,14 +139,3 @@ def test_what_spark_would_do_otherwise_is_not_plain(
     spark: SparkSession, tmp_path: Path, sql: str, progress: str | None
 ) -> None:
     assert over_parquet(spark, tmp_path, plan(sql, progress=progress).plan).plain_rows() is None
-
-
-def test_explain_tells_what_went_where(spark: SparkSession, tmp_path: Path) -> None:
-    query = plan("SELECT upper(name) AS y FROM s WHERE id > 1").plan
-    job = over_parquet(spark, tmp_path, query)
-    given = spark.read.parquet(str(tmp_path / "rows")).schema
-    first, filtered, projected = describe(job.entries[0], given)
-    assert first == "stream s: a Spark scan"
-    assert filtered.startswith("in Catalyst: Filter")
-    assert projected.startswith("in Arrow (upper: Java and Python know different versions")
-    assert describe(job.entries[0], None)[0] == "stream s: in Arrow"

@@ -1,24 +1,11 @@
-"""Paned-WID goes on from what it saved as if nothing had happened."""
+"""What Paned-WID writes when it is saved: the panes that tuples came to, and nothing else."""
 
 from __future__ import annotations
-
-import pytest
-from hypothesis import given, settings
 
 from penstock.operators.chunks import MemoryStore
 from penstock.operators.operator import Progress
 from penstock.operators.paned import Paned
-from tests.operators.algorithms_helper import CUTS, Stream, defined, items, outcome, streams
-from tests.operators.restarting import Restarting
-
-
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("every", [1, 3])
-@settings(deadline=None, max_examples=25)
-@given(stream=streams())
-def test_restart_changes_nothing(stream: Stream, cut: int | None, every: int) -> None:
-    node = stream.node(cut)
-    assert outcome(Restarting(lambda: Paned(node), every), node) == defined(stream.node())
+from tests.operators.algorithms_helper import Stream, items
 
 
 def test_only_touched_panes_are_written() -> None:
