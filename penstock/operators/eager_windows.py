@@ -19,6 +19,8 @@ from penstock.operators.scatter import Codes, grown
 from penstock.operators.wid import Tagged
 from penstock.windows.sliding import Sliding
 
+_NONE = np.iinfo(np.int64).min  # before every window
+
 
 @dataclass
 class OpenWindow:
@@ -39,7 +41,7 @@ class EagerWindows:
         self._window = window
         self.slot: Ints = np.full(1, -1)  # of each group
         self.owner: Ints = np.full(1, -1)  # the group of each slot
-        self._until: Ints = np.zeros(1, np.int64)  # the last window each slot was folded into
+        self._until: Ints = np.full(1, _NONE)  # the last window each slot was folded into
         self.open: dict[int, OpenWindow] = {}
         self.bytes = 0
         self._touched: set[int] = set()  # windows, since the last save
@@ -56,8 +58,8 @@ class EagerWindows:
         slots = np.concatenate([free, np.arange(used, used + len(groups) - len(free))])
         size = used + len(groups) - len(free)
         self.owner = np.concatenate([self.owner, np.full(size - used, -1)])
-        self._until = np.concatenate([self._until, np.zeros(size - used, np.int64)])
-        self.owner[slots], self.slot[groups] = groups, slots
+        self._until = np.concatenate([self._until, np.full(size - used, _NONE)])
+        self.owner[slots], self.slot[groups], self._until[slots] = groups, slots, _NONE
 
     def fold(self, tagged: Tagged, start: Bound) -> None:
         """Into the partial results of the windows from `start` on; all groups have slots."""

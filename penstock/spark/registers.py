@@ -55,6 +55,10 @@ def _tick(bound: Bound) -> int:
     return NOTHING if bound == BEGINNING else int(bound)
 
 
+def _bound(tick: int) -> Bound:
+    return BEGINNING if tick == NOTHING else tick
+
+
 class SourceRegister(RunningBounds):
     """The sub-sources of one scan, moved on by the reports of tasks instead of by rows."""
 
@@ -89,9 +93,12 @@ class SourceRegister(RunningBounds):
         low.raise_to(self._low.value)
         starts = Starts([], [])
         for report in reports:
-            for place, bound in report.others:
+            for place, bound, held in report.others:
                 key = reports[place].key
-                low.advance(key, max(bound, self._bounds[key].bound))
+                before = self._bounds[key]
+                released = before.recent[: max(0, len(before.recent) + held - self.slack)]
+                passed = _bound(int(released.max(initial=NOTHING)))
+                low.advance(key, max(bound, before.bound, passed))
             if report.key not in self._bounds:
                 self._low.raise_to(low.value)
                 self._let_in(report.key)
@@ -114,8 +121,8 @@ class SourceRegister(RunningBounds):
                 own.recent = joined[len(released) :]
             else:
                 released, own.recent = own.recent, report.recent
-            passed = int(released.max(initial=NOTHING))
-            own.bound = max(own.bound, report.bound, passed if passed > NOTHING else BEGINNING)
+            passed = _bound(int(released.max(initial=NOTHING)))
+            own.bound = max(own.bound, report.bound, passed)
             self._low.advance(report.key, own.bound)
         self.high = max(self.high, high)
 

@@ -23,23 +23,25 @@ from penstock.operators.exact_sums import Ints
 @dataclass(frozen=True, slots=True)
 class Report:
     """One sub-source in one task.  `others` are the bounds of sub-sources, by their number in the
-    task, that moved between the first row of the one before and the first row of this one: a
-    newcomer joins at the lowest bound at that moment."""
+    task, that moved between the first row of the one before and the first row of this one, with how
+    many tuples SLACK held back then: a newcomer joins at the lowest bound at that moment."""
 
     key: str
     bound: Bound
     rows: int
     recent: Ints  # what SLACK holds back
-    others: list[tuple[int, Bound]] = field(default_factory=list)
+    others: list[tuple[int, Bound, int]] = field(default_factory=list)
 
     def save(self) -> Tree:
-        others = [list(pair) for pair in self.others]
+        others = [list(other) for other in self.others]
         return [self.key, self.bound, self.rows, self.recent, others]
 
     @staticmethod
     def load(saved: Tree) -> Report:
         key, bound, rows, recent, others = saved
-        return Report(key, bound, rows, recent, [(number, each) for number, each in others])
+        return Report(
+            key, bound, rows, recent, [(place, each, held) for place, each, held in others]
+        )
 
 
 class TaskBounds(RunningBounds):
@@ -52,8 +54,8 @@ class TaskBounds(RunningBounds):
         self.numbers: Ints | None = None  # under SLACK: their numbers in their sub-sources
         self._counts: dict[Hashable, int] = {}
         self._order: dict[Hashable, int] = {}
-        self._others: dict[Hashable, list[tuple[int, Bound]]] = {}
-        self._seen: dict[Hashable, Bound] = {}
+        self._others: dict[Hashable, list[tuple[int, Bound, int]]] = {}
+        self._seen: dict[Hashable, tuple[Bound, int]] = {}
 
     def before(self, keys: list[Hashable], codes: Ints, ticks: Ints, promised: Ints | None) -> Ints:
         before = super().before(keys, codes, ticks, promised)
@@ -80,13 +82,13 @@ class TaskBounds(RunningBounds):
 
     def _let_in(self, key: Hashable) -> None:
         """Everybody is a newcomer to the task; whether to the source, others know."""
-        moved = [
-            (self._order[other], each.bound)
-            for other, each in self._bounds.items()
-            if each.bound != self._seen.get(other, BEGINNING)
+        now = {other: (each.bound, len(each.recent)) for other, each in self._bounds.items()}
+        self._others[key] = [
+            (self._order[other], *state)
+            for other, state in now.items()
+            if state != self._seen.get(other, (BEGINNING, 0))
         ]
-        self._seen = {other: each.bound for other, each in self._bounds.items()}
-        self._others[key] = moved
+        self._seen = now
         self._order[key] = len(self._order)
         self._bounds[key] = SubSourceBound(self._rule, BEGINNING)
 

@@ -122,9 +122,7 @@ def test_results_leave_when_they_are_complete() -> None:
 
 # Results are revised by one algorithm alone.
 SLIDING = [
-    name
-    for name in RUNNABLE
-    if windows(name) == [Sliding] and not bound(name, None).plan.revises
+    name for name in RUNNABLE if windows(name) == [Sliding] and not bound(name, None).plan.revises
 ]
 
 

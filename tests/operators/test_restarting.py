@@ -62,6 +62,18 @@ def test_forgetting_keys_changes_nothing(
             assert outcome(Restarting(lambda node=node: make(node), 2), node) == expected  # type: ignore[misc]
 
 
+@each_algorithm
+def test_groups_of_windows_before_number_zero_are_forgotten_whole(
+    make: Callable[[WindowAggregate], Operator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forgetting, "MANY", 1)
+    times = (-1000, -1, 0, 0, 0, 500, 500)
+    rows: list[tuple[object, ...]] = [("a", None, None, time) for time in times]
+    stream = Stream(rows, 1, 2, 1, 0, "count(*) AS n, avg(x) AS m", "", None)
+    node = stream.node(1)
+    assert outcome(make(node), node) == defined(stream.node())
+
+
 @settings(deadline=None, max_examples=30)
 @given(stream=streams(), slack=st.integers(0, 20), consistent=st.booleans())
 def test_slack_goes_on(stream: Stream, slack: int, consistent: bool) -> None:

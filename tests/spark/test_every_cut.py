@@ -180,6 +180,16 @@ def test_a_pane_that_grew_when_it_was_saved_leaves_its_window() -> None:
     assert_reference(query, job)
 
 
+def test_a_newcomer_joins_at_what_slack_released_since_the_last_micro_batch() -> None:
+    """The 0 of w releases its 30, which an earlier micro-batch brought; so the 25 of u is late."""
+    rows = [("w", "a", 1, 30), ("w", "a", 1, 0), ("u", "a", 1, 25)]
+    query = asked(PANED[0], ps.progress("t", per="link", slack=1), rows)
+    job = WithoutSpark(query.plan, 1)
+    run_in_cuts(job, query, {"s": [(0, 1), (1, 3)]}, 1, set())
+    assert_reference(query, job)
+    assert job.tally.late == 1
+
+
 def test_tuples_are_folded_before_they_are_sent() -> None:
     for select in PANED:
         assert WithoutSpark(asked(select, ps.progress("t", delay=4), []).plan, 2).makes_panes
