@@ -40,4 +40,4 @@ def dataframe(query: Query, spark: SparkSession, strict: bool, buckets: int) -> 
         sources = batch_sources(query, spark, directory, RejectLog(strict))
     job = Job(query, sources, buckets, strict)
     plain = job.plain_rows()
-    return plain if plain is not None else job.rows(job.packed())
+    return plain if plain is not None else job.rows()

@@ -9,10 +9,11 @@ from functools import reduce
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.model.clock import SystemClock
+from penstock.model.schema import Schema
 from penstock.operators.build_revising import asked_of_results
 from penstock.optimizer.rewrite import with_inputs
 from penstock.plan.node import Node
@@ -29,7 +30,10 @@ from penstock.spark.registers import SourceRegister
 from penstock.spark.session import setting
 from penstock.spark.stages import Entry, Stage, entries_of
 from penstock.spark.stateless import Passing, plain
+from penstock.spark.step import StageStep
 from penstock.spark.types import to_spark
+from penstock.spark.worker_memory import settle
+from penstock.spark.worker_python import installed_packages
 
 _AT_ONCE = 1 << 17  # rows that a task handles together
 _MANY = 64  # entries whose kits a worker keeps
@@ -77,19 +81,35 @@ class Job:
         self.entries = entries_of(_without_sources(query.input), asked_of_results(query))
 
     @property
+    def _frames(self) -> list[DataFrame]:
+        return [each.frame for frames in self._sources.frames.values() for each in frames]
+
+    @property
+    def _spark(self) -> SparkSession:
+        return self._frames[0].sparkSession
+
+    @property
     def streaming(self) -> bool:
-        frames = [each.frame for frames in self._sources.frames.values() for each in frames]
-        return any(frame.isStreaming for frame in frames)
+        return any(frame.isStreaming for frame in self._frames)
 
     def packed(self) -> DataFrame:
         """Results and all else that comes out, packed."""
-        frames = [self._outputs(entry) for entry in self.entries]
-        return reduce(DataFrame.union, frames)
+        with installed_packages(self._spark):
+            return reduce(DataFrame.union, [self._outputs(entry) for entry in self.entries])
 
-    def rows(self, packed: DataFrame) -> DataFrame:
-        """The results of packed rows as columns."""
+    def rows(self) -> DataFrame:
+        """The results as columns, and nothing else."""
+        with installed_packages(self._spark):
+            return reduce(DataFrame.union, [self._rows(entry) for entry in self.entries])
+
+    def _rows(self, entry: Entry) -> DataFrame:
+        schema = self.query.schema
+        if isinstance(entry.leaf, Stage) and self.streaming:
+            config = self._config(entry.leaf, Destination(entry, None))
+            return self._step(config, self._given(config), schema)
+        packed = self._outputs(entry)
         rows = packed.where(F.col("kind") == int(Kind.ROWS)).select("payload")
-        return rows.mapInArrow(Unpacking(self.query.schema.arrow), to_spark(self.query.schema))
+        return rows.mapInArrow(Unpacking(schema.arrow), to_spark(schema))
 
     def plain_rows(self) -> DataFrame | None:
         """The results by Catalyst alone, filters pushed into the scan; None if it cannot give them.
@@ -144,6 +164,13 @@ class Job:
         )
 
     def _stage(self, config: StageConfig) -> DataFrame:
+        given = self._given(config)
+        if not given.isStreaming:
+            return given.groupBy("bucket").applyInArrow(at_once(config), PACKED)
+        return self._step(config, given)
+
+    def _given(self, config: StageConfig) -> DataFrame:
+        """What comes to the buckets of a stage."""
         inputs = []
         for number, entry in enumerate(config.stage.entries):
             if isinstance(entry.leaf, Scan):
@@ -153,15 +180,21 @@ class Job:
             else:
                 below = self._config(entry.leaf, Destination(entry, config, number))
                 inputs.append(self._stage(below))
-        given = reduce(DataFrame.union, inputs)
-        if not given.isStreaming:
-            return given.groupBy("bucket").applyInArrow(at_once(config), PACKED)
-        from penstock.spark.step import StageStep  # needs pandas, which batch jobs do not
+        return reduce(DataFrame.union, inputs)
+
+    def _step(
+        self, config: StageConfig, given: DataFrame, schema: Schema | None = None
+    ) -> DataFrame:
+        """The stateful step; what comes out is packed, or results in the columns of a schema."""
+        from penstock.spark.stepping import Stepping  # needs pandas, which batch jobs do not
 
         timed = config.looks_at_clock and not self._bounded
-        mode = "ProcessingTime" if timed else "None"
+        stepping = Stepping(config, timed, schema.arrow if schema is not None else None)
         return given.groupBy("bucket").transformWithStateInPandas(
-            StageStep(config, timed), PACKED, "Append", mode
+            StageStep(stepping),
+            to_spark(schema) if schema is not None else PACKED,
+            "Append",
+            "ProcessingTime" if timed else "None",
         )
 
 
@@ -199,6 +232,7 @@ class Ingesting:
         else:
             yield packed_batch(task.run(task.fitted(joined(batches))))
         kit.tidy()
+        settle()
 
 
 def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -246,3 +280,4 @@ class Unpacking:
             for payload in batch.column(0):
                 for rows in unpack_rows(payload.as_buffer()).to_batches():
                     yield rows.rename_columns(self._schema.names)
+        settle()

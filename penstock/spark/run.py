@@ -24,8 +24,10 @@ from penstock.spark.progress import RunProgress, Watch
 from penstock.spark.session import (
     BUCKETS,
     CHANGELOG,
+    FILE_MANAGER,
     PARTITIONS,
     PROVIDER,
+    RENAMING,
     ROCKSDB,
     first_line,
     setting,
@@ -115,7 +117,12 @@ class SparkRun:
         rejects = self.rejects.take()
         if rejects:  # data in memory is looked at here
             self._receiver.on_rejects(rejects)
-        settings = {PARTITIONS: str(self._buckets), PROVIDER: ROCKSDB, CHANGELOG: "true"}
+        settings = {
+            PARTITIONS: str(self._buckets),
+            PROVIDER: ROCKSDB,
+            CHANGELOG: "true",
+            FILE_MANAGER: RENAMING,
+        }
         with setting(self._spark, settings):
             writer = self.job.packed().writeStream.outputMode("append")
             writer = writer.option("checkpointLocation", str(self.checkpoint / "spark"))

@@ -30,6 +30,7 @@ from penstock.spark.messages import Kind, Packed, pack_rows, packed_batch
 from penstock.spark.stages import Branch, Entry, Step
 from penstock.spark.task_bounds import TaskBounds
 from penstock.spark.types import spark_type
+from penstock.spark.worker_memory import settle
 
 
 class Passing:
@@ -59,6 +60,7 @@ class Passing:
         if rejects:
             payload = pack_rows(rejects_batch(rejects))
             yield packed_batch([Packed(0, Kind.REJECTED, payload, rejected=len(rejects))])
+        settle()
 
     def _chunks(self, batches: Iterator[pa.RecordBatch], ingest: Ingest) -> Iterator[Chunk]:
         schema = self._scan.stream.input_schema

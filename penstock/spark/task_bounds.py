@@ -64,7 +64,7 @@ class TaskBounds(RunningBounds):
         self.places = np.array([self._order.get(key, -1) for key in keys], np.int64)[codes]
         if isinstance(self._rule, Slack):
             self.numbers = np.empty(len(codes), np.int64)
-        for code in np.unique(codes).tolist():
+        for code in np.unique(codes).tolist() if len(keys) > 1 else [0]:
             mine = codes == code
             count = self._counts.get(keys[code], 0)
             size = int(np.count_nonzero(mine))
