@@ -14,6 +14,7 @@ from penstock.errors import EngineError
 from penstock.model.batch import SIGN
 from penstock.plan.query import Query
 from penstock.sources.rejects import RejectLog
+from penstock.spark.failures import failure
 from penstock.spark.job import Job
 from penstock.spark.outcome import Collected, deliver
 from penstock.spark.session import BUCKETS, PARTITIONS, setting
@@ -35,11 +36,7 @@ def answer(
             )
     rejects = RejectLog(strict)
     collected = Collected(query)
-    with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
-        sources = batch_sources(query, spark, Path(directory), rejects)
-        with setting(spark, {PARTITIONS: str(buckets)}):
-            packed = Job(query, sources, buckets, strict).packed().toArrow()
-    tally = deliver(packed, collected)
+    tally = deliver(packed_answer(query, spark, rejects, buckets), collected)
     schema = collected.rows[0].schema if collected.rows else query.schema.arrow
     table = pa.Table.from_batches(collected.rows, schema)
     if SIGN in table.column_names:
@@ -49,3 +46,14 @@ def answer(
     for reject in collected.rejects:
         rejects.add(reject)
     return Answer(table, join_tables(collected.late), rejects, tally.read, tally.late)
+
+
+def packed_answer(query: Query, spark: SparkSession, rejects: RejectLog, buckets: int) -> pa.Table:
+    """All that comes out of the job, packed."""
+    with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
+        sources = batch_sources(query, spark, Path(directory), rejects)
+        try:
+            with setting(spark, {PARTITIONS: str(buckets)}):
+                return Job(query, sources, buckets, rejects.strict).packed().toArrow()
+        except Exception as error:
+            raise failure(error) from error

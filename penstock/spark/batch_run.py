@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.answer import Account
-from penstock.errors import EngineError, PenstockError
+from penstock.errors import EngineError
 from penstock.plan.query import Query
 from penstock.sources.rejects import RejectKind, RejectLog
-from penstock.spark.job import Job
+from penstock.spark.answer import packed_answer
+from penstock.spark.failures import failure
 from penstock.spark.outcome import Receiver, Tally, deliver
 from penstock.spark.progress import RunProgress, Watch
-from penstock.spark.session import PARTITIONS, first_line, setting
 from penstock.spark.source import DataFrameSource
-from penstock.spark.sources import batch_sources, streams_of
+from penstock.spark.sources import streams_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +46,6 @@ class BatchRun:
         self._spark = spark
         self._receiver = receiver
         self._buckets = buckets
-        self._strict = strict
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
 
@@ -58,11 +55,7 @@ class BatchRun:
     def _work(self) -> None:
         order = self.query.progress[0].field.qualified if self.query.in_order else None
         try:
-            with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
-                sources = batch_sources(self.query, self._spark, Path(directory), self.rejects)
-                with setting(self._spark, {PARTITIONS: str(self._buckets)}):
-                    job = Job(self.query, sources, self._buckets, self._strict)
-                    packed = job.packed().toArrow()
+            packed = packed_answer(self.query, self._spark, self.rejects, self._buckets)
             if self.stopped:
                 return
             self._receiver.on_rejects(self.rejects.take())
@@ -75,11 +68,8 @@ class BatchRun:
 
     def wait(self) -> None:
         self._thread.join()
-        if isinstance(self._failure, PenstockError):
-            raise self._failure
         if self._failure is not None and not self.stopped:
-            text = f"the query failed on Spark: {first_line(self._failure)}"
-            raise EngineError(text) from self._failure
+            raise failure(self._failure) from self._failure
 
     def stop(self) -> None:
         """What is computed already is lost: a table is read as a whole or not at all."""

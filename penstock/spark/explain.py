@@ -9,6 +9,8 @@ from penstock.operators.build_revising import asked_of_results
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
 from penstock.spark.config import makes_panes
+from penstock.spark.reading import columns_read, narrowed
+from penstock.spark.source import DataFrameSource
 from penstock.spark.stages import Entry, Stage, entries_of
 
 
@@ -25,7 +27,7 @@ def explain_on_spark(query: Query, buckets: int) -> str:
       then: Project
     """
     try:
-        entries = entries_of(query.input, asked_of_results(query))
+        entries = entries_of(narrowed(query), asked_of_results(query))
     except EngineError as error:
         return f"On Spark: {error.message}"
     return "\n".join(["On Spark", *_lines(query, entries, buckets)])
@@ -41,6 +43,7 @@ def _lines(query: Query, entries: tuple[Entry, ...], buckets: int) -> Iterator[s
         steps = ", ".join(_step(step) for step in entry.steps)
         if isinstance(entry.leaf, Scan):
             yield f"  {entry.leaf.stream.name}: {steps or 'as it is'}, without state"
+            yield from _catalyst(entry.leaf, _all_by_catalyst(entry))
         elif steps:
             yield f"  then: {steps}"
 
@@ -55,6 +58,7 @@ def _stage(query: Query, stage: Stage, buckets: int, numbers: dict[int, int]) ->
             how = "folded into panes" if makes_panes(stage, query.late) else "sent as rows"
             done = ", ".join(["stamped", *steps])
             yield f"    {entry.leaf.stream.name}: {done} and {how} before the shuffle"
+            yield from _catalyst(entry.leaf, "progress follows from all rows, so none is left out")
         else:
             done = ", ".join(steps) or "as they are"
             yield f"    results of stage {numbers[id(entry.leaf)]}: {done}"
@@ -62,3 +66,25 @@ def _stage(query: Query, stage: Stage, buckets: int, numbers: dict[int, int]) ->
 
 def _step(step: object) -> str:
     return type(step).__name__
+
+
+def _catalyst(scan: Scan, what_else: str) -> Iterator[str]:
+    """What Spark itself does for a stream that is a DataFrame."""
+    if isinstance(scan.stream.source, DataFrameSource):
+        frame = scan.stream.source.frame
+        names, whole = columns_read(scan, frame), len(frame.columns)
+        some = "all columns" if len(names) == whole else f"{', '.join(names)} of {whole} columns"
+        yield f"      Catalyst reads {some}; {what_else}"
+
+
+def _all_by_catalyst(entry: Entry) -> str:
+    from penstock.spark.stateless import plain  # needs PySpark, which explaining does not
+
+    assert isinstance(entry.leaf, Scan)
+    source = entry.leaf.stream.source
+    if not isinstance(source, DataFrameSource):
+        return ""
+    rows = plain(entry, source.frame)
+    if isinstance(rows, str):
+        return f"the rest is done in Arrow, because {rows}"
+    return "as a DataFrame, the query is Catalyst's as a whole"

@@ -25,7 +25,9 @@ from penstock.spark.columns import SETTINGS
 from penstock.spark.config import Destination, StageConfig
 from penstock.spark.feed import portions_in
 from penstock.spark.ingest_task import IngestTask, Kit
+from penstock.spark.joining import joined
 from penstock.spark.messages import PACKED, Kind, Message, packed_batch, unpack_rows
+from penstock.spark.reading import narrowed, read
 from penstock.spark.registers import SourceRegister
 from penstock.spark.session import setting
 from penstock.spark.stages import Entry, Stage, entries_of
@@ -35,7 +37,6 @@ from penstock.spark.types import to_spark
 from penstock.spark.worker_memory import settle
 from penstock.spark.worker_python import installed_packages
 
-_AT_ONCE = 1 << 17  # rows that a task handles together
 _MANY = 64  # entries whose kits a worker keeps
 _kits: dict[tuple[str, int], Kit] = {}  # of this worker, by token of the stage and entry
 
@@ -78,7 +79,7 @@ class Job:
         self._strict = strict
         self._token = uuid.uuid4().hex
         # executors are handed the data, and must not be sent it along with the plan
-        self.entries = entries_of(_without_sources(query.input), asked_of_results(query))
+        self.entries = entries_of(_without_sources(narrowed(query)), asked_of_results(query))
 
     @property
     def _frames(self) -> list[DataFrame]:
@@ -133,12 +134,16 @@ class Job:
             return reduce(
                 DataFrame.union,
                 (
-                    source.frame.mapInArrow(Passing(entry, source.fed, self._strict), PACKED)
-                    for source in self._sources.frames[entry.leaf.stream.name]
+                    frame.mapInArrow(Passing(entry, source.fed, self._strict), PACKED)
+                    for source, frame in self._read(entry.leaf)
                 ),
             )
         config = self._config(entry.leaf, Destination(entry, None))
         return self._stage(config)
+
+    def _read(self, scan: Scan) -> Iterator[tuple[Frame, DataFrame]]:
+        for source in self._sources.frames[scan.stream.name]:
+            yield source, source.frame if source.fed else read(scan, source.frame)
 
     def _config(self, stage: Stage, destination: Destination) -> StageConfig:
         buckets = self._buckets if stage.routing else 1
@@ -174,9 +179,9 @@ class Job:
         inputs = []
         for number, entry in enumerate(config.stage.entries):
             if isinstance(entry.leaf, Scan):
-                for source in self._sources.frames[entry.leaf.stream.name]:
+                for source, frame in self._read(entry.leaf):
                     ingesting = Ingesting(config, number, source.fed, source.in_order)
-                    inputs.append(source.frame.mapInArrow(ingesting, PACKED))
+                    inputs.append(frame.mapInArrow(ingesting, PACKED))
             else:
                 below = self._config(entry.leaf, Destination(entry, config, number))
                 inputs.append(self._stage(below))
@@ -233,20 +238,6 @@ class Ingesting:
             yield packed_batch(task.run(task.fitted(joined(batches))))
         kit.tidy()
         settle()
-
-
-def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Fewer and larger batches: Spark hands over small ones."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= _AT_ONCE:
-            yield pa.concat_batches(waiting) if len(waiting) > 1 else batch
-            waiting, rows = [], 0
-    if rows:
-        yield pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
 
 
 def at_once(config: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:

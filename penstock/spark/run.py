@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
+
 from penstock.answer import Account
 from penstock.errors import EngineError, PenstockError
 from penstock.plan.query import Query
 from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.spark.checkpoint import claim, identity_of
+from penstock.spark.failures import failure
 from penstock.spark.feed import Feed, fill
 from penstock.spark.job import Job
 from penstock.spark.outcome import Receiver, Tally, deliver
@@ -29,7 +32,6 @@ from penstock.spark.session import (
     PROVIDER,
     RENAMING,
     ROCKSDB,
-    first_line,
     setting,
 )
 from penstock.spark.sources import parts_of, streaming_sources, streams_of
@@ -110,7 +112,7 @@ class SparkRun:
         self._order = query.progress[0].field.qualified if ordered else None
         self._leaving = threading.Event()
         self._stopped = False
-        self._failed: Exception | None = None  # in a sink, not in Spark
+        self._failed: Exception | None = None  # in a worker or a sink, not in Spark itself
         self._batches = 0
 
     def start(self) -> None:
@@ -160,7 +162,7 @@ class SparkRun:
             if not self._stopped:
                 if self._failed is not None:
                     raise self._failed from None
-                raise EngineError(f"the query failed on Spark: {first_line(error)}") from error
+                raise failure(error) from error
 
     def _end_of_frames(self) -> bool:
         """Tell the streams that are DataFrames that they have ended; whether there are any."""
@@ -199,6 +201,9 @@ class SparkRun:
         try:
             made = deliver(packed.toArrow(), self._receiver, self._order)
             self._receiver.commit(batch_id)
+        except PySparkException as error:
+            self._failed = failure(error)
+            raise
         except Exception as error:
             self._failed = error
             raise

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
+from penstock.spark.failures import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,7 +118,3 @@ def setting(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, old)
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import EngineError, SourceError
 from penstock.model.schema import Schema
-from penstock.sources.arrow_columns import fit_batches
+from penstock.sources.arrow_columns import check_columns, fit_batches
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
 from penstock.spark.types import from_spark
@@ -44,4 +44,9 @@ def dataframe_source(frame: Any, schema: Schema | None) -> tuple[DataFrameSource
     """A source for a DataFrame, and its schema: the given one, or the frame's own."""
     if not hasattr(frame, "isStreaming"):
         raise SourceError(f"a {type(frame).__name__} is not a table", expected="a Spark DataFrame")
-    return DataFrameSource(frame), from_spark(frame.schema) if schema is None else schema
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if schema is None:
+        return DataFrameSource(frame), from_spark(frame.schema)
+    check_columns(to_arrow_schema(frame.schema), schema, "the DataFrame")
+    return DataFrameSource(frame), schema

@@ -26,10 +26,11 @@ from penstock.spark.chain import Chain
 from penstock.spark.columns import column_or_reason, quoted
 from penstock.spark.failing import may_fail
 from penstock.spark.feed import portions_in
+from penstock.spark.joining import joined
 from penstock.spark.messages import Kind, Packed, pack_rows, packed_batch
 from penstock.spark.stages import Branch, Entry, Step
 from penstock.spark.task_bounds import TaskBounds
-from penstock.spark.types import spark_type
+from penstock.spark.types import holds_as_declared, spark_type
 from penstock.spark.worker_memory import settle
 
 
@@ -65,7 +66,7 @@ class Passing:
     def _chunks(self, batches: Iterator[pa.RecordBatch], ingest: Ingest) -> Iterator[Chunk]:
         schema = self._scan.stream.input_schema
         if not self._fed:
-            for batch in fit_batches(batches, schema, "", ingest.rejects):
+            for batch in fit_batches(joined(batches), schema, "", ingest.rejects):
                 if batch.num_rows:
                     yield Chunk(batch)
             return
@@ -109,20 +110,9 @@ def needs_ingest(scan: Scan, given: spark.StructType) -> str | None:
     types = {field.name: field.dataType for field in given}
     for field in stream.schema:
         found = types.get(field.name)
-        if found is None or not _as_declared(found, spark_type(field.type)):
+        if found is None or not holds_as_declared(found, field.type):
             return f"column {field.name} is {found and found.simpleString()}, not {field.type}"
     return None
-
-
-def _as_declared(found: spark.DataType, declared: spark.DataType) -> bool:
-    """Whether Spark holds the very values; a text with a collation compares differently."""
-    match declared:
-        case spark.IntegerType():
-            return isinstance(found, spark.ByteType | spark.ShortType | spark.IntegerType)
-        case spark.DoubleType():
-            return isinstance(found, spark.FloatType | spark.DoubleType)
-        case _:
-            return found == declared
 
 
 def _applied(step: Step, frame: DataFrame) -> DataFrame | str:

@@ -75,3 +75,14 @@ def _from_spark(field: spark.StructField) -> Type:
             hint=f"df.drop({field.name!r}), or select the fields of it that are needed",
         )
     return found
+
+
+def holds_as_declared(found: spark.DataType, declared: Type) -> bool:
+    """Whether Spark holds the very values; a text with a collation compares differently."""
+    match spark_type(declared):
+        case spark.IntegerType():
+            return isinstance(found, spark.ByteType | spark.ShortType | spark.IntegerType)
+        case spark.DoubleType():
+            return isinstance(found, spark.FloatType | spark.DoubleType)
+        case wanted:
+            return found == wanted

@@ -1,0 +1,92 @@
+"""Leave out the columns of streams that a query does not look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeAlias
+
+from penstock.model.schema import Field, Schema
+from penstock.optimizer.rewrite import with_inputs
+from penstock.plan.aggregates import GroupAggregate, WindowAggregate
+from penstock.plan.expressions import Column, Expression, columns_of
+from penstock.plan.node import Node
+from penstock.plan.stateless import Filter, Project, Scan, Stamp
+from penstock.plan.streams import StreamDefinition
+
+MayGo: TypeAlias = Callable[[StreamDefinition, Field], bool]
+_Needed: TypeAlias = frozenset[tuple[str | None, str]] | None  # relation and name; None: all
+
+
+def prune_columns(node: Node, may_go: MayGo) -> Node:
+    """`may_go` says which columns can be left out: reading one may be what rejects a row.
+
+    before: WindowAggregate sum(len) BY k (Filter len > 0 (Scan s(k, len, ts, note, …)))
+    after:  WindowAggregate sum(len) BY k (Filter len > 0 (Scan s(k, len, ts)))
+    """
+    return _pruned(node, None, may_go)
+
+
+def _pruned(node: Node, needed: _Needed, may_go: MayGo) -> Node:
+    match node:
+        case Scan():
+            return node if needed is None else _narrowed(node, needed, may_go)
+        case Filter():
+            below = _with(needed, [node.predicate])
+        case Stamp():
+            below = _with(needed, [node.column])
+        case Project():
+            below = _with(frozenset(), [column.expression for column in node.columns])
+        case WindowAggregate() | GroupAggregate():
+            below = _with(frozenset(), _looked_at(node))
+        case _:  # columns that go by their place, or rows that are compared as a whole
+            below = None
+    return with_inputs(node, lambda each: _pruned(each, below, may_go))
+
+
+def _looked_at(node: WindowAggregate | GroupAggregate) -> list[Expression]:
+    calls = [aggregate.call for aggregate in node.aggregates]
+    found = [key.expression for key in node.keys]
+    found += [argument for call in calls for argument in call.arguments]
+    found += [call.where for call in calls if call.where is not None]
+    if isinstance(node, WindowAggregate):
+        found += [part.expression for part in node.partition]
+        found += [node.attribute] if node.attribute is not None else []
+    return found
+
+
+def _with(needed: _Needed, expressions: Iterable[Expression]) -> _Needed:
+    if needed is None:
+        return None
+    return needed | {_key(column) for each in expressions for column in columns_of(each)}
+
+
+def _key(column: Column) -> tuple[str | None, str]:
+    return column.relation, column.name
+
+
+def _narrowed(scan: Scan, needed: frozenset[tuple[str | None, str]], may_go: MayGo) -> Scan:
+    stream = scan.stream
+    of_progress = _progress_columns(stream)
+    kept = tuple(
+        field
+        for field in stream.schema
+        if (scan.alias, field.name) in needed
+        or field.name in of_progress
+        or not may_go(stream, field)
+    )
+    if len(kept) == len(stream.schema.fields):
+        return scan
+    kept = kept or stream.schema.fields[:1]  # rows have to be counted by something
+    return replace(scan, stream=replace(stream, schema=Schema(kept)))
+
+
+def _progress_columns(stream: StreamDefinition) -> set[str]:
+    progress = stream.progress
+    if progress is None:
+        return set()
+    looked_at: list[Expression] = [progress.per] if progress.per is not None else []
+    if progress.punctuation is not None:
+        said = progress.punctuation
+        looked_at += [said.when, said.bound, *said.group]
+    return {progress.attribute, *(column.name for e in looked_at for column in columns_of(e))}

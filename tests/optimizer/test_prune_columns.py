@@ -1,0 +1,83 @@
+"""Columns that a query does not look at are left out, and only those."""
+
+from __future__ import annotations
+
+import pytest
+
+import penstock as ps
+from penstock.model.schema import Field
+from penstock.optimizer.prune_columns import prune_columns
+from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamDefinition
+
+SCHEMA = "a INT, b INT, c INT, d STRING, t INT"
+
+
+def scanned(sql: str, progress: object = None, stays: str = "") -> list[list[str]]:
+    """The columns that each scan of a query is left with."""
+    db = ps.connect("reference")
+    for name in ("s", "r"):
+        chosen = progress or ps.progress("t", delay=5)
+        db.stream(name, [], schema=SCHEMA, progress=chosen)  # type: ignore[arg-type]
+    query = db.sql(sql)
+    assert isinstance(query, ps.Query)
+
+    def may_go(stream: StreamDefinition, field: Field) -> bool:
+        return field.name != stays
+
+    pruned = prune_columns(query.plan.input, may_go)
+    assert pruned.schema == query.plan.input.schema
+    return [list(each.stream.schema.names) for each in pruned.walk() if isinstance(each, Scan)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "left"),
+    [
+        ("SELECT a, sum(b) AS z [RANGE 10, SLIDE 5, WA t] FROM s GROUP BY a", ["a", "b", "t"]),
+        ("SELECT count(*) AS n [RANGE 10, SLIDE 5, WA t] FROM s WHERE c > 0", ["c", "t"]),
+        (
+            "SELECT sum(a) FILTER (WHERE d = 'x') AS z [RANGE 10, SLIDE 5, WA t] FROM s",
+            ["a", "d", "t"],
+        ),
+        (
+            "SELECT sum(a) AS z [RANGE 3 ROWS, SLIDE 1 ROW, WA row-num, PA c] FROM s",
+            ["a", "c", "t"],
+        ),
+        ("SELECT t, c, max(b) AS z FROM s GROUP BY t, c", ["b", "c", "t"]),
+        ("SELECT DISTINCT t, a FROM s", ["a", "t"]),
+        ("SELECT d FROM s WHERE CAST(a AS STRING) LIKE '1%'", ["a", "d", "t"]),
+        ("SELECT * FROM s", ["a", "b", "c", "d", "t"]),
+        (
+            "SELECT sum(x) AS z [RANGE 9, SLIDE 3, WA u]"
+            " FROM (SELECT a + b AS x, t * 2 AS u, d FROM s) AS q",
+            ["a", "b", "d", "t"],
+        ),
+    ],
+)
+def test_what_is_left(sql: str, left: list[str]) -> None:
+    assert scanned(sql) == [left]
+
+
+def test_every_scan_for_itself() -> None:
+    union = "SELECT a AS x, t FROM s UNION ALL SELECT b AS x, t FROM r"
+    assert scanned(union) == [["a", "t"], ["b", "t"]]
+
+
+def test_progress_keeps_its_columns() -> None:
+    sql = "SELECT count(*) AS n [RANGE 10, SLIDE 5, WA t] FROM s"
+    assert scanned(sql, ps.progress("t", per="c", delay=1)) == [["c", "t"]]
+    assert scanned(sql, ps.progress("t", punctuated=("b = 7", "t - a"))) == [["a", "b", "t"]]
+
+
+def test_what_may_not_go_stays() -> None:
+    sql = "SELECT count(*) AS n [RANGE 10, SLIDE 5, WA t] FROM s"
+    assert scanned(sql, stays="d") == [["d", "t"]]
+
+
+def test_rows_are_still_counted_by_something() -> None:
+    db = ps.connect("reference")
+    db.stream("s", [], schema="a INT, b INT")
+    query = db.sql("SELECT 1 AS one FROM s")
+    assert isinstance(query, ps.Query)
+    pruned = prune_columns(query.plan.input, lambda stream, field: True)
+    assert [list(e.stream.schema.names) for e in pruned.walk() if isinstance(e, Scan)] == [["a"]]

@@ -1,0 +1,58 @@
+"""What fails in a worker is said here as if it had failed here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import penstock as ps
+from penstock.errors import EngineError, RunError, SourceError
+from penstock.spark.failures import failure
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OVERFLOW = "SELECT k + 9223372036854775807 AS more FROM s"
+TRACE = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "x.py", line 1, in y
+    raise SourceError(
+penstock.errors.SourceError: the data: there is no column n
+  expected: one of its columns: k, t
+  try: m
+
+\tat org.apache.spark.api.python.BasePythonRunner
+"""
+
+
+def test_an_error_of_penstock() -> None:
+    found = failure(Exception(TRACE))
+    assert isinstance(found, SourceError)
+    assert found.message == "the data: there is no column n"
+    assert (found.expected, found.hint) == ("one of its columns: k, t", "m")
+
+
+def test_an_error_of_somebody_else() -> None:
+    trace = "Traceback (most recent call last):\n  File\nZeroDivisionError: division by zero\n"
+    assert failure(Exception(trace)).message == (
+        "the query failed on Spark: ZeroDivisionError: division by zero"
+    )
+    assert failure(Exception("Job aborted\n\tat java")).message == (
+        "the query failed on Spark: Job aborted"
+    )
+    assert isinstance(failure(Exception()), EngineError)
+
+
+def test_an_error_that_is_none_of_penstocks_own() -> None:
+    assert isinstance(failure(Exception("penstock.errors.Span: 1..2")), EngineError)
+
+
+@pytest.mark.parametrize("how", ["collect", "start"])
+def test_an_overflow_in_a_worker(spark: SparkSession, how: str) -> None:
+    db = ps.connect(spark)
+    db.stream("s", [{"k": 1, "t": 1}, {"k": 2, "t": 2}], progress=ps.progress("t", delay=5))
+    query = db.sql(OVERFLOW)
+    assert isinstance(query, ps.Query)
+    with pytest.raises(RunError, match="BIGINT"):
+        query.collect() if how == "collect" else query.start(print).wait()
