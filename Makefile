@@ -17,7 +17,7 @@ help:
 	@echo "make setup   install everything into $(VENV) (the other targets do it when needed)"
 	@echo "make demo    show queries at work on Spark"
 	@echo "make test    run the tests, except the slow ones"
-	@echo "make check   linter, formatter, types, import rules and all tests"
+	@echo "make check   linter, formatter, types, import rules and all tests, with new examples"
 	@echo "make bench   measure: tables here, numbers and plots in out/bench"
 	@echo "make bench-spark   the same on Spark, beside its own windows (some minutes)"
 	@echo "make clean   remove caches and build output (to start over, delete $(VENV) too)"
@@ -30,7 +30,7 @@ demo: $(READY)
 	@$(BIN)/penstock demo
 
 test: $(READY)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" --hypothesis-profile=same
 
 check: $(READY)
 	$(BIN)/ruff check

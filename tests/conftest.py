@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from penstock.spark.session import session
 
 os.environ.setdefault("PENSTOCK_ENGINE", "local")  # a Spark session for every command is slow
 os.environ["POLARS_MAX_THREADS"] = "1"  # what benchmarks are compared with; read at import
+
+# `make test` tries the same examples every time; `make check` looks for others
+settings.register_profile("same", derandomize=True)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
