@@ -12,8 +12,10 @@ from penstock.errors import EngineError
 from penstock.operators.chunks import FORMAT
 from penstock.plan.explain import explain
 from penstock.plan.query import Query
+from penstock.plan.stateless import Scan
 
 _NAME = "query.json"
+_TRIGGERS = {False: "the trigger available-now", True: "a trigger by time"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +26,20 @@ class Identity:
     plan: list[str]
     buckets: int
     parts: dict[str, list[str]]  # by stream: the sub-sources that were known at the start
+    timed: bool = False  # whether it looks at the clock between micro-batches
 
 
-def identity_of(query: Query, buckets: int, parts: dict[str, list[str]]) -> Identity:
+def identity_of(query: Query, buckets: int, parts: dict[str, list[str]], live: bool) -> Identity:
+    """Of a query that is `live`, or that ends with what is there."""
     # where data comes from, and how windows are computed, may change
     lines = [line for line in explain(query).splitlines() if not _passing(line)]
-    return Identity(FORMAT, lines, buckets, parts)
+    return Identity(FORMAT, lines, buckets, parts, live and _looks_at_clock(query))
+
+
+def _looks_at_clock(query: Query) -> bool:
+    promised = [each.stream.progress for each in query.walk() if isinstance(each, Scan)]
+    may_be_idle = any(each is not None and each.policy.idle_after is not None for each in promised)
+    return may_be_idle or query.early_every is not None
 
 
 def _passing(line: str) -> bool:
@@ -60,6 +70,13 @@ def claim(directory: Path, own: Identity) -> Identity:
             f"the checkpoint in {directory.parent} belongs to another query; they differ in:\n  "
             + "\n  ".join(changes),
             expected="the query that it was made by (lines with -)",
+            hint="another --checkpoint, or delete the directory to begin anew",
+        )
+    if found.timed != own.timed:  # Spark's state is laid out for timers, or not
+        raise EngineError(
+            f"the checkpoint in {directory.parent} was made with {_TRIGGERS[found.timed]}, and a "
+            "query with IDLE AFTER or EMIT EARLY cannot change that",
+            expected=_TRIGGERS[found.timed],
             hint="another --checkpoint, or delete the directory to begin anew",
         )
     return found

@@ -93,7 +93,9 @@ class SparkRun:
         given = self.options.checkpoint
         self.checkpoint = (given or Path(tempfile.mkdtemp(prefix="penstock-"))).resolve()
         self._own = self.checkpoint / "penstock"
-        begun = claim(self._own, identity_of(query, self.options.buckets, parts_of(query)))
+        live = not self.options.bounded
+        own = identity_of(query, self.options.buckets, parts_of(query), live)
+        begun = claim(self._own, own)
         self._buckets = begun.buckets
         sources = streaming_sources(
             query,

@@ -178,6 +178,22 @@ def test_the_checkpoint_of_another_query(db: ps.Database, tmp_path: Path) -> Non
     assert "max(packets.bytes)" in str(caught.value)
 
 
+@pytest.mark.parametrize("first", ["available-now", "1 second"])
+def test_another_trigger_when_the_clock_counts(
+    spark: SparkSession, tmp_path: Path, first: str
+) -> None:
+    db = ps.connect(spark, buckets=1)
+    db.stream(
+        "s", [], schema="t TIMESTAMP", progress=ps.progress("t", ordered=True, idle="1 second")
+    )
+    query = db.sql("SELECT count(*) AS n [RANGE 10 SECONDS, SLIDE 10 SECONDS, WA t] FROM s")
+    assert isinstance(query, ps.Query)
+    query.start(lambda _: None, checkpoint=tmp_path, trigger=first).stop()
+    second = "1 second" if first == "available-now" else "available-now"
+    with pytest.raises(ps.EngineError, match="was made with"):
+        query.start(lambda _: None, checkpoint=tmp_path, trigger=second)
+
+
 def test_a_newer_format(db: ps.Database, tmp_path: Path) -> None:
     db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
     identity = tmp_path / "penstock" / "query.json"
