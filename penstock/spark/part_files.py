@@ -18,11 +18,10 @@ class PartFiles:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._format = output_format
-        self._schema = pa.schema([])
         self._waiting: list[pa.RecordBatch] = []
 
     def begin(self, schema: pa.Schema) -> None:
-        self._schema = schema
+        """Batches say what they are."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
@@ -32,7 +31,7 @@ class PartFiles:
         path = self._directory / f"part-{batch_id:08}.{self._format.value}"
         if self._waiting:
             with Output(self._format, path) as output:
-                output.write(pa.Table.from_batches(self._waiting, self._schema))
+                output.write(pa.Table.from_batches(self._waiting))
         else:
             path.unlink(missing_ok=True)
         self._waiting = []

@@ -24,18 +24,15 @@ from penstock.spark.session import session
 class ToFiles:
     """Results in one directory, late tuples in another."""
 
-    def __init__(self, directory: Path, schema: pa.Schema) -> None:
+    def __init__(self, directory: Path) -> None:
         self._rows = PartFiles(directory / "rows", OutputFormat.JSONL)
         self._late = PartFiles(directory / "late", OutputFormat.JSONL)
-        self._rows.begin(schema)
 
     def on_rows(self, batch: pa.RecordBatch) -> None:
         self._rows.write(batch)
 
     def on_late(self, batch: pa.RecordBatch) -> None:
-        plain = plainly_named(batch)
-        self._late.begin(plain.schema)
-        self._late.write(plain)
+        self._late.write(plainly_named(batch))
 
     def on_rejects(self, rejects: Sequence[Reject]) -> None:
         """The queries have some, and they are counted elsewhere."""
@@ -53,7 +50,7 @@ def main(master: str, portions: str, directory: str, *queries: str) -> None:
         *_, query = db.script(path.read_text(encoding="utf-8"))
         assert isinstance(query, ps.Query)
         own = Path(directory) / path.stem
-        receiver = ToFiles(own, query.plan.schema.arrow)
+        receiver = ToFiles(own)
         options = Options(own / "checkpoint", portions=int(portions), buckets=2)
         run = SparkRun(query.plan, spark, receiver, options)
         run.start()

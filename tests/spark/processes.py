@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyspark
 
 import penstock as ps
+from penstock.model.batch import SIGN
 from penstock.plan.query import Late
 from penstock.sinks.text import write_json_lines
 
@@ -55,15 +57,19 @@ def write_disturbed(directory: Path, seed: int) -> Path:
 def lines_of(table: pa.Table) -> list[str]:
     out = io.StringIO()
     write_json_lines(table, out)
-    return sorted(out.getvalue().splitlines())
+    return sorted(json.dumps(json.loads(line)) for line in out.getvalue().splitlines())
 
 
 def written(directory: Path) -> list[str]:
-    """All rows in a directory of files."""
-    found: list[str] = []
+    """The rows in a directory of files, without those that were taken back."""
+    found: Counter[str] = Counter()
     for path in directory.glob("part-*.jsonl"):
-        found += path.read_text(encoding="utf-8").splitlines()
-    return sorted(found)
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            sign = row.pop(SIGN, 1)
+            found[json.dumps(row)] += sign
+    assert min(found.values(), default=0) >= 0
+    return sorted(found.elements())
 
 
 def assert_reference(query: Path, directory: Path) -> None:
