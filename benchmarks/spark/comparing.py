@@ -36,7 +36,7 @@ def bar_plot(title: str, rows: Sequence[Row], path: Path) -> None:
             places = [place + offset for place in range(len(rows))]
             bars = axis.barh(places, times, height=0.38, color=colour, label=name)
             if name == "Penstock":
-                labels = [f"{shown(float(each['times faster']))}× faster" for each in rows]
+                labels = [f"{shown(float(each['times faster']))}× as fast" for each in rows]
                 axis.bar_label(bars, labels, padding=3)
         axis.set_yticks(range(len(rows)), names)
         axis.invert_yaxis()

@@ -43,6 +43,8 @@ def spark_session() -> SparkSession:
         "spark.sql.shuffle.partitions": str(CORES),
         "spark.driver.memory": "4g",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
+        # rows are narrow: no need to look at the size of a batch after each of them
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     }
     return session(f"local[{CORES}]", conf)
 

@@ -18,7 +18,7 @@ TIMES_FASTER = {  # in one micro-batch, in several
 
 
 def run(quick: bool = False) -> Result:
-    count, rounds = (QUICK, 1) if quick else (1_000_000, 2)
+    count, rounds = (QUICK, 1) if quick else (1_000_000, 3)
     table = events(count)
     rows: list[Row] = []
     bars: list[Bar] = []
