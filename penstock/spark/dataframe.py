@@ -12,6 +12,7 @@ from penstock.errors import EngineError
 from penstock.plan.query import Query
 from penstock.sources.rejects import RejectLog
 from penstock.spark.job import Frame, Job, Sources
+from penstock.spark.session import PARTITIONS, PROVIDER, ROCKSDB
 from penstock.spark.source import DataFrameSource
 from penstock.spark.sources import batch_sources, streams_of
 
@@ -33,6 +34,7 @@ def dataframe(query: Query, spark: SparkSession, strict: bool, buckets: int) -> 
                 f"{', '.join(others)}: only DataFrames can be read beside streaming DataFrames",
                 hint="query.start(…) reads both",
             )
+        make_fit(spark, buckets)
         sources = Sources({name: [Frame(frame)] for name, frame in frames.items()}, {})
     else:
         directory = Path(tempfile.mkdtemp(prefix="penstock-"))  # read whenever somebody asks
@@ -41,3 +43,20 @@ def dataframe(query: Query, spark: SparkSession, strict: bool, buckets: int) -> 
     job = Job(query, sources, buckets, strict)
     plain = job.plain_rows()
     return plain if plain is not None else job.rows()
+
+
+def make_fit(spark: SparkSession, buckets: int) -> None:
+    """Stateful steps need RocksDB, and a few partitions: a session that has not chosen gets them.
+    Checkpoints that are there already keep what they were made with."""
+    chosen = spark.conf.get(PROVIDER, None)
+    if chosen is None:
+        spark.conf.set(PROVIDER, ROCKSDB)
+    elif chosen != ROCKSDB:
+        raise EngineError(
+            f"the session keeps state with {chosen}",
+            expected="the RocksDB state store",
+            hint=f'spark.conf.set("{PROVIDER}", "{ROCKSDB}")',
+        )
+    here = str(spark.sparkContext.master).startswith("local")
+    if here and spark.conf.get(PARTITIONS, None) is None:  # 200, each with a Python worker
+        spark.conf.set(PARTITIONS, str(buckets))

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 AVAILABLE_NOW = "available-now"
 _TIME = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
 _LOOK = 1.0  # seconds between two looks for new files
+_PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run is stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ class SparkRun:
         ordered = query.in_order and not query.revises
         self._order = query.progress[0].field.qualified if ordered else None
         self._leaving = threading.Event()
+        self._delivering = threading.Lock()  # held while a micro-batch is handed over
         self._stopped = False
         self._failed: Exception | None = None  # in a worker or a sink, not in Spark itself
         self._batches = 0
@@ -175,10 +177,17 @@ class SparkRun:
         return bool(going_on)
 
     def stop(self) -> None:
+        """After the micro-batch that is on its way, unless it takes long: Spark is not good at
+        stopping while it waits for Python."""
         self._stopped = True
         self._leaving.set()
-        if self.streaming is not None:
-            self.streaming.stop()
+        waited = self._delivering.acquire(timeout=_PATIENCE)
+        try:
+            if self.streaming is not None:
+                self.streaming.stop()
+        finally:
+            if waited:
+                self._delivering.release()
 
     @property
     def stopped(self) -> bool:
@@ -200,15 +209,19 @@ class SparkRun:
         return self.streaming is not None and bool(self.streaming.isActive)
 
     def _on_batch(self, packed: DataFrame, batch_id: int) -> None:
+        # to wait here for somebody who stops the run would be to wait for each other
+        if not self._delivering.acquire(blocking=False):
+            raise EngineError("the run is being stopped")
         try:
             made = deliver(packed.toArrow(), self._receiver, self._order)
             self._receiver.commit(batch_id)
-        except PySparkException as error:
-            self._failed = failure(error)
-            raise
         except Exception as error:
-            self._failed = error
+            self._failed = failure(error) if isinstance(error, PySparkException) else error
+            if self._stopped:  # a long message would be too much for Spark, which looks through it
+                raise EngineError("the run was stopped") from None
             raise
+        finally:
+            self._delivering.release()
         self._batches += 1
         self.tally = self.tally.plus(made)
         if self.watch is not None:

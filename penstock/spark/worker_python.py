@@ -1,13 +1,14 @@
 """Workers that start in half the time: with the PySpark that is installed, not the one in a zip.
 
 Spark puts its Python sources, as an archive, before the installed packages, and what comes from an
-archive is compiled again in every process.  On one machine there is no need for that: workers find
-the same packages as the process that started Spark.
+archive is compiled again in every process.  On one machine there is no need for that: workers can
+be the Python of this process, and find the packages that it finds.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -29,9 +30,12 @@ def installed_packages(spark: SparkSession) -> Iterator[None]:
         yield
         return
     python, environment = context.pythonExec, context.environment
-    paths = {"PENSTOCK_PYTHON": python, "PENSTOCK_PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    chosen = {
+        "PENSTOCK_PYTHON": sys.executable,
+        "PENSTOCK_PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    }
     try:
-        context.pythonExec, context.environment = str(_SCRIPT), {**environment, **paths}
+        context.pythonExec, context.environment = str(_SCRIPT), {**environment, **chosen}
         yield
     finally:
         context.pythonExec, context.environment = python, environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -135,8 +136,6 @@ def test_workers_with_the_packages_of_this_process(spark: SparkSession) -> None:
     before = (context.pythonExec, dict(context.environment))
 
     def where(batches: Any) -> Any:
-        import sys
-
         import pyspark
 
         for _ in batches:
@@ -147,4 +146,4 @@ def test_workers_with_the_packages_of_this_process(spark: SparkSession) -> None:
     assert (context.pythonExec, dict(context.environment)) == before
     package, python = (row.at for row in rows.collect())
     assert ".zip" not in package
-    assert python == before[0]
+    assert python == sys.executable

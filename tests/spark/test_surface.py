@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +17,9 @@ import penstock as ps
 from penstock.answer import Account
 from penstock.operators.chunks import FORMAT
 from penstock.sinks.output import OutputFormat
+from penstock.spark.dataframe import make_fit
 from penstock.spark.part_files import PartFiles
+from penstock.spark.session import PARTITIONS, PROVIDER, ROCKSDB
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,6 +80,23 @@ def test_a_stream_gives_a_stream(spark: SparkSession, db: ps.Database, tmp_path:
     writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
     found = sorted(map(tuple, spark.table("sums").collect()))
     assert found == SUMS[:3]  # nothing says that the stream has ended
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://there"])
+def test_a_session_that_has_not_chosen(master: str) -> None:
+    """The session of these tests has chosen, so this is about one that only looks like it."""
+    chosen: dict[str, str] = {}
+    conf = SimpleNamespace(get=chosen.get, set=chosen.__setitem__)
+    session: Any = SimpleNamespace(conf=conf, sparkContext=SimpleNamespace(master=master))
+    make_fit(session, 3)
+    assert chosen.pop(PROVIDER) == ROCKSDB
+    assert chosen == ({PARTITIONS: "3"} if master == "local[2]" else {})
+    chosen |= {PROVIDER: ROCKSDB, PARTITIONS: "200"}
+    make_fit(session, 3)
+    assert chosen == {PROVIDER: ROCKSDB, PARTITIONS: "200"}
+    chosen[PROVIDER] = "Other"
+    with pytest.raises(ps.EngineError, match="the session keeps state with Other"):
+        make_fit(session, 3)
 
 
 def test_a_started_stream_closes_every_window(
