@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -164,6 +165,29 @@ def test_a_sink_that_fails(db: ps.Database) -> None:
 
 
 # --- a run that goes on --------------------------------------------------------------------------
+
+
+def test_a_run_stops_between_micro_batches(db: ps.Database, tmp_path: Path) -> None:
+    """What is being handed over when somebody stops the run comes to its end, and nothing fails."""
+    (tmp_path / "0.csv").write_text("link,bytes,ts\na,10,1\na,5,99\n")
+    db.sql(
+        f"CREATE STREAM packets (link STRING, bytes INT, ts INT) FROM FILES '{tmp_path}/*.csv'"
+        " PROGRESS ON ts DELAY 0"
+    )
+    begun, ended = threading.Event(), threading.Event()
+
+    def slowly(batch: pa.RecordBatch) -> None:
+        begun.set()
+        time.sleep(1)
+        ended.set()
+
+    started = query(db).start(slowly, trigger="1 second")
+    assert begun.wait(120)
+    assert not ended.is_set()
+    started.stop()
+    assert ended.is_set()
+    started.wait()
+    assert not started.active
 
 
 def test_files_that_appear_later(db: ps.Database, tmp_path: Path) -> None:
