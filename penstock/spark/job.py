@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ByteType, StructType
 
-from penstock.model.clock import SystemClock
-from penstock.model.schema import Schema
+from penstock.model.batch import SIGN
 from penstock.operators.build_revising import asked_of_results
 from penstock.optimizer.rewrite import with_inputs
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
-from penstock.spark.bucket import Bucket
+from penstock.spark.at_once import at_once
 from penstock.spark.buckets import keys_for
 from penstock.spark.columns import SETTINGS
 from penstock.spark.config import Destination, StageConfig
 from penstock.spark.feed import portions_in
 from penstock.spark.ingest_task import IngestTask, Kit
 from penstock.spark.joining import joined
-from penstock.spark.messages import PACKED, Kind, Message, packed_batch, unpack_rows
+from penstock.spark.messages import PACKED, Kind, packed_batch, unpack_columns
 from penstock.spark.reading import narrowed, read
-from penstock.spark.registers import SourceRegister
 from penstock.spark.session import setting
 from penstock.spark.stages import Entry, Stage, entries_of
 from penstock.spark.stateless import Passing, plain
@@ -60,6 +60,13 @@ class Sources:
 
     frames: dict[str, list[Frame]]
     parts: dict[str, tuple[str, ...]]
+
+
+class Columns(NamedTuple):
+    """The columns of results, as Arrow and as Spark have them."""
+
+    arrow: pa.Schema
+    spark: StructType
 
 
 class Job:
@@ -104,13 +111,22 @@ class Job:
             return reduce(DataFrame.union, [self._rows(entry) for entry in self.entries])
 
     def _rows(self, entry: Entry) -> DataFrame:
-        schema = self.query.schema
+        columns = self._columns()
         if isinstance(entry.leaf, Stage) and self.streaming:
             config = self._config(entry.leaf, Destination(entry, None))
-            return self._step(config, self._given(config), schema)
+            return self._step(config, self._given(config), columns)
         packed = self._outputs(entry)
         rows = packed.where(F.col("kind") == int(Kind.ROWS)).select("payload")
-        return rows.mapInArrow(Unpacking(schema.arrow), to_spark(schema))
+        return rows.mapInArrow(Unpacking(columns.arrow), columns.spark)
+
+    def _columns(self) -> Columns:
+        """Rows of a table are final; those of a stream have a sign if they may be taken back."""
+        schema = self.query.schema
+        columns = Columns(schema.arrow, to_spark(schema))
+        if not (self.query.revises and self.streaming):
+            return columns
+        signed = columns.arrow.append(pa.field(SIGN, pa.int8()))
+        return Columns(signed, columns.spark.add(SIGN, ByteType()))
 
     def plain_rows(self) -> DataFrame | None:
         """The results by Catalyst alone, filters pushed into the scan; None if it cannot give them.
@@ -188,16 +204,16 @@ class Job:
         return reduce(DataFrame.union, inputs)
 
     def _step(
-        self, config: StageConfig, given: DataFrame, schema: Schema | None = None
+        self, config: StageConfig, given: DataFrame, columns: Columns | None = None
     ) -> DataFrame:
-        """The stateful step; what comes out is packed, or results in the columns of a schema."""
+        """The stateful step; what comes out is packed, or results in columns."""
         from penstock.spark.stepping import Stepping  # needs pandas, which batch jobs do not
 
         timed = config.looks_at_clock and not self._bounded
-        stepping = Stepping(config, timed, schema.arrow if schema is not None else None)
+        stepping = Stepping(config, timed, columns.arrow if columns is not None else None)
         return given.groupBy("bucket").transformWithStateInPandas(
             StageStep(stepping),
-            to_spark(schema) if schema is not None else PACKED,
+            columns.spark if columns is not None else PACKED,
             "Append",
             "ProcessingTime" if timed else "None",
         )
@@ -240,26 +256,6 @@ class Ingesting:
         settle()
 
 
-def at_once(config: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
-    """A stage in a batch job: one bucket after the other, from beginning to end."""
-
-    def run(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
-        now = SystemClock().now()
-        bucket = Bucket(config, config.bucket_keys.index(key[0].as_py()), now)
-        rows = table.to_pylist()
-        messages = sorted((r for r in rows if r["kind"] == Kind.MESSAGE), key=lambda r: r["place"])
-        packed = list(bucket.take_in([Message.unpack(r["payload"]) for r in messages], now))
-        for register in bucket.registers:
-            if isinstance(register, SourceRegister):
-                register.finish()
-        packed += bucket.take_in([], now)
-        made = pa.Table.from_batches([packed_batch(packed)])
-        passing = table.filter(pa.array([r["kind"] != Kind.MESSAGE for r in rows]))
-        return pa.concat_tables([passing.cast(made.schema), made])
-
-    return run
-
-
 class Unpacking:
     """The function that makes rows of packed ones."""
 
@@ -269,6 +265,5 @@ class Unpacking:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for payload in batch.column(0):
-                for rows in unpack_rows(payload.as_buffer()).to_batches():
-                    yield rows.rename_columns(self._schema.names)
+                yield from unpack_columns(payload.as_buffer(), self._schema).to_batches()
         settle()

@@ -18,7 +18,14 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from penstock.operators.chunks import MemoryStore, Tree, pack, unpack
 from penstock.spark.bucket import Bucket
 from penstock.spark.config import StageConfig
-from penstock.spark.messages import PACKED_ARROW, Kind, Message, Packed, packed_batch, unpack_rows
+from penstock.spark.messages import (
+    PACKED_ARROW,
+    Kind,
+    Message,
+    Packed,
+    packed_batch,
+    unpack_columns,
+)
 from penstock.spark.worker_memory import settle
 
 _VERSION = "version"
@@ -98,7 +105,7 @@ class Stepping:
             return
         for each in packed:
             if each.kind is Kind.ROWS:  # which stay in Arrow: pandas only hands them on
-                rows = unpack_rows(each.payload).rename_columns(self.schema.names)
+                rows = unpack_columns(each.payload, self.schema)
                 yield rows.to_pandas(types_mapper=pd.ArrowDtype)
 
 

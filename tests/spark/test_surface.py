@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -81,6 +82,36 @@ def test_a_stream_gives_a_stream(spark: SparkSession, db: ps.Database, tmp_path:
     writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
     found = sorted(map(tuple, spark.table("sums").collect()))
     assert found == SUMS[:3]  # nothing says that the stream has ended
+
+
+AMENDED = "SELECT link, count(*) AS n [RANGE 10, SLIDE 10, WA ts] FROM packets GROUP BY link"
+
+
+def test_a_table_of_amended_rows_has_the_last_ones(db: ps.Database) -> None:
+    rows = [("a", 1, 1), ("a", 1, 30), ("a", 1, 2), ("b", 1, 3), ("a", 1, 60)]
+    db.stream("packets", rows, schema=COLUMNS, progress=ps.progress("ts", delay=5))
+    frame = query(db, f"{AMENDED} LATE AMEND FOR 100").dataframe()
+    found = sorted(map(tuple, frame.collect()))
+    assert found == [(0, 10, "a", 2), (0, 10, "b", 1), (30, 40, "a", 1), (60, 70, "a", 1)]
+
+
+def test_a_stream_of_amended_rows_has_signs(
+    spark: SparkSession, db: ps.Database, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number, times in enumerate(([1, 30], [2, 60])):
+        table = pa.table({"link": ["a", "a"], "ts": pa.array(times, pa.int32())})
+        pq.write_table(table, folder / f"{number}.parquet")
+        os.utime(folder / f"{number}.parquet", (1e9 + number, 1e9 + number))
+    reader = spark.readStream.schema("link string, ts int").option("maxFilesPerTrigger", 1)
+    db.stream("packets", reader.parquet(str(folder)), progress=ps.progress("ts", delay=5))
+    frame = query(db, f"{AMENDED} LATE AMEND FOR 100").dataframe()
+    writer = frame.writeStream.format("memory").queryName("amended").trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    found = sorted(map(tuple, spark.table("amended").collect()))
+    first = (0, 10, "a")
+    assert found == [(*first, 1, -1), (*first, 1, 1), (*first, 2, 1), (30, 40, "a", 1, 1)]
 
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://there"])
