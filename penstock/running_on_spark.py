@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -106,12 +107,14 @@ class RunningOnSpark:
 
         for run in self.runs:
             run.watch = watch
+        self.stopped = False
+        self._bounded = setting.trigger == "available-now"
 
     def drive(self) -> list[Outcome]:
-        for run in self.runs:
-            if not self.stopped:
-                run.start()
-                run.wait()
+        """Queries that end by themselves come one after the other, the others run side by side."""
+        groups = [[run] for run in self.runs] if self._bounded else [self.runs]
+        for together in groups:
+            self._drive(together)
         for outlet in self.outlets:
             outlet.end()
         return [
@@ -119,13 +122,27 @@ class RunningOnSpark:
             for run, outlet in zip(self.runs, self.outlets, strict=True)
         ]
 
+    def _drive(self, runs: Sequence[SparkRun | BatchRun]) -> None:
+        started = []
+        try:
+            for run in runs:
+                if not self.stopped:
+                    run.start()
+                    started.append(run)
+            for run in started:
+                run.wait()
+        except BaseException:
+            self._stop_runs()
+            raise
+
     def stop(self) -> None:
+        """By a thread of its own: a signal may have come in the middle of a call to Java."""
+        self.stopped = True
+        threading.Thread(target=self._stop_runs, daemon=True).start()
+
+    def _stop_runs(self) -> None:
         for run in self.runs:
             run.stop()
-
-    @property
-    def stopped(self) -> bool:
-        return any(run.stopped for run in self.runs)
 
     @property
     def read(self) -> int:

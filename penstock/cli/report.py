@@ -9,8 +9,20 @@ from penstock.plan.query import Late, Query
 from penstock.targets import Outcome
 
 
+def readable(text: str) -> str:
+    """What a terminal would take as an order, and what is no text at all, is spelled out.
+
+    >>> readable("no column \\x1b[2J\\n  expected: k")
+    'no column \\\\x1b[2J\\n  expected: k'
+    """
+    return "".join(
+        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
 def report_error(error: PenstockError) -> None:
-    typer.echo(f"{typer.style('error:', fg='red', bold=True)} {error}", err=True)
+    typer.echo(f"{typer.style('error:', fg='red', bold=True)} {readable(str(error))}", err=True)
 
 
 def report_outcome(outcome: Outcome, query: Query) -> None:
@@ -29,7 +41,7 @@ def report_outcome(outcome: Outcome, query: Query) -> None:
     if account.rejected:
         typer.echo(f"{count(account.rejected, 'row')} kept aside:", err=True)
         for reject in outcome.first_rejects:
-            typer.echo(f"  {str(reject).removeprefix('stream ')}", err=True)
+            typer.echo(f"  {readable(str(reject)).removeprefix('stream ')}", err=True)
         more = account.rejected - len(outcome.first_rejects)
         if more:
             typer.echo(f"  … and {more:,} more (--rejected FILE)", err=True)

@@ -134,6 +134,8 @@ class SparkRun:
             writer = writer.option("checkpointLocation", str(self.checkpoint / "spark"))
             writer = writer.trigger(**self.options.spark_trigger())
             self.streaming = writer.foreachBatch(self._on_batch).start()
+        if self._stopped:  # meanwhile
+            self.streaming.stop()
         if not self.options.bounded:
             threading.Thread(target=self._look_for_files, daemon=True).start()
 

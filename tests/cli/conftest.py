@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -78,8 +79,8 @@ def process(here: Path) -> Callable[..., subprocess.Popen[str]]:
             [sys.executable, "-m", "penstock.cli.main", *arguments],
             cwd=here,
             env={
+                **{key: os.environ[key] for key in ("PATH", "JAVA_HOME") if key in os.environ},
                 "PYTHONPATH": str(ROOT),
-                "PATH": "",
                 "PYTHONIOENCODING": "utf-8",
                 "PENSTOCK_ENGINE": "local",
             },

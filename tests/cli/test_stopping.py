@@ -122,3 +122,26 @@ def test_while_it_waits_for_a_socket(
     assert [line.strip() for line in header] == ["t", "─", "1", "2"]
     assert out == "(2 rows)\n"
     assert err == "stopped: 2 rows read, 2 rows written to standard output\n"
+
+
+def test_on_spark_and_twice(process: Process, here: Path) -> None:
+    """Queries that do not end run side by side; on a pipe, the results of the second one wait for
+    those of the first.  The main thread waits for Java when interrupts come, both at once."""
+    window = "[RANGE 10, SLIDE 10, WA t] FROM s;"
+    (here / "script.sql").write_text(
+        "CREATE STREAM s (t INT) FROM VALUES (1), (30) PROGRESS ON t ORDERED;"
+        f" SELECT count(*) AS n {window} SELECT max(t) AS n {window}"
+    )
+    options = ("--engine", "spark", "--trigger", "1 second", "--master", "local[2]")
+    started = process("run", "script.sql", "--format", "jsonl", *options)
+    assert started.stdout is not None
+    first = started.stdout.readline()
+    started.send_signal(signal.SIGINT)
+    started.send_signal(signal.SIGINT)
+    out, err = rest(started)
+    assert started.returncode == 130
+    assert json.loads(first) == {"window_start": 0, "window_end": 10, "n": 1}
+    assert out in ("", first)
+    read, written, _ = numbers(err)
+    assert read in (2, 4)
+    assert written == 1 + bool(out)
