@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -71,9 +72,11 @@ def test_a_reader_who_has_had_enough(process: Process, here: Path) -> None:
 
 
 def interrupt(started: subprocess.Popen[str], pipe: Path) -> tuple[str, str]:
-    """Press Ctrl-C as soon as the command has opened the pipe, and hang up."""
+    """Press Ctrl-C as soon as the command has opened the pipe, and hang up when it has noticed."""
     end = os.open(pipe, os.O_WRONLY)  # waits for the reader
     started.send_signal(signal.SIGINT)
+    with suppress(subprocess.TimeoutExpired):
+        started.wait(0.5)
     os.close(end)
     return started.communicate()
 
