@@ -14,7 +14,7 @@ from penstock.engine.outlet import Outlet
 from penstock.plan.query import Late, Query
 from penstock.spark.explain import explain_on_spark
 from penstock.spark.progress import Watch
-from penstock.spark.session import BUCKETS, session
+from penstock.spark.session import AVAILABLE_NOW, BUCKETS, session
 from penstock.targets import Outcome, Target
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class SparkSetting:
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     checkpoint: Path | None = None
-    trigger: str = "available-now"
+    trigger: str = AVAILABLE_NOW
     buckets: int = BUCKETS
 
     @cached_property
@@ -108,7 +108,7 @@ class RunningOnSpark:
         for run in self.runs:
             run.watch = watch
         self.stopped = False
-        self._bounded = setting.trigger == "available-now"
+        self._bounded = setting.trigger == AVAILABLE_NOW
 
     def drive(self) -> list[Outcome]:
         """Queries that end by themselves come one after the other, the others run side by side."""

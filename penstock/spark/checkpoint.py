@@ -13,6 +13,7 @@ from penstock.operators.chunks import FORMAT
 from penstock.plan.explain import explain
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
+from penstock.spark.config import may_be_idle
 
 _NAME = "query.json"
 _TRIGGERS = {False: "the trigger available-now", True: "a trigger by time"}
@@ -37,9 +38,8 @@ def identity_of(query: Query, buckets: int, parts: dict[str, list[str]], live: b
 
 
 def _looks_at_clock(query: Query) -> bool:
-    promised = [each.stream.progress for each in query.walk() if isinstance(each, Scan)]
-    may_be_idle = any(each is not None and each.policy.idle_after is not None for each in promised)
-    return may_be_idle or query.early_every is not None
+    scans = [each for each in query.walk() if isinstance(each, Scan)]
+    return may_be_idle(scans) or query.early_every is not None
 
 
 def _passing(line: str) -> bool:

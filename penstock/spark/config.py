@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.operators.aggregates.build import build
@@ -45,13 +46,8 @@ class StageConfig:
     @property
     def looks_at_clock(self) -> bool:
         """Whether time alone may have something to say: a source may be idle, or answers due."""
-        return self.early_every is not None or (self.live and self._may_be_idle)
-
-    @property
-    def _may_be_idle(self) -> bool:
         scans = [entry.leaf for entry in self.stage.entries if isinstance(entry.leaf, Scan)]
-        progress = [scan.stream.progress for scan in scans]
-        return any(each is not None and each.policy.idle_after is not None for each in progress)
+        return self.early_every is not None or (self.live and may_be_idle(scans))
 
     @property
     def buckets(self) -> int:
@@ -60,6 +56,12 @@ class StageConfig:
     @property
     def makes_panes(self) -> bool:
         return makes_panes(self.stage, self.late)
+
+
+def may_be_idle(scans: Iterable[Scan]) -> bool:
+    """Whether one of the streams says when it is not waited for any more."""
+    progress = [scan.stream.progress for scan in scans]
+    return any(each is not None and each.policy.idle_after is not None for each in progress)
 
 
 def makes_panes(stage: Stage, late: Late) -> bool:

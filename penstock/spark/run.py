@@ -25,6 +25,7 @@ from penstock.spark.job import Job
 from penstock.spark.outcome import Receiver, Tally, deliver
 from penstock.spark.progress import RunProgress, Watch
 from penstock.spark.session import (
+    AVAILABLE_NOW,
     BUCKETS,
     CHANGELOG,
     FILE_MANAGER,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-AVAILABLE_NOW = "available-now"
 _TIME = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
 _LOOK = 1.0  # seconds between two looks for new files
 _PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run is stopped
