@@ -1,0 +1,79 @@
+"""How far beyond its highest tuple a stream has to promise, so that everything open closes.
+
+A run that is the last one (`--final`) closes what is open by such a promise.  It is an ordinary
+punctuation: whoever goes on later finds a state like any other, in which tuples below the promise
+are late.  Windows over numbers of rows, and groups by computed keys, no such promise closes; only
+the end of the stream does, after which nothing can go on.
+"""
+
+from __future__ import annotations
+
+from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.expressions import Column, Expression
+from penstock.plan.node import Node
+from penstock.plan.query import Query
+from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.windows.landmark import Landmark
+from penstock.windows.slide_by_tuple import SlideByTuple
+from penstock.windows.sliding import Sliding
+
+
+def closing_reach(query: Query) -> int | None:
+    """Ticks beyond the highest tuple of all streams; None if only the end of the streams closes
+    everything."""
+    if any(isinstance(node, Stamp) for node in query.walk()):
+        return None
+    reach = _reach(query.input)
+    return None if reach is None else max(1, reach)  # EMIT IN ORDER waits for a tick more
+
+
+def _reach(node: Node) -> int | None:
+    below = [_reach(each) for each in node.inputs]
+    if any(each is None for each in below):
+        return None
+    own = _own_reach(node)
+    return None if own is None else own + max((each for each in below if each), default=0)
+
+
+def _own_reach(node: Node) -> int | None:
+    match node:
+        case Scan() | Filter() | Project() | Union() | Distinct():
+            return 0
+        case WindowAggregate(window=Sliding(span), attribute=attribute):
+            return span if _keeps_ticks(node.input, attribute) else None
+        case WindowAggregate(window=Landmark(slide), attribute=attribute):
+            return slide if _keeps_ticks(node.input, attribute) else None
+        case WindowAggregate(window=SlideByTuple(), attribute=attribute):
+            return 1 if _keeps_ticks(node.input, attribute) else None
+        case GroupAggregate():
+            passed = {each.field.name for each in node.progress}
+            keys = [key.expression for key in node.keys if key.name in passed]
+            return 1 if any(_keeps_ticks(node.input, key) for key in keys) else None
+    return None
+
+
+def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
+    """Whether an expression is the progressing column of the streams, or the start or the end of
+    windows over it, and nothing computed from it."""
+    if not isinstance(expression, Column):
+        return False
+    match node:
+        case Scan():
+            return node.stream.progress is not None
+        case Filter() | Distinct():
+            return _keeps_ticks(node.input, expression)
+        case Project():
+            given = node.columns[expression.position(node.schema)].expression
+            return _keeps_ticks(node.input, given)
+        case Union():
+            place = expression.position(node.schema)
+            return all(
+                _keeps_ticks(each, Column.of(each.schema.fields[place])) for each in node.branches
+            )
+        case WindowAggregate():
+            over_values = not isinstance(node.window, SlideByTuple) and node.attribute is not None
+            return over_values and expression.name in ("window_start", "window_end")
+        case GroupAggregate():
+            key = next((key for key in node.keys if key.name == expression.name), None)
+            return key is not None and _keeps_ticks(node.input, key.expression)
+    return False
