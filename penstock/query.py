@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.answer import Account, Answer
 from penstock.errors import SinkError
 from penstock.language.parse import pointing_into
-from penstock.optimizer.optimize import optimize
+from penstock.optimizer.optimize import IN_PROCESS, ON_SPARK, optimize
 from penstock.optimizer.settings import Settings
 from penstock.plan import query as plan
 from penstock.plan.explain import explain
@@ -34,9 +34,8 @@ class Query:
     """A query that can be explained and run.  Its answer is computed once; `run` runs it anew."""
 
     def __init__(self, plan_: plan.Query, text: str, setting: Setting) -> None:
-        # the costs are those of one process; on Spark, panes save what is shuffled and kept
-        in_process = setting.engine != "spark"
-        self.plan = optimize(plan_, Settings(setting.state_budget)) if in_process else plan_
+        rules = ON_SPARK if setting.engine == "spark" else IN_PROCESS
+        self.plan = optimize(plan_, Settings(setting.state_budget), rules)
         self.text = text
         self.setting = setting
         self._account: Account | None = None

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.choose_algorithm import choose_algorithm
 from penstock.optimizer.settings import Settings
 from penstock.plan.query import Query
 
 Rule: TypeAlias = Callable[[Query, Settings], Query]
-RULES: tuple[Rule, ...] = (choose_algorithm,)
+IN_PROCESS: tuple[Rule, ...] = (canonical_order, choose_algorithm)
+# the costs are those of one process; on Spark, panes save what is shuffled and kept
+ON_SPARK: tuple[Rule, ...] = (canonical_order,)
 
 
-def optimize(query: Query, settings: Settings) -> Query:
+def optimize(query: Query, settings: Settings, rules: tuple[Rule, ...] = IN_PROCESS) -> Query:
     """A plan with the same answer.  It depends on the plan and on what its sources hold: neither
     on a clock nor on chance."""
-    for rule in RULES:
+    for rule in rules:
         query = rule(query, settings)
     return query

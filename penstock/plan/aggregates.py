@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -129,28 +130,29 @@ class WindowAggregate(Unary):
             lines.append("group by: " + ", ".join(map(str, self.keys)))
         return lines
 
-    def describe_window(self) -> str:
-        """The window as it is written in SQL."""
+    def describe_window(self, text: Callable[[Expression], str] = str) -> str:
+        """The window as it is written in SQL, with expressions as `text` shows them."""
         length = self.domain.format_length
+        by = "row-num" if self.attribute is None else text(self.attribute)
         match self.window:
             case Sliding(span, slide, origin):
-                words = [f"RANGE {length(span)}", f"SLIDE {length(slide)}", f"WA {self.attribute}"]
+                words = [f"RANGE {length(span)}", f"SLIDE {length(slide)}", f"WA {by}"]
                 if origin:
                     words.append(f"ORIGIN {self.domain.format(origin)}")
             case Landmark(slide, origin):
-                words = ["RANGE ALL", f"SLIDE {length(slide)}", f"WA {self.attribute}"]
+                words = ["RANGE ALL", f"SLIDE {length(slide)}", f"WA {by}"]
                 if origin:
                     words.append(f"ORIGIN {self.domain.format(origin)}")
             case RowWindow(span, slide, order):
                 wide = "ALL" if span is None else f"{span} ROWS"
-                by = "row-num" if order is Order.ARRIVAL else f"rank({self.attribute})"
-                words = [f"RANGE {wide}", f"SLIDE {slide} ROWS", f"WA {by}"]
+                order_by = "row-num" if order is Order.ARRIVAL else f"rank({by})"
+                words = [f"RANGE {wide}", f"SLIDE {slide} ROWS", f"WA {order_by}"]
             case SlideByTuple(span, every, order):
-                by = "row-num" if order is Order.ARRIVAL else f"rank({self.attribute})"
-                words = [f"RANGE {length(span)}", f"RATTR {self.attribute}"]
-                words += [f"SLIDE {every} ROWS", f"SATTR {by}"]
+                order_by = "row-num" if order is Order.ARRIVAL else f"rank({by})"
+                words = [f"RANGE {length(span)}", f"RATTR {by}"]
+                words += [f"SLIDE {every} ROWS", f"SATTR {order_by}"]
         if self.partition:
-            words.append("PA " + ", ".join(map(str, self.partition)))
+            words.append("PA " + ", ".join(text(part.expression) for part in self.partition))
         return "[" + ", ".join(words) + "]"
 
 

@@ -115,7 +115,8 @@ def test_the_window_the_keys_and_the_aggregate(name: str) -> None:
     node = only(name, WindowAggregate)
     assert node.window == window
     assert node.window.category is category
-    assert tuple(key.expression.name for key in node.keys) == keys  # type: ignore[union-attr]
+    # in an order of their own, whatever GROUP BY says
+    assert tuple(key.expression.name for key in node.keys) == tuple(sorted(keys))  # type: ignore[union-attr]
     assert [str(each) for each in node.aggregates] == [aggregate]
     assert streams(node) == read
 
