@@ -21,10 +21,11 @@ from penstock.operators.eager_windows import EagerWindows, OpenWindow, bytes_of
 from penstock.operators.exact_sums import Floats, Ints
 from penstock.operators.folding import Folder, Mask, Rows
 from penstock.operators.forgetting import DeadKeys
+from penstock.operators.open_results import OpenResults, open_spans, open_windows
 from penstock.operators.operator import Item, Progress
 from penstock.operators.release import Results
 from penstock.operators.scatter import Codes, grown
-from penstock.operators.wid import Bucket, Tagged, joined
+from penstock.operators.wid import Bucket, Tagged, joined, spans_of
 from penstock.plan.aggregates import WindowAggregate
 
 _PROBE = 1024  # rows that tell how large a partial result is before there are any
@@ -252,6 +253,9 @@ class AdaptWid:
         self.eager[groups[sparse]] = False
         self.windows.free(self.eager, last)
         self._dead.forget(self._mark, self._renumber)
+
+    def open_results(self) -> OpenResults:
+        return open_windows(self.windows.open) | open_spans(*spans_of(self.buffer, self._next))
 
     # --- state -----------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from penstock.operators.folding import Folder, Mask, Rows
 from penstock.operators.forgetting import DeadKeys
 from penstock.operators.grouped import InTime
 from penstock.operators.landmark import runs_of
+from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.operators.partitions import (
     Partitions,
@@ -172,6 +173,11 @@ class Bins:
     def _bounds(self, wid: int) -> dict[str, Bound]:
         start, end = self.window.bounds(wid)
         return {"window_id": wid, "window_start": start, "window_end": end}
+
+    def open_results(self) -> OpenResults:
+        """Partitions with tuples that windows still to come may contain."""
+        kept = sum(not state.empty for state in self.states.values())
+        return OpenResults(others=kept or int(not self._waiting.empty))
 
     # --- state -----------------------------------------------------------------------------------
 

@@ -17,10 +17,11 @@ from penstock.operators.chunks import ChunkStore
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder, Mask, Partials
 from penstock.operators.forgetting import DeadKeys
+from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.release import Results
 from penstock.operators.scatter import Codes
-from penstock.operators.wid import Bucket, Tagged, joined
+from penstock.operators.wid import Bucket, Tagged, joined, spans_of
 from penstock.plan.aggregates import WindowAggregate
 from penstock.windows.sliding import Sliding
 
@@ -175,6 +176,9 @@ class Buffering:
             yield batch
         self._dead.forget(self._mark, self._renumber)
         yield results.progress(last, ended)
+
+    def open_results(self) -> OpenResults:
+        return open_spans(*spans_of(self.buffer, self._next))
 
     # --- state -----------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from penstock.operators.chunks import ChunkStore
 from penstock.operators.grouped import InTime
 from penstock.operators.keys import KeyCodes
+from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.operators.slices import Slices
 from penstock.plan.aggregates import Distinct
@@ -40,6 +41,9 @@ class DistinctOperator:
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
         self._seen.forget(self._in_time.promised(progress)[0])
         yield progress
+
+    def open_results(self) -> OpenResults:
+        return NOTHING_OPEN
 
     def save(self, store: ChunkStore) -> None:
         self._seen.save(store)

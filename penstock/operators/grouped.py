@@ -22,6 +22,7 @@ from penstock.operators.chunks import ChunkStore, required
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder
 from penstock.operators.keys import KeyCodes
+from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.punctuated_groups import PunctuatedGroups
 from penstock.operators.scatter import grown
@@ -92,6 +93,9 @@ class GroupedOperator:
             for groups in self._slices.upto(END):
                 groups.complete(self._bounds, self._punctuated)  # these have left
 
+    def open_results(self) -> OpenResults:
+        return OpenResults(others=sum(groups.waiting for groups in self._slices.upto(END)))
+
 
 class _Groups:
     """The groups of one slice: their progressing keys, partial results, and which have left."""
@@ -105,6 +109,11 @@ class _Groups:
 
     def __len__(self) -> int:
         return len(self.folder.keys)
+
+    @property
+    def waiting(self) -> int:
+        """How many have not left."""
+        return len(self) - int(np.count_nonzero(self._left[: len(self)]))
 
     def fold(self, batch: pa.RecordBatch, ticks: Ints, positions: Ints) -> None:
         rows = self.folder.rows(batch, positions)

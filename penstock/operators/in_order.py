@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.bounds import without_bounds
 from penstock.operators.chunks import ChunkStore
+from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.operators.ticks import to_ticks
 from penstock.plan.query import Query
@@ -54,6 +55,9 @@ class InOrder:
         known = np.asarray(column.is_valid())
         passed[known] = to_ticks(column.drop_null(), self._type) < int(bound)
         return passed
+
+    def open_results(self) -> OpenResults:
+        return NOTHING_OPEN
 
     def save(self, store: ChunkStore) -> None:
         if self._held:

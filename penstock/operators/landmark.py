@@ -17,6 +17,7 @@ from penstock.operators.bounds import BoundOf, has_broken
 from penstock.operators.chunks import ChunkStore
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder, Partials, Rows
+from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Item, Progress
 from penstock.operators.pane_contents import Panes
 from penstock.operators.release import Missed, Results, promised
@@ -108,6 +109,13 @@ class LandmarkOperator:
         batch = results.batch()
         if batch is not None:
             yield batch
+
+    def open_results(self) -> OpenResults:
+        first = self._first()
+        if first is None or self.high == BEGINNING:
+            return open_spans()
+        reached = (int(self.high) - self.window.origin) // self.window.slide
+        return open_spans((first, max(reached, self.steps.highest() or reached) + 1))
 
     # --- state -----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.model.punctuation import Bound
 from penstock.operators.chunks import ChunkStore, Tree
 from penstock.operators.group_bounds import GroupBounds
+from penstock.operators.open_results import OpenResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,10 @@ class Operator(Protocol):
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]: ...
 
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]: ...
+
+    def open_results(self) -> OpenResults:
+        """What has been begun and not been given out yet."""
+        ...
 
     def save(self, store: ChunkStore) -> None:
         """Bring the chunks of a store up to date: write what has changed, drop what is gone."""

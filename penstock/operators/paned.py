@@ -22,6 +22,7 @@ from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder, Mask, Partials, Rows
 from penstock.operators.forgetting import DeadKeys
 from penstock.operators.group_bounds import GroupBounds
+from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Item, Progress
 from penstock.operators.pane_contents import Panes, Straggler, contents_over
 from penstock.operators.pane_groups import PaneGroups
@@ -244,16 +245,16 @@ class Paned:
         self.stragglers = [s for s in self.stragglers if s.last > window]
         return content
 
-    @property
-    def open_windows(self) -> int:
-        """How many windows have tuples and have not been released."""
+    def open_results(self) -> OpenResults:
+        """From the first window with tuples that has not been released to the last."""
+        self._settle()
         first, highest = self._next_with_tuples(), self.panes.highest()
         if first is None:
-            return 0
-        lasts = [straggler.last for straggler in self.stragglers]
+            return open_spans()
+        stops = [straggler.last + 1 for straggler in self.stragglers]
         if highest is not None:
-            lasts.append((highest + self.per_window) // self.per_slide - 1)
-        return max(0, max(lasts) + 1 - first)
+            stops.append((highest + self.per_window) // self.per_slide)
+        return open_spans((first, max(stops)))
 
     # --- state -----------------------------------------------------------------------------------
 

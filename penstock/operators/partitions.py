@@ -202,6 +202,10 @@ class Waiting:
         self._log.pass_(bound)
         return batch.slice(0, cut), ticks[:cut]
 
+    @property
+    def empty(self) -> bool:
+        return not self._batches
+
     def save(self, store: ChunkStore) -> None:
         pairs = zip(self._batches, self._ticks, strict=True)
         self._log.save(store, lambda: [_piece(batch, ticks) for batch, ticks in pairs])

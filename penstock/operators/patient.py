@@ -18,6 +18,7 @@ from penstock.operators.chunks import ChunkStore
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Mask
 from penstock.operators.grace import Forgiving, Revising, behind, with_amended
+from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.operators.release import Missed
 from penstock.operators.ticks import to_ticks
@@ -97,6 +98,9 @@ class Patient:
         final = behind(self._bound.promised(progress), self._grace)
         bounds = {} if progress.ended or final == BEGINNING else {self._name: final}
         return self._inner.on_progress(port, Progress(bounds, progress.high, progress.ended))
+
+    def open_results(self) -> OpenResults:
+        return self._inner.open_results()
 
     def save(self, store: ChunkStore) -> None:
         self._inner.save(store)

@@ -22,6 +22,7 @@ from penstock.operators.chunks import ChunkStore
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder, Partials, Rows
 from penstock.operators.grace import Revising, behind, with_amended
+from penstock.operators.open_results import NOTHING_OPEN, OpenResults, open_windows
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.release import Missed, promised
 from penstock.operators.revisions import Revisions, typed
@@ -149,6 +150,11 @@ class RevisingWindows(ABC):
             windows, codes = self.early_windows()
             yield from self._say(list(windows), codes)
             self.changes = Changes()
+
+    def open_results(self) -> OpenResults:
+        if self.released == END:
+            return NOTHING_OPEN
+        return open_windows(self.in_use(self.released + 1, END))
 
     @property
     def _window(self) -> Sliding | Landmark:

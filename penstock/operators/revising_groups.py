@@ -17,6 +17,7 @@ from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder, Mask
 from penstock.operators.grace import Forgiving, Revising
 from penstock.operators.keys import KeyCodes
+from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.operators.revisions import joined, signed, typed
 from penstock.operators.scatter import Codes, grown
@@ -79,6 +80,9 @@ class RevisingGroups:
                 self._slices.touch(groups)
                 yield from self._say(groups, touched[~groups.out[touched]])
 
+    def open_results(self) -> OpenResults:
+        return OpenResults(others=sum(groups.waiting for groups in self._slices.upto(END)))
+
     def save(self, store: ChunkStore) -> None:
         self._slices.save(store)
         store.put("run", self.high)
@@ -117,7 +121,7 @@ class _Slice:
         self.out: Mask = np.zeros(0, np.bool_)
         self.shown = Shown()
         self.changes: list[Codes] = []  # groups that tuples came to since the last early answer
-        self._waiting = 0  # groups that are not out
+        self.waiting = 0  # groups that are not out
 
     def __len__(self) -> int:
         return len(self.folder.keys)
@@ -131,12 +135,12 @@ class _Slice:
             self.ticks = np.stack([grown(each, len(self), 0) for each in self.ticks])
             self.out = grown(self.out, len(self), False)
         self.ticks[:, rows.codes] = ticks
-        self._waiting += len(self) - before
+        self.waiting += len(self) - before
         return np.unique(rows.codes)
 
     def complete(self, bounds: list[Bound]) -> Codes:
         """The groups that have come to lie below a bound."""
-        if self._waiting == 0:
+        if self.waiting == 0:
             return np.zeros(0, np.int64)
         passed = np.zeros(len(self), np.bool_)
         for ticks, bound in zip(self.ticks[:, : len(self)], bounds, strict=True):
@@ -147,7 +151,7 @@ class _Slice:
         passed &= ~self.out[: len(self)]
         self.out[: len(self)] |= passed
         codes = np.flatnonzero(passed)
-        self._waiting -= len(codes)
+        self.waiting -= len(codes)
         return codes
 
     def results(self, codes: Codes, schema: pa.Schema) -> Groups:
@@ -175,4 +179,4 @@ class _Slice:
         self.ticks, self.out, self.changes = saved["ticks"], saved["out"], saved["changes"]
         self.partials = self.folder.load(saved["partials"])
         self.shown = Shown.load(saved["shown"])
-        self._waiting = int(np.count_nonzero(~self.out))
+        self.waiting = int(np.count_nonzero(~self.out))

@@ -20,6 +20,7 @@ from penstock.operators.folding import Folder, Mask
 from penstock.operators.forgetting import DeadKeys
 from penstock.operators.grouped import InTime, as_batch
 from penstock.operators.landmark import runs_of
+from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.operators.partitions import Partitions, Waiting, local_folder, localized
 from penstock.operators.release import promised, window_columns
@@ -112,6 +113,11 @@ class RowsOperator:
         if state is None:
             return Progress(ended=ended)
         return promised(self.over, state.next_window, state.next_window or None, ended)
+
+    def open_results(self) -> OpenResults:
+        """Partitions with windows that are not full; tuples that wait have no number yet."""
+        full = sum(state.stop() > state.next_window for state in self.states.values())
+        return OpenResults(others=full or int(not self._waiting.empty))
 
     # --- state -----------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.bounds import bound_name
 from penstock.operators.chunks import ChunkStore
+from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.operators.ticks import from_ticks
 from penstock.plan.stateless import Stamp
@@ -61,6 +62,9 @@ class StampOperator:
             return given
         reached = {self._name: self.high}
         return Progress({**given.bounds, **reached}, {**given.high, **reached}, given.ended)
+
+    def open_results(self) -> OpenResults:
+        return NOTHING_OPEN
 
     def save(self, store: ChunkStore) -> None:
         store.put("run", {"high": self.high, "given": self._given.save()})

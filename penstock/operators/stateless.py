@@ -14,6 +14,7 @@ from penstock.model.schema import Field
 from penstock.operators.bounds import BoundOf, bound_name, has_broken
 from penstock.operators.chunks import ChunkStore
 from penstock.operators.group_bounds import GroupBounds
+from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.plan.expressions import Column
 from penstock.plan.stateless import Filter, Project, Union
@@ -21,6 +22,9 @@ from penstock.plan.stateless import Filter, Project, Union
 
 class Stateless:
     """Nothing is kept from tuple to tuple."""
+
+    def open_results(self) -> OpenResults:
+        return NOTHING_OPEN
 
     def save(self, store: ChunkStore) -> None:
         pass
@@ -127,6 +131,9 @@ class Meld:
         if promised != self._promised:
             self._promised = promised
             yield promised
+
+    def open_results(self) -> OpenResults:
+        return NOTHING_OPEN
 
     def save(self, store: ChunkStore) -> None:
         registers = {"bounds": self._bounds, "ended": self._ended, "high": self._high}

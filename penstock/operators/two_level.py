@@ -16,6 +16,7 @@ from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Mask, Rows
 from penstock.operators.group_bounds import GroupBounds
 from penstock.operators.low_level import LazyFlush, LowLevel, PartialRows, SlowFlush
+from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Item, Progress
 from penstock.operators.paned import Paned
 from penstock.operators.scatter import Codes
@@ -60,6 +61,14 @@ class TwoLevel(Paned):
         for rows in flushed:
             for pane, partials in rows.by_pane(self.folder):
                 self.folder.merge(self.panes.open(pane), partials)
+
+    def open_results(self) -> OpenResults:
+        open_ = super().open_results()
+        panes = self.low.pane[self.low.code >= 0]
+        if not len(panes):
+            return open_
+        first, stop = int(panes.min()), int(panes.max()) + self.per_window
+        return open_ | open_spans((first // self.per_slide, stop // self.per_slide))
 
     # --- state -----------------------------------------------------------------------------------
 

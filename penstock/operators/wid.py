@@ -22,6 +22,7 @@ from penstock.operators.closed_groups import ClosedGroups, Closing
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Arguments, Folder, Mask, Rows
 from penstock.operators.forgetting import DeadKeys
+from penstock.operators.open_results import OpenResults, open_windows
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.pane_contents import Panes
 from penstock.operators.release import Missed, Results
@@ -117,6 +118,12 @@ def joined(pieces: list[Tagged]) -> Tagged:
     first = np.concatenate([piece.first for piece in pieces])
     stop = np.concatenate([piece.stop for piece in pieces])
     return Tagged(rows, first, stop, any(piece.raised for piece in pieces))
+
+
+def spans_of(pieces: list[Tagged], start: Bound) -> Iterator[tuple[int, int]]:
+    """The windows of each piece, from `start` on."""
+    for piece in pieces:
+        yield int(max(int(piece.first.min()), start)), int(piece.stop.max())
 
 
 def _joined_arguments(each: list[Arguments], pieces: list[Tagged]) -> Arguments:
@@ -247,6 +254,9 @@ class Wid:
                 self.results.add(wid, self.folder.finish(content, codes))
                 if not len(self.closed.not_given(wid, groups)):
                     self.windows.drop(wid)
+
+    def open_results(self) -> OpenResults:
+        return open_windows(wid for wid, _ in self.windows.numbered())
 
     def _mark(self, live: Mask) -> None:
         for wid, window in self.windows.numbered():

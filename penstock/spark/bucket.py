@@ -158,14 +158,19 @@ class Bucket:
         return told if isinstance(register, StageRegister) else self._chains[entry].progress(told)
 
     def status(self) -> Tree:
-        """How far the sources have come, and who holds them back."""
+        """What is open; the first bucket, which knows what all know, says also how far the sources
+        have come, and who holds them back."""
         told = [
             {**register.status(), **_named_bound(entry.leaf.stream, register.low)}
             for entry, register in zip(self.config.stage.entries, self.registers, strict=True)
             if isinstance(entry.leaf, Scan) and isinstance(register, SourceRegister)
         ]
-        open_ = self.operator.open_windows if isinstance(self.operator, Paned) else None
-        return {"sources": told, "open": open_}
+        open_ = self.operator.open_results().save()
+        return {
+            "sources": told if self.number == 0 else [],
+            "open": open_,
+            "stage": self.config.token,
+        }
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -224,8 +229,7 @@ class _Outgoing:
                 yield Packed(own, Kind.ROWS, pack_rows(batch))
         else:
             yield from self._messages(rows, config.destination.stage)
-        status = pack(bucket.status()) if bucket.number == 0 else b""
-        yield Packed(own, Kind.STATUS, status, late=bucket.late)
+        yield Packed(own, Kind.STATUS, pack(bucket.status()), late=bucket.late)
 
     def _messages(self, rows: list[pa.RecordBatch], stage: StageConfig) -> Iterator[Packed]:
         """Results and progress for every bucket of the next stage."""

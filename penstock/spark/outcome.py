@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.answer import plainly_named
 from penstock.operators.chunks import unpack
+from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.plan.query import Query
 from penstock.sources.rejects import Reject, RejectKind
 from penstock.spark.messages import Kind, unpack_rows
@@ -50,7 +51,7 @@ class Tally:
     rejected: int = 0
     rows: int = 0
     sources: list[SourceStatus] = field(default_factory=list)
-    open_windows: int | None = None  # where that is known
+    open_windows: int | None = None  # or groups, where there are no windows; None: nobody has said
 
     def plus(self, other: Tally) -> Tally:
         return Tally(
@@ -59,7 +60,7 @@ class Tally:
             self.rejected + other.rejected,
             self.rows + other.rows,
             other.sources or self.sources,
-            other.open_windows if other.sources else self.open_windows,
+            self.open_windows if other.open_windows is None else other.open_windows,
         )
 
 
@@ -71,6 +72,7 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
     tally = Tally(read, late, rejected)
     rows: list[pa.RecordBatch] = []
     sources: dict[str, SourceStatus] = {}  # what is said last counts
+    open_: dict[str, OpenResults] = {}  # by stage; a window may be open in several buckets
     for kind in (Kind.REJECTED, Kind.LATE, Kind.ROWS, Kind.STATUS):
         chosen = packed.filter(pc.equal(packed.column("kind"), int(kind))).column("payload")
         for payload in chosen.to_pylist():
@@ -78,7 +80,8 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
                 if payload:
                     status = unpack(payload)
                     sources |= {each["stream"]: SourceStatus(**each) for each in status["sources"]}
-                    tally.open_windows = status["open"]
+                    before = open_.get(status["stage"], NOTHING_OPEN)
+                    open_[status["stage"]] = before | OpenResults.load(status["open"])
                 continue
             for batch in unpack_rows(payload).to_batches():
                 if kind is Kind.ROWS:
@@ -88,6 +91,8 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
                 else:
                     receiver.on_rejects(rejects_of(batch))
     tally.sources = list(sources.values())
+    if open_:
+        tally.open_windows = sum(each.count for each in open_.values())
     if order is not None and rows:
         rows = pa.Table.from_batches(rows).sort_by(order).to_batches()
     for batch in rows:

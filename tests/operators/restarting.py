@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from penstock.operators.chunks import ChunkStore, MemoryStore
+from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Operator, Progress
 
 
@@ -26,6 +27,9 @@ class Restarting:
 
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
         yield from self._after(self._operator.on_progress(port, progress))
+
+    def open_results(self) -> OpenResults:
+        return self._operator.open_results()
 
     def save(self, store: ChunkStore) -> None:
         self._operator.save(store)

@@ -14,6 +14,7 @@ from penstock.operators.amending_distinct import AmendingDistinct
 from penstock.operators.build_revising import asked_of_results
 from penstock.operators.chunks import ChunkStore, MemoryStore
 from penstock.operators.grace import Revising
+from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.operators.revising_groups import RevisingGroups
 from penstock.operators.revising_landmark import RevisingLandmark
@@ -63,6 +64,9 @@ class Asked:
         yield from self._checked(self._operator.on_progress(port, progress))
         if not progress.ended:
             yield from self._after()
+
+    def open_results(self) -> OpenResults:
+        return self._operator.open_results()
 
     def save(self, store: ChunkStore) -> None:
         self._operator.save(store)

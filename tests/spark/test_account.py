@@ -110,3 +110,17 @@ def test_on_spark(spark: SparkSession) -> None:
     account = run.account()
     assert (account.read, account.late, account.rejected) == (15, *places[1:])
     assert min(places) > 0
+
+
+def test_open_windows_are_those_of_all_buckets() -> None:
+    """Each once, however many buckets have tuples of it."""
+    db = ps.connect("reference")
+    rows = [(name, time) for time, name in enumerate("abcdefghijabcdefghij")]
+    db.stream("s", rows, schema="k STRING, t INT", progress=ps.progress("t", delay=10))
+    query = db.sql("SELECT k, count(*) AS n [RANGE 5, SLIDE 5, WA t] FROM s GROUP BY k")
+    assert isinstance(query, ps.Query)
+    job = WithoutSpark(query.plan, 4)
+    job.run({"s": [Given([Chunk(rows_of(query.plan)["s"])])]})
+    assert job.tally.open_windows == 3  # those that end at 10, 15 and 20
+    job.run({"s": [Given([], ends=True)]})
+    assert job.tally.open_windows == 0

@@ -1,0 +1,86 @@
+"""What is open: windows with tuples that are not out, groups, partitions; after a restart, too."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import penstock as ps
+from penstock.model.clock import ManualClock
+from penstock.operators.build import operator_for
+from penstock.operators.build_revising import asked_of_results
+from penstock.operators.chunks import MemoryStore
+from penstock.operators.open_results import OpenResults
+from penstock.operators.operator import Operator, Progress
+from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.algorithms import Algorithm
+
+ROWS = [("a", 1), ("b", 3), ("a", 14), ("c", 27)]
+SLIDING = "SELECT k, count(*) AS n [RANGE 10, SLIDE 5, WA t{}] FROM s GROUP BY k"
+PLAIN = SLIDING.format("")
+QUERIES = {  # what is open with nothing promised, with t >= 16, with t >= 40
+    "panes": (PLAIN, 7, 4, 0),
+    "amended": (f"{PLAIN} LATE AMEND FOR 5", 6, 3, 0),
+    "landmark": (SLIDING.replace("RANGE 10", "RANGE ALL").format(""), 6, 3, 0),
+    "groups": ("SELECT t, count(*) AS n FROM s GROUP BY t", 4, 1, 0),
+    "amended groups": ("SELECT t, count(*) AS n FROM s GROUP BY t LATE AMEND FOR 5", 4, 1, 0),
+    "rows": ("SELECT count(*) AS n [RANGE 3 ROWS, SLIDE 3 ROWS] FROM s", 1, 1, 1),
+    "partitions": (
+        "SELECT k, count(*) AS n [RANGE 2 ROWS, SLIDE 2 ROWS, PA k] FROM s GROUP BY k",
+        *(2, 2, 2),
+    ),
+    "distinct": ("SELECT DISTINCT k, t FROM s", 0, 0, 0),
+}
+
+
+def made(sql: str) -> tuple[Operator, str]:
+    db = ps.connect("local")
+    db.stream("s", [], schema="k STRING, t INT", progress=ps.progress("t", delay=5))
+    query = db.sql(sql).plan
+    nodes = [n for n in query.walk() if isinstance(n, WindowAggregate | GroupAggregate | Distinct)]
+    return operator_for(nodes[0], ManualClock(0), asked_of_results(query)), "s.t"
+
+
+def told(operator: Operator, progress: Progress) -> None:
+    for _ in operator.on_progress(0, progress):
+        pass
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_open_results(name: str, restarts: bool) -> None:
+    sql, *expected = QUERIES[name]
+    operator, column = made(sql)
+    k, t = zip(*ROWS, strict=True)
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(k), pa.array(t, pa.int32())], names=["s.k", column]
+    )
+    for _ in operator.on_batch(0, batch):
+        pass
+    store = MemoryStore()
+    found = [operator.open_results().count]
+    for bound in (16, 40):
+        told(operator, Progress({column: bound}, {column: 27}))
+        if restarts:
+            operator.save(store)
+            operator, _ = made(sql)
+            operator.load(store)
+        found.append(operator.open_results().count)
+    assert found == expected
+    told(operator, Progress({}, {column: 27}, ended=True))
+    assert operator.open_results() == OpenResults()
+
+
+@pytest.mark.parametrize("algorithm", [*Algorithm])
+def test_algorithms(algorithm: Algorithm) -> None:
+    """Some take windows without tuples between others for open."""
+    k, t = zip(*ROWS, strict=True)
+    columns = [pa.array(k), pa.array(t, pa.int32())]
+    operator, column = made(f"SELECT /*+ {algorithm.name} */ {PLAIN.removeprefix('SELECT ')}")
+    for _ in operator.on_batch(0, pa.RecordBatch.from_arrays(columns, names=["s.k", column])):
+        pass
+    told(operator, Progress({column: 16}, {column: 27}))
+    (first, _), *_, (_, stop) = 2 * operator.open_results().spans
+    assert (first, stop) == (3, 7)
+    told(operator, Progress({column: 40}, {column: 27}))
+    assert operator.open_results() == OpenResults()
