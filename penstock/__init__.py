@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.answer import Account
     from penstock.database import Database, Explanation, connect, sql
     from penstock.errors import (
         BindError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Account",
     "BindError",
     "CheckpointError",
     "Database",
@@ -52,6 +54,7 @@ __all__ = [
 
 # Imported when they are first asked for: Spark's workers need operators, and no parser of SQL.
 _HOMES = {
+    "penstock.answer": ("Account",),
     "penstock.database": ("Database", "Explanation", "connect", "sql"),
     "penstock.model.clock": ("ManualClock", "SystemClock"),
     "penstock.progress_clause": ("progress",),

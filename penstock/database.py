@@ -25,7 +25,8 @@ from penstock.optimizer.settings import STATE_BUDGET
 from penstock.plan.catalog import Catalog
 from penstock.plan.streams import StreamDefinition
 from penstock.progress_clause import Progress
-from penstock.query import Query, run_together
+from penstock.query import Query, run_options, run_together
+from penstock.run_options import AVAILABLE_NOW
 from penstock.running import ENGINES, Setting
 from penstock.running_on_spark import SparkSetting
 from penstock.sources.memory import memory_source
@@ -90,15 +91,21 @@ class Database:
         late: Sequence[SinkLike | None] | None = None,
         rejected: Sequence[SinkLike | None] | None = None,
         rows: bool = False,
+        checkpoint: str | Path | None = None,
+        trigger: str = AVAILABLE_NOW,
+        final: bool = False,
     ) -> list[Account]:
         """Run several queries in one pass: every stream is read once for all of them.  The sinks
-        are those of `Query.run`, one for each query."""
+        are those of `Query.run`, one for each query; so are the other options."""
         nowhere: list[SinkLike | None] = [None] * len(queries)
         sides = [sinks, *(nowhere if side is None else side for side in (late, rejected))]
         if any(len(side) != len(queries) for side in sides):
             raise SinkError(f"there are {len(queries)} queries", expected="a sink for each of them")
         given, late_sinks, rejected_sinks = map(list, sides)
-        return run_together(list(queries), given, late_sinks, rejected_sinks, rows=rows)
+        options = run_options(checkpoint, trigger, final)
+        return run_together(
+            list(queries), given, late_sinks, rejected_sinks, rows=rows, options=options
+        )
 
     def sql(self, text: str) -> Query | Explanation | None:
         """Carry out a script; the result is that of its last statement."""
@@ -226,7 +233,7 @@ def connect(
         strict=strict,
         base=Path(base) if base else None,
         state_budget=state_budget,
-        spark=SparkSetting(given, master, conf or {}, buckets=buckets),
+        spark=SparkSetting(given, master, conf or {}, buckets),
     )
 
 

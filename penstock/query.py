@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.answer import Account, Answer
-from penstock.errors import SinkError
+from penstock.delivery import Delivery
 from penstock.language.parse import pointing_into
 from penstock.optimizer.optimize import IN_PROCESS, ON_SPARK, optimize
 from penstock.optimizer.settings import Settings
 from penstock.plan import query as plan
 from penstock.plan.explain import explain
+from penstock.run_options import AVAILABLE_NOW, RunOptions
 from penstock.running import Running, Setting
 from penstock.running_async import calling_on, drive_on_loop
 from penstock.sinks.callback import Callback, rows_of
-from penstock.sinks.output import Output, OutputFormat, format_by_ending
-from penstock.sinks.sink import Sink
 from penstock.started import StartedQuery
 from penstock.targets import SinkLike, Target
 
@@ -57,11 +55,19 @@ class Query:
         late: SinkLike | None = None,
         rejected: SinkLike | None = None,
         rows: bool = False,
+        checkpoint: str | Path | None = None,
+        trigger: str = AVAILABLE_NOW,
+        final: bool = False,
     ) -> Account:
         """Write the rows while they are released: to a function that is called with every batch
         (or, if `rows` is said, with every row), to a file in the format that its name stands for,
-        or to standard output.  Late tuples and rejected rows can be sent in the same ways."""
-        (account,) = run_together([self], [sink], [late], [rejected], rows=rows)
+        or to standard output.  Late tuples and rejected rows can be sent in the same ways.
+
+        With a `checkpoint`, a directory, a later run goes on where this one ended or was killed:
+        what is complete is given out, what is open stays open, unless this is the `final` run.
+        `trigger` is "available-now", or a time like "5 seconds" for a run that does not end."""
+        options = run_options(checkpoint, trigger, final)
+        (account,) = run_together([self], [sink], [late], [rejected], rows=rows, options=options)
         return account
 
     async def run_async(
@@ -75,11 +81,11 @@ class Query:
         """As `run`, on an event loop: the sinks are functions or coroutine functions, called on the
         loop; asynchronous sources are read on it as well."""
         loop = asyncio.get_running_loop()
-        sinks = [
+        aside, set_aside = (
             None if each is None else Callback(calling_on(loop, each), rows)
             for each in (late, rejected)
-        ]
-        target = Target(Callback(calling_on(loop, sink), rows), *sinks)
+        )
+        target = Target(Callback(calling_on(loop, sink), rows), aside, set_aside)
         with pointing_into(self.text):
             running = Running(self.setting, [self.plan], [target])
             (outcome,) = await drive_on_loop(running)
@@ -117,16 +123,14 @@ class Query:
         rejected: SinkLike | None = None,
         rows: bool = False,
         checkpoint: str | Path | None = None,
-        trigger: str | None = None,
+        trigger: str = AVAILABLE_NOW,
+        final: bool = False,
     ) -> StartedQuery:
-        """Start the query on Spark and go on.  The sinks are those of `run`, but a path is a
-        directory with a file for every micro-batch: with a checkpoint, a query that was killed goes
-        on where it was, and every row is there exactly once.  `trigger` is "available-now", or a
-        time like "5 seconds" for a query that does not end."""
-        folder = Path(checkpoint) if checkpoint is not None else None
+        """As `run`, but beside the program, which goes on at once."""
+        options = run_options(checkpoint, trigger, final)
         sinks = [sink, late, rejected]
         with pointing_into(self.text):
-            return StartedQuery(self.plan, self.setting, sinks, rows, folder, trigger)
+            return StartedQuery(self.plan, self.setting, sinks, rows, options)
 
     def dataframe(self) -> DataFrame:
         """The rows as a Spark DataFrame, streaming if a source is.  A streaming one does not know
@@ -167,6 +171,10 @@ class Query:
         return f"<penstock.Query {', '.join(map(str, self.plan.schema))}>"
 
 
+def run_options(checkpoint: str | Path | None, trigger: str, final: bool) -> RunOptions:
+    return RunOptions(Path(checkpoint) if checkpoint is not None else None, trigger, final)
+
+
 def run_together(
     queries: list[Query],
     sinks: list[SinkLike | None],
@@ -174,37 +182,18 @@ def run_together(
     rejected: list[SinkLike | None],
     *,
     rows: bool = False,
+    options: RunOptions | None = None,
 ) -> list[Account]:
     """Run some queries of one database in one pass."""
     if not queries:
         return []
-    with ExitStack() as outputs, pointing_into(queries[0].text):
-        targets = [
-            Target(
-                _sink(sink, rows, outputs),
-                None if side is None else _sink(side, rows, outputs),
-                None if other is None else _sink(other, rows, outputs),
-            )
-            for sink, side, other in zip(sinks, late, rejected, strict=True)
-        ]
-        running = Running(queries[0].setting, [query.plan for query in queries], targets)
+    options = options or RunOptions()
+    setting = queries[0].setting
+    with Delivery(options, rows) as delivery, pointing_into(queries[0].text):
+        given = list(zip(sinks, late, rejected, strict=True))
+        targets = delivery.targets(given, apart=setting.engine == "spark")
+        running = Running(setting, [query.plan for query in queries], targets, options)
         accounts = [outcome.account for outcome in running.drive()]
     for query, account in zip(queries, accounts, strict=True):
         query._account = account
     return accounts
-
-
-def _sink(given: SinkLike | None, rows: bool, outputs: ExitStack) -> Sink:
-    if given is None:
-        return outputs.enter_context(Output(OutputFormat.TABLE, None)).result()
-    if isinstance(given, str | Path):
-        path = Path(given)
-        return outputs.enter_context(Output(format_by_ending(path), path)).result()
-    if isinstance(given, Sink):
-        return given
-    if callable(given):
-        return Callback(given, rows)
-    raise SinkError(
-        f"a {type(given).__name__} is not a sink",
-        expected="a function, the name of a file, or an object with begin, write, flush and end",
-    )

@@ -8,21 +8,20 @@ from itertools import islice
 
 import pyarrow as pa
 
+from penstock import run_progress
 from penstock.answer import Answer
 from penstock.engine import local
-from penstock.engine.driver import Driver
+from penstock.engine.job import LocalJob, Watch
 from penstock.engine.outlet import SHOWN, Outlet
-from penstock.engine.run import LocalRun, SharedScan
 from penstock.errors import EngineError
 from penstock.model.batch import SIGN
 from penstock.model.clock import Clock
 from penstock.optimizer.settings import STATE_BUDGET
 from penstock.plan.query import Query
 from penstock.reference import engine as reference
+from penstock.run_options import RunOptions
 from penstock.running_on_spark import RunningOnSpark, SparkSetting
 from penstock.sinks.sink import Sink
-from penstock.sources.source import Chunk
-from penstock.spark import progress
 from penstock.targets import Outcome, Target
 
 ENGINES = ("spark", "local", "reference")
@@ -30,7 +29,6 @@ _ANSWERS: dict[str, Callable[[Query, Clock, bool], Answer]] = {
     "local": local.answer,
     "reference": reference.answer,
 }
-Watch = Callable[[LocalRun, SharedScan, Chunk], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,64 +64,77 @@ class Running:
         setting: Setting,
         queries: Sequence[Query],
         targets: Sequence[Target],
+        options: RunOptions | None = None,
         watch: Watch | None = None,
-        watch_spark: progress.Watch | None = None,
+        watch_spark: run_progress.Watch | None = None,
     ) -> None:
+        options = options or RunOptions()
         self._setting = setting
         self._queries = queries
         self._targets = targets
-        self._driver: Driver | None = None
+        self._keeps = options.checkpoint is not None
+        self._open = self._keeps and not options.final
+        self._job: LocalJob | RunningOnSpark | None = None
         if setting.engine == "local":
             outlets = [
-                Outlet(query, target.rows, target.late, target.rejected)
+                Outlet(query, target.rows, target.late, target.rejected, target.ledger)
                 for query, target in zip(queries, targets, strict=True)
             ]
-            self.run = LocalRun(queries, outlets, setting.clock, setting.strict)
-            self._driver = Driver(
-                self.run,
-                None if watch is None else lambda scan, chunk: watch(self.run, scan, chunk),
+            self._job = LocalJob(queries, outlets, setting.clock, setting.strict, options, watch)
+        elif setting.engine == "spark":
+            self._job = RunningOnSpark(
+                setting.on_spark, queries, targets, setting.strict, options, watch_spark
             )
-        self._on_spark: RunningOnSpark | None = None
-        if setting.engine == "spark":
-            self._on_spark = RunningOnSpark(
-                setting.on_spark, queries, targets, setting.strict, watch_spark
+        elif options != RunOptions():
+            raise EngineError(
+                f"the {setting.engine} engine runs once over what is there, and keeps nothing",
+                expected="no checkpoint and no trigger",
+                hint="--engine local, or connect('local')",
             )
 
     def drive(self) -> list[Outcome]:
         """Run to the end of the input, or until somebody stops it."""
-        if self._on_spark is not None:
-            return self._on_spark.drive()
-        if self._driver is None:
+        if isinstance(self._job, RunningOnSpark):
+            return self._job.drive()
+        if self._job is None:
             return [
                 _hand_over(query, self._setting.answer(query), target)
                 for query, target in zip(self._queries, self._targets, strict=True)
             ]
-        self._driver.drive()
+        self._job.drive()
         return [
-            Outcome(self.run.account(outlet), outlet.written, outlet.first_rejects)
-            for outlet in self.run.outlets
+            Outcome(
+                self._job.account(number),
+                outlet.written,
+                outlet.first_rejects,
+                self._job.total(number) if self._keeps else None,
+                self._job.open_windows(number) if self._open else None,
+            )
+            for number, outlet in enumerate(self._job.run.outlets)
         ]
 
     def stop(self) -> None:
         """Read no further; what has been released is written."""
-        for each in (self._driver, self._on_spark):
-            if each is not None:
-                each.stop()
+        if self._job is not None:
+            self._job.stop()
 
     @property
     def can_stop(self) -> bool:
-        return self._driver is not None or self._on_spark is not None
+        return self._job is not None
 
     @property
     def stopped(self) -> bool:
-        return any(each.stopped for each in (self._driver, self._on_spark) if each is not None)
+        return self._job is not None and self._job.stopped
+
+    @property
+    def closed(self) -> str | None:
+        """What a final run on the checkpoint has closed before this one."""
+        return self._job.closed if self._job is not None else None
 
     @property
     def read(self) -> int:
         """How many rows have been read."""
-        if self._on_spark is not None:
-            return self._on_spark.read
-        return sum(scan.read for scan in self.run.scans) if self._driver is not None else 0
+        return self._job.read if self._job is not None else 0
 
 
 def _hand_over(query: Query, answer: Answer, target: Target) -> Outcome:

@@ -6,15 +6,15 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.answer import Answer
 from penstock.engine.outlet import Outlet
 from penstock.plan.query import Late, Query
+from penstock.run_options import RunOptions
+from penstock.run_progress import Watch
 from penstock.spark.explain import explain_on_spark
-from penstock.spark.progress import Watch
-from penstock.spark.session import AVAILABLE_NOW, BUCKETS, session
+from penstock.spark.session import BUCKETS, session
 from penstock.targets import Outcome, Target
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ class SparkSetting:
     given: SparkSession | None = None
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
-    checkpoint: Path | None = None
-    trigger: str = AVAILABLE_NOW
     buckets: int = BUCKETS
 
     @cached_property
@@ -46,23 +44,15 @@ class SparkSetting:
         return answer(query, self.session, strict, self.buckets)
 
     def run(
-        self,
-        query: Query,
-        receiver: Receiver,
-        strict: bool,
-        *,
-        checkpoint: Path | None = None,
-        trigger: str | None = None,
+        self, query: Query, receiver: Receiver, strict: bool, options: RunOptions
     ) -> SparkRun | BatchRun:
         from penstock.spark.batch_run import BatchRun, is_at_once
         from penstock.spark.run import Options, SparkRun
 
         if is_at_once(query):
             return BatchRun(query, self.session, receiver, self.buckets, strict)
-        place = checkpoint if checkpoint is not None else self.checkpoint
-        when = trigger if trigger is not None else self.trigger
-        options = Options(place, when, self.buckets)
-        return SparkRun(query, self.session, receiver, options, strict)
+        chosen = Options(options.checkpoint, options.trigger, self.buckets)
+        return SparkRun(query, self.session, receiver, chosen, strict)
 
     def explain(self, query: Query) -> str:
         return explain_on_spark(query, self.buckets)
@@ -82,45 +72,51 @@ class RunningOnSpark:
         queries: Sequence[Query],
         targets: Sequence[Target],
         strict: bool,
+        options: RunOptions,
         watch: Watch | None = None,
     ) -> None:
         self.outlets = [
-            CommittingOutlet(query, target.rows, target.late, target.rejected)
+            Outlet(query, target.rows, target.late, target.rejected, target.ledger)
             for query, target in zip(queries, targets, strict=True)
         ]
         queries = [
             delivering_late(query) if target.late is not None else query
             for query, target in zip(queries, targets, strict=True)
         ]
-        several = len(queries) > 1
         self.runs = [
-            setting.run(
-                query,
-                outlet,
-                strict,
-                checkpoint=setting.checkpoint / str(number)
-                if several and setting.checkpoint is not None
-                else None,
-            )
+            setting.run(query, outlet, strict, apart(options, number, len(queries)))
             for number, (query, outlet) in enumerate(zip(queries, self.outlets, strict=True))
         ]
 
         for run in self.runs:
             run.watch = watch
         self.stopped = False
-        self._bounded = setting.trigger == AVAILABLE_NOW
+        self._options = options
 
     def drive(self) -> list[Outcome]:
         """Queries that end by themselves come one after the other, the others run side by side."""
-        groups = [[run] for run in self.runs] if self._bounded else [self.runs]
+        groups = [[run] for run in self.runs] if self._options.bounded else [self.runs]
         for together in groups:
             self._drive(together)
         for outlet in self.outlets:
             outlet.end()
         return [
-            Outcome(run.account(), outlet.written, outlet.first_rejects)
+            Outcome(
+                run.account(),
+                outlet.written,
+                outlet.first_rejects,
+                run.total() if self._options.checkpoint is not None else None,
+                run.open_windows
+                if self._options.checkpoint is not None and not self._options.final
+                else None,
+            )
             for run, outlet in zip(self.runs, self.outlets, strict=True)
         ]
+
+    @property
+    def closed(self) -> str | None:
+        """What a final run on the checkpoint has closed before this one."""
+        return next((run.closed for run in self.runs if run.closed is not None), None)
 
     def _drive(self, runs: Sequence[SparkRun | BatchRun]) -> None:
         started = []
@@ -154,13 +150,8 @@ def delivering_late(query: Query) -> Query:
     return replace(query, late=Late.SIDE) if query.late is Late.DROP else query
 
 
-class CommittingOutlet(Outlet):
-    """An outlet that sees where micro-batches end."""
-
-    def commit(self, batch_id: int) -> None:
-        for sink in self.sinks:
-            commit = getattr(sink, "commit", None)
-            if commit is not None:
-                commit(batch_id)
-            else:
-                sink.flush()
+def apart(options: RunOptions, number: int, queries: int) -> RunOptions:
+    """Several queries have a checkpoint each, within that of all."""
+    if queries == 1 or options.checkpoint is None:
+        return options
+    return replace(options, checkpoint=options.checkpoint / str(number))

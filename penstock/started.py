@@ -1,27 +1,32 @@
-"""A query that was started on Spark: it goes on beside the program until it ends or is stopped."""
+"""A query that was started: it goes on beside the program until it ends or is stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from penstock.answer import Account, join_tables
-from penstock.errors import SinkError
+from penstock.delivery import Delivery
+from penstock.engine.job import LocalJob
+from penstock.engine.outlet import Outlet
+from penstock.errors import EngineError
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
+from penstock.run_options import RunOptions
+from penstock.run_progress import RunProgress
 from penstock.running import Setting
-from penstock.running_on_spark import CommittingOutlet, delivering_late
-from penstock.sinks.callback import Callback
-from penstock.sinks.output import Output, OutputFormat, format_by_ending
-from penstock.sinks.sink import Collected, Sink
-from penstock.spark.part_files import PartFiles
-from penstock.spark.progress import RunProgress
+from penstock.running_on_spark import delivering_late
+from penstock.sinks.sink import Collected
 from penstock.targets import SinkLike
+
+if TYPE_CHECKING:
+    from penstock.spark.batch_run import BatchRun
+    from penstock.spark.run import SparkRun
 
 
 class StartedQuery:
@@ -31,31 +36,28 @@ class StartedQuery:
         setting: Setting,
         sinks: Sequence[SinkLike | None],
         rows: bool,
-        checkpoint: Path | None,
-        trigger: str | None,
+        options: RunOptions,
     ) -> None:
         """`sinks` are for rows, late tuples and rejected rows; the last two are kept if nobody else
         takes them."""
         self._query = query
-        self._outputs = ExitStack()
         self._late, self._rejected = Collected(), Collected()
-        target, late, rejected = (
-            default if given is None else _sink(given, rows)
-            for given, default in zip(sinks, (None, self._late, self._rejected), strict=True)
-        )
-        if target is None:
-            target = self._outputs.enter_context(Output(OutputFormat.TABLE, None)).result()
-        if sinks[1] is not None:
-            query = delivering_late(query)
-        self._outlet = CommittingOutlet(query, target, late, rejected)
-        self._run = setting.on_spark.run(
-            query, self._outlet, setting.strict, checkpoint=checkpoint, trigger=trigger
-        )
-        self._run.start()
+        self._delivery = Delivery(options, rows)
+        kept = [sinks[0], sinks[1] or self._late, sinks[2] or self._rejected]
+        with ExitStack() as failing:
+            failing.push(self._delivery.__exit__)
+            (target,) = self._delivery.targets([kept])
+            if setting.engine == "spark" and sinks[1] is not None:
+                query = delivering_late(query)
+            self._outlet = Outlet(query, target.rows, target.late, target.rejected, target.ledger)
+            self._run = _run_of(query, setting, self._outlet, options)
+            self._run.start()
+            failing.pop_all()
 
     def wait(self) -> Account:
-        """Until the input ends; then every window has closed."""
-        with self._outputs:
+        """Until the input ends; then every window has closed, unless a checkpoint keeps it open
+        for a later run."""
+        with self._delivery:
             self._run.wait()
             self._outlet.end()
         return self.account
@@ -72,6 +74,16 @@ class StartedQuery:
         return self._run.account()
 
     @property
+    def total(self) -> Account:
+        """The account of all runs on the checkpoint."""
+        return self._run.total()
+
+    @property
+    def closed(self) -> str | None:
+        """What a final run on the checkpoint has closed before this one."""
+        return self._run.closed
+
+    @property
     def late(self) -> pa.Table:
         """With LATE SIDE: the tuples that missed windows so far, unless a sink takes them."""
         return join_tables([pa.Table.from_batches([each]) for each in self._late.batches])
@@ -86,10 +98,10 @@ class StartedQuery:
     def explain_stall(self) -> str:
         """Which source holds back the oldest window that is still open, and what would help."""
         streams = {n.stream.name: n.stream for n in self._query.walk() if isinstance(n, Scan)}
-        found = [each for each in self._run.tally.sources if not each.ended]
+        found = [each for each in self.progress().sources if not each.ended]
         if not found:
             return (
-                "nothing is held back" if self._run.tally.sources else "nothing has been read yet"
+                "nothing is held back" if self.progress().sources else "nothing has been read yet"
             )
         slowest = min(found, key=lambda each: each.low)
         stream = streams[slowest.stream]
@@ -115,15 +127,14 @@ class StartedQuery:
         )
 
 
-def _sink(given: SinkLike, rows: bool) -> Sink:
-    if isinstance(given, str | Path):
-        path = Path(given)
-        return PartFiles(path, format_by_ending(path) if path.suffix else OutputFormat.PARQUET)
-    if isinstance(given, Sink):
-        return given
-    if callable(given):
-        return Callback(given, rows)
-    raise SinkError(
-        f"a {type(given).__name__} is not a sink",
-        expected="a function, a directory, or an object with begin, write, flush and end",
+def _run_of(
+    query: Query, setting: Setting, outlet: Outlet, options: RunOptions
+) -> LocalJob | SparkRun | BatchRun:
+    if setting.engine == "spark":
+        return setting.on_spark.run(query, outlet, setting.strict, options)
+    if setting.engine == "local":
+        return LocalJob([query], [outlet], setting.clock, setting.strict, options)
+    raise EngineError(
+        f"the {setting.engine} engine runs nothing beside the program",
+        hint="connect('local'), or connect('spark')",
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from penstock.answer import Account
+from penstock.sinks.ledger import Ledger
 from penstock.sinks.sink import Sink
 from penstock.sources.rejects import Reject
 
@@ -21,6 +22,7 @@ class Target:
     rows: Sink
     late: Sink | None = None
     rejected: Sink | None = None
+    ledger: Ledger | None = None  # where outputs that a later run goes on with are noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +32,5 @@ class Outcome:
     account: Account
     written: int
     first_rejects: list[Reject]
+    total: Account | None = None  # of all runs on the checkpoint, if there is one
+    open_windows: int | None = None  # that wait in the checkpoint for a later run

@@ -20,6 +20,7 @@ from penstock.cli.stopping import INTERRUPTED, StoppedError
 from penstock.database import Database
 from penstock.errors import EngineError, PenstockError, SinkError, SourceError
 from penstock.query import Query
+from penstock.run_options import AVAILABLE_NOW, RunOptions
 from penstock.running_on_spark import SparkSetting
 from penstock.sinks.output import OutputFormat
 from penstock.spark.session import BUCKETS
@@ -58,20 +59,42 @@ def run(
         list[str] | None, typer.Option(help="A setting of Spark, key=value; may be repeated.")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="A directory that a run on Spark can go on from.")
+        Path | None, typer.Option(help="A directory from which the same command goes on later.")
     ] = None,
     trigger: Annotated[
-        str, typer.Option(help="available-now, or the time between micro-batches: '5 seconds'.")
-    ] = "available-now",
+        str,
+        typer.Option(help="available-now, or the time between two looks: '5 seconds'."),
+    ] = AVAILABLE_NOW,
+    final: Annotated[
+        bool, typer.Option(help="With a checkpoint: close what is open, because nothing follows.")
+    ] = False,
     buckets: Annotated[
-        int, typer.Option(help="Into how many parts Spark splits the state of a query.", min=1)
-    ] = BUCKETS,
+        int | None,
+        typer.Option(help=f"Into how many parts Spark splits the state ({BUCKETS}).", min=1),
+    ] = None,
 ) -> None:
     """Run a script: every SELECT in it, or its named queries if it has none."""
     text = _read(file)
-    spark = SparkSetting(None, master, _settings(conf or []), checkpoint, trigger, buckets)
+    if engine != "spark":
+        _refuse_for(engine, {"--master": master, "--conf": conf, "--buckets": buckets})
+    if final and checkpoint is None:
+        raise EngineError(
+            "--final closes what a checkpoint keeps open, and there is none",
+            hint="leave it out: without --checkpoint every window is closed at the end",
+        )
+    spark = SparkSetting(None, master, _settings(conf or []), buckets or BUCKETS)
     database = Database(engine, strict=strict, spark=spark)
-    run_script(database, text, Places(output_format, output, late, rejected))
+    options = RunOptions(checkpoint, trigger, final)
+    run_script(database, text, Places(output_format, output, late, rejected), options)
+
+
+def _refuse_for(engine: str, given: dict[str, object]) -> None:
+    """Options that would be passed over without a word."""
+    for name, value in given.items():
+        if value is not None:
+            raise EngineError(
+                f"{name} is for the spark engine, not for {engine}", hint="leave it out"
+            )
 
 
 @app.command()
@@ -134,7 +157,7 @@ def main() -> None:
         sys.exit(1)
     except StoppedError as stopped:
         typer.echo(str(stopped), err=True)
-        sys.exit(INTERRUPTED)
+        sys.exit(stopped.code)
     except KeyboardInterrupt:
         typer.echo("stopped", err=True)
         sys.exit(INTERRUPTED)

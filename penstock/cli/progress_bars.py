@@ -11,9 +11,9 @@ from penstock.cli.report import count
 from penstock.engine.run import LocalRun, SharedScan
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
+from penstock.run_progress import RunProgress
 from penstock.sources.files import FileSource
 from penstock.sources.source import Chunk
-from penstock.spark.progress import RunProgress
 
 _MEGABYTE = 1_000_000
 

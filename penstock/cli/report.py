@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from penstock.answer import Account
 from penstock.errors import PenstockError
 from penstock.plan.query import Late, Query
 from penstock.targets import Outcome
@@ -45,6 +46,18 @@ def report_outcome(outcome: Outcome, query: Query) -> None:
         more = account.rejected - len(outcome.first_rejects)
         if more:
             typer.echo(f"  … and {more:,} more (--rejected FILE)", err=True)
+    if outcome.total is not None:
+        typer.echo(_about_the_checkpoint(outcome, outcome.total), err=True)
+
+
+def _about_the_checkpoint(outcome: Outcome, total: Account) -> str:
+    """What this run has read, what all of them have, and what waits for the next."""
+    words = f"{count(outcome.account.read, 'row')} read, {total.read:,} by all runs"
+    if outcome.open_windows:
+        verb = "is" if outcome.open_windows == 1 else "are"
+        words += f"; {count(outcome.open_windows, 'window')} {verb} still open; --final closes"
+        words += " it" if outcome.open_windows == 1 else " them"
+    return words
 
 
 def count(number: int, what: str) -> str:

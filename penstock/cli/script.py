@@ -13,15 +13,17 @@ from rich.console import Console
 
 from penstock.cli.progress_bars import ProgressBars
 from penstock.cli.report import count, report_outcome
-from penstock.cli.stopping import StoppedError, stopped_by_interrupts
+from penstock.cli.stopping import StoppedError, stopped_by_signals
 from penstock.database import Database, Explanation
+from penstock.delivery import Delivery
 from penstock.errors import SinkError
 from penstock.language.parse import pointing_into
 from penstock.query import Query
+from penstock.run_options import RunOptions
 from penstock.running import Running
-from penstock.sinks.output import ONE_RESULT, Output, OutputFormat
+from penstock.sinks.output import ONE_RESULT, Output, OutputFormat, has_known_ending
 from penstock.sinks.text import SCREENFUL
-from penstock.targets import Outcome, Target
+from penstock.targets import Outcome, SinkLike, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,53 +35,120 @@ class Places:
     late: Path | None = None
     rejected: Path | None = None
 
+    @property
+    def chosen(self) -> OutputFormat | None:
+        """None where the name of a place decides."""
+        return None if self.format is OutputFormat.TABLE else self.format
 
-def run_script(database: Database, text: str, places: Places) -> None:
+
+def run_script(
+    database: Database, text: str, places: Places, options: RunOptions | None = None
+) -> None:
     """Every SELECT of the script, or its named queries if it has none."""
+    options = options or RunOptions()
     with ExitStack() as stack:
-        rows = stack.enter_context(Output(places.format, places.output))
-        late, rejected = (
-            None if path is None else stack.enter_context(Output(OutputFormat.JSONL, path))
-            for path in (places.late, places.rejected)
-        )
+        outputs = _Outputs(places, stack)
         results = [result for result in database.script(text) if result is not None]
         if not results:
             results = [database.query(name) for name in database.queries]
         if not results:
             typer.echo("nothing to run: the script has no SELECT", err=True)
             return
-        if len(results) > 1 and places.format in ONE_RESULT:
-            raise SinkError(
-                f"{places.format.value} holds one result, and the script has {len(results)}",
-                hint="--format jsonl, or one SELECT per script",
-            )
         queries = [result for result in results if isinstance(result, Query)]
-        targets = []
-        for result in results:
-            place = rows.result()
-            if isinstance(result, Explanation):
-                place.show(result.text, result.table())
-            else:
-                sides = [None if side is None else side.result() for side in (late, rejected)]
-                targets.append(Target(place, *sides))
+        if options.checkpoint is None:
+            targets = outputs.targets(results)
+        else:
+            targets = _kept_targets(results, places, options, database.engine, stack)
         if not queries:
             return
         with pointing_into(text), _bars(places) as bars:
             plans = [query.plan for query in queries]
             watch = bars.watch if isinstance(bars, ProgressBars) else None
             line = bars.watch_spark if isinstance(bars, ProgressBars) else None
-            running = Running(queries[0].setting, plans, targets, watch, line)
-            with stopped_by_interrupts(running):
+            running = Running(queries[0].setting, plans, targets, options, watch, line)
+            if running.closed is not None:
+                typer.echo(running.closed, err=True)
+            with stopped_by_signals(running) as told:
                 outcomes = running.drive()
         if running.stopped:
-            rows.stop(keep=any(outcome.written for outcome in outcomes))
-            for side, number in ((late, "late"), (rejected, "rejected")):
-                if side is not None:
-                    side.stop(keep=any(getattr(each.account, number) for each in outcomes))
+            outputs.stop(outcomes)
     if running.stopped:
-        raise StoppedError(_what_was_done(running, outcomes, rows))
+        raise StoppedError(_what_was_done(running, outcomes, outputs, options), told.number)
     for query, outcome in zip(queries, outcomes, strict=True):
         report_outcome(outcome, query.plan)
+
+
+class _Outputs:
+    """Files that appear when the run has ended, and standard output."""
+
+    def __init__(self, places: Places, stack: ExitStack) -> None:
+        self._places = places
+        self._stack = stack
+        self._rows: Output | None = None
+        self._sides: dict[str, Output] = {}
+
+    def targets(self, results: Sequence[Query | Explanation]) -> list[Target]:
+        places = self._places
+        self._rows = self._stack.enter_context(Output(places.format, places.output))
+        for name, path in (("late", places.late), ("rejected", places.rejected)):
+            if path is not None:
+                output = Output(OutputFormat.JSONL, path)
+                self._sides[name] = self._stack.enter_context(output)
+        if len(results) > 1 and places.format in ONE_RESULT:
+            raise SinkError(
+                f"{places.format.value} holds one result, and the script has {len(results)}",
+                hint="--format jsonl, or one SELECT per script",
+            )
+        made = []
+        for result in results:
+            place = self._rows.result()
+            if isinstance(result, Explanation):
+                place.show(result.text, result.table())
+            else:
+                sides = {name: output.result() for name, output in self._sides.items()}
+                made.append(Target(place, sides.get("late"), sides.get("rejected")))
+        return made
+
+    def stop(self, outcomes: Sequence[Outcome]) -> None:
+        """The results are not complete."""
+        if self._rows is not None:
+            self._rows.stop(keep=any(outcome.written for outcome in outcomes))
+        for name, side in self._sides.items():
+            side.stop(keep=any(getattr(each.account, name) for each in outcomes))
+
+    @property
+    def place(self) -> str:
+        """Where the rows went, for a message."""
+        return self._rows.place if self._rows is not None else str(self._places.output)
+
+
+def _kept_targets(
+    results: Sequence[Query | Explanation],
+    places: Places,
+    options: RunOptions,
+    engine: str,
+    stack: ExitStack,
+) -> list[Target]:
+    """Outputs that the same command goes on with later."""
+    queries = []
+    for result in results:
+        if isinstance(result, Explanation):
+            typer.echo(result.text)
+        else:
+            queries.append(result)
+    several = len(queries) > 1
+    delivery = stack.enter_context(Delivery(options, output_format=places.chosen))
+    sinks: list[list[SinkLike | None]] = []
+    for number in range(len(queries)):
+        given = (places.output, places.late, places.rejected)
+        if several and any(path is not None and has_known_ending(path) for path in given):
+            raise SinkError(
+                f"a file holds the rows of one query, and the script has {len(queries)}",
+                expected="directories, because there is a checkpoint",
+                hint="--output results/",
+            )
+        sinks.append([path / str(number) if several and path else path for path in given])
+    return delivery.targets(sinks, apart=engine == "spark")
 
 
 def _bars(places: Places) -> ProgressBars | ExitStack:
@@ -90,8 +159,12 @@ def _bars(places: Places) -> ProgressBars | ExitStack:
     return ProgressBars(Console(stderr=True), SCREENFUL // 2 if on_terminal else None)
 
 
-def _what_was_done(running: Running, outcomes: Sequence[Outcome], rows: Output) -> str:
+def _what_was_done(
+    running: Running, outcomes: Sequence[Outcome], outputs: _Outputs, options: RunOptions
+) -> str:
     written = sum(outcome.written for outcome in outcomes)
-    read = running.read
-    where = f" to {rows.place}" if written else ""
-    return f"stopped: {count(read, 'row')} read, {count(written, 'row')} written{where}"
+    where = f" to {outputs.place}" if written else ""
+    later = "; the same command goes on" if options.checkpoint is not None else ""
+    return (
+        f"stopped: {count(running.read, 'row')} read, {count(written, 'row')} written{where}{later}"
+    )

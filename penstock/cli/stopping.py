@@ -1,4 +1,4 @@
-"""Ctrl-C while queries run: reading stops, and what has been released is written."""
+"""Ctrl-C, or an order to end, while queries run: what has been released is written."""
 
 from __future__ import annotations
 
@@ -12,19 +12,31 @@ from penstock.model.clock import SystemClock
 from penstock.running import Running
 
 INTERRUPTED = 130
-_TWICE = 1_000_000  # microseconds within which interrupts are one
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TWICE = 1_000_000  # microseconds within which signals are one
 
 
 class StoppedError(Exception):
     """The run was stopped and has put its things in order; the message says what was done."""
 
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.code = 128 + number  # what a shell expects of a program that a signal has ended
+
+
+class Stopped:
+    """Which signal has stopped a run."""
+
+    number = signal.SIGINT
+
 
 @contextmanager
-def stopped_by_interrupts(running: Running) -> Iterator[None]:
-    """The first interrupt stops the run between two chunks; one that comes later ends it at once.
+def stopped_by_signals(running: Running) -> Iterator[Stopped]:
+    """The first signal stops the run between two chunks; one that comes later ends it at once.
     (Some programs send an interrupt twice.)"""
+    told = Stopped()
     if not running.can_stop or threading.current_thread() is not threading.main_thread():
-        yield
+        yield told
         return
     clock = SystemClock()
     first: list[int] = []
@@ -34,10 +46,12 @@ def stopped_by_interrupts(running: Running) -> Iterator[None]:
             raise KeyboardInterrupt
         if not first:
             first.append(clock.now())
+            told.number = signal.Signals(number)
             running.stop()
 
-    before = signal.signal(signal.SIGINT, stop)
+    before = {number: signal.signal(number, stop) for number in _SIGNALS}
     try:
-        yield
+        yield told
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

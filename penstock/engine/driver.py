@@ -14,13 +14,16 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from penstock.engine.epochs import Epochs
 from penstock.engine.run import LocalRun, SharedScan
 from penstock.errors import SourceError
+from penstock.sources.live import nothing
 from penstock.sources.source import Chunk
 
 AT_ONCE = 65_536  # rows that are fed before looking whether to stop
 AHEAD = 16  # chunks that may wait to be fed: a slow run slows its sources down
 _PATIENCE = 0.1  # seconds between two looks whether to stop
+_SECOND = 1_000_000  # microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,23 @@ _Delivery: TypeAlias = tuple[SharedScan, Chunk | _Ended]
 
 
 class Driver:
-    """`watch` is called after every chunk, to show how far the run has come."""
+    """`watch` is called after every chunk, to show how far the run has come.  With `epochs` the run
+    is saved now and then, and its input may go on later, unless this is the `final` run.  With
+    `every`, in microseconds, files are looked for again and again, until somebody stops the run."""
 
-    def __init__(self, run: LocalRun, watch: Callable[[SharedScan, Chunk], None] | None = None):
+    def __init__(
+        self,
+        run: LocalRun,
+        watch: Callable[[SharedScan, Chunk], None] | None = None,
+        epochs: Epochs | None = None,
+        every: int | None = None,
+        final: bool = False,
+    ) -> None:
         self._run = run
         self._watch = watch
+        self._epochs = epochs
+        self._every = every
+        self._final = final
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -63,22 +78,40 @@ class Driver:
         except SourceError:
             if not self.stopped:  # otherwise nobody wants to know
                 raise
+        if self._epochs is not None:
+            if self._epochs.keeps and self._final and not self.stopped:
+                run.close_all()
+            self._epochs.commit()
         run.close()
 
     def _feed(self, scan: SharedScan, delivered: Chunk | _Ended) -> None:
         if isinstance(delivered, _Ended):
-            self._run.end(scan)
+            keeps = self._epochs is not None and self._epochs.keeps
+            if not keeps:  # otherwise it is a fact of this run, not of the stream
+                self._run.end(scan)
             return
         self._run.feed(scan, delivered)
+        if self._epochs is not None:
+            self._epochs.fed(delivered)
         if self._watch is not None:
             self._watch(scan, delivered)
 
     def _in_turn(self) -> Generator[_Delivery, None, None]:
         for scan in self._run.scans:
-            with _closing(scan.ingest.chunks()) as chunks:
-                for chunk in chunks:
-                    yield scan, chunk
+            for chunk in self._chunks_of(scan):
+                yield scan, chunk
             yield scan, _Ended()
+
+    def _chunks_of(self, scan: SharedScan) -> Iterator[Chunk]:
+        """What a source has; if it is followed, what it has later on as well."""
+        while True:
+            with _closing(scan.chunks(growing=not self._final)) as chunks:
+                yield from chunks
+            if self._every is None or not scan.ingest.followed:
+                return
+            yield nothing(scan.ingest.stream.input_schema)
+            if self._stop.wait(self._every / _SECOND):
+                return
 
     def _together(self) -> Generator[_Delivery, None, None]:
         waiting: queue.Queue[_Delivery] = queue.Queue(AHEAD)
@@ -92,11 +125,10 @@ class Driver:
 
         def read(scan: SharedScan) -> None:
             try:
-                with _closing(scan.ingest.chunks()) as chunks:
-                    for chunk in chunks:
-                        deliver(scan, chunk)
-                        if left.is_set():
-                            return
+                for chunk in self._chunks_of(scan):
+                    deliver(scan, chunk)
+                    if left.is_set():
+                        return
             except BaseException as failure:  # raised where the run is driven
                 deliver(scan, _Ended(failure))
             else:
@@ -134,8 +166,11 @@ def _pieces(delivered: Chunk | _Ended) -> Iterator[Chunk | _Ended]:
     if isinstance(delivered, _Ended) or delivered.batch.num_rows <= AT_ONCE:
         yield delivered
         return
-    for begin in range(0, delivered.batch.num_rows, AT_ONCE):
-        yield replace(delivered, batch=delivered.batch.slice(begin, AT_ONCE))
+    last = (delivered.batch.num_rows - 1) // AT_ONCE * AT_ONCE
+    for begin in range(0, last, AT_ONCE):
+        # only behind the last piece can reading begin again
+        yield replace(delivered, batch=delivered.batch.slice(begin, AT_ONCE), restart=None)
+    yield replace(delivered, batch=delivered.batch.slice(last))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from penstock.model.calendar import format_timestamp
 from penstock.model.clock import Clock
 from penstock.model.progress import TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.texts import to_json
 from penstock.model.types import TIMESTAMP, to_python
 from penstock.operators.bounds import bound_name
 from penstock.operators.chunks import ChunkStore, Within, required
@@ -50,6 +51,7 @@ class Ingest:
         self.rejects = rejects.of(node.stream.name)
         self.read = 0
         self.ended = False
+        self.followed = False  # whether whoever reads the source looks for more again and again
         self._bounds = bounds
 
     def chunks(self) -> Iterator[Chunk]:
@@ -78,15 +80,35 @@ class Ingest:
         self.ended = True
         yield Progress({}, self._promise.reached() if self._promise else {}, ended=True)
 
+    def on_part_end(self, part: str) -> Iterator[Item]:
+        """A file has been read to its end: nobody waits for it, whatever comes later."""
+        if self._promise is not None:
+            yield from self._promise.part_end(part)
+
+    def close_below(self, bound: int) -> Iterator[Item]:
+        """Promise that nothing comes below a bound, whatever the rule of the stream says."""
+        if self._promise is not None:
+            yield from self._promise.close_below(bound)
+
     @property
     def live(self) -> bool:
         """Whether the source may fall silent and speak again."""
-        return isinstance(self.stream.source, LiveSource)
+        return self.followed or isinstance(self.stream.source, LiveSource)
 
     @property
     def low(self) -> Bound:
         """What the source has promised so far, in ticks of its progressing attribute."""
         return self._promise.low if self._promise is not None else BEGINNING
+
+    @property
+    def high(self) -> Bound:
+        """How far the progressing attribute has come."""
+        return self._promise.high if self._promise is not None else BEGINNING
+
+    @property
+    def waits_for(self) -> list[str]:
+        """The sub-sources that hold the promise back, by their names."""
+        return self._promise.waits_for() if self._promise is not None else []
 
     @cached_property
     def _promise(self) -> _Promise | None:
@@ -105,8 +127,8 @@ class Ingest:
         return self._promise.sub_source_values(codes)
 
     def save(self, store: ChunkStore) -> None:
-        """How far the source has been read, and what it has promised."""
-        store.put("read", {"rows": self.read, "ended": self.ended})
+        """What the source has promised."""
+        store.put("read", {"ended": self.ended})
         if self._promise is not None:
             self._promise.save(store)
 
@@ -115,7 +137,7 @@ class Ingest:
         read = store.get("read")
         if read is None:
             return
-        self.read, self.ended = read["rows"], read["ended"]
+        self.ended = read["ended"]
         if self._promise is not None:
             self._promise.load(store)
 
@@ -144,6 +166,7 @@ class _Promise:
         self._name = ingest.schema.names[self._position]
         self._bounds = bounds
         self._per = compile_expression(progress.per, stream.schema) if progress.per else None
+        self._per_type = progress.per.type if progress.per else TIMESTAMP
         self._sub_sources = KeyCodes([progress.per.type]) if progress.per else None
         said = progress.punctuation
         self._when = compile_predicate(said.when, stream.schema) if said else None
@@ -181,6 +204,25 @@ class _Promise:
         if self._idle is not None:
             self._idle.wait(self.high)
             yield from self._progress_made()
+
+    def part_end(self, part: str) -> Iterator[Item]:
+        if self._progress.per_file and self._bounds.knows(part):
+            self._bounds.leave_out(part)
+            yield from self._progress_made()
+
+    def close_below(self, bound: int) -> Iterator[Item]:
+        self._bounds.raise_to(bound)
+        yield from self._progress_made()
+
+    def waits_for(self) -> list[str]:
+        keys = self._bounds.held_back_by
+        if self._per is None:
+            return [str(key) for key in keys if key]
+        codes = np.array(keys, np.int64)
+        return [
+            to_json(value, self._per_type)
+            for value in to_python(self.sub_source_values(codes), self._per_type)
+        ]
 
     @property
     def low(self) -> Bound:
@@ -293,8 +335,7 @@ class _Promise:
             self._sub_sources.save(store)
         if self._groups is not None:
             self._groups.save(Within(store, "groups/"))
-        idle = self._idle.save() if self._idle is not None else None
-        store.put("run", {"rows": self._rows, "high": self.high, "told": self._told, "idle": idle})
+        store.put("run", {"rows": self._rows, "high": self.high, "told": self._told})
 
     def load(self, store: ChunkStore) -> None:
         saved = required(store, "run")
@@ -305,8 +346,8 @@ class _Promise:
             self._groups.load(Within(store, "groups/"))
         self._rows, self.high = saved["rows"], saved["high"]
         self._told = tuple(saved["told"]) if saved["told"] is not None else None
-        if self._idle is not None and saved["idle"] is not None:
-            self._idle.load(saved["idle"])
+        if self._idle is not None:  # nobody could be heard while nothing ran
+            self._idle.begin_anew(self._bounds.known)
 
     # --- rows that cannot take part --------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from penstock.answer import plainly_named
 from penstock.model.batch import SIGN, signs, with_signs
 from penstock.operators.bounds import without_bounds
 from penstock.plan.query import Query
+from penstock.sinks.ledger import Ledger
 from penstock.sinks.sink import Sink
 from penstock.sources.rejects import REJECT_COLUMNS, Reject, rejects_batch
 
@@ -26,7 +27,10 @@ class Outlet:
         sink: Sink,
         late: Sink | None = None,
         rejected: Sink | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
+        """The `ledger` is where outputs that a later run goes on with are noted."""
+        self._ledger = ledger
         self._schema = query.schema.arrow
         self._signed = query.revises
         if self._signed:
@@ -70,6 +74,23 @@ class Outlet:
     def flush(self) -> None:
         for sink in self.sinks:
             sink.flush()
+
+    @property
+    def commits(self) -> bool:
+        """Whether a sink wants to know where epochs end."""
+        return any(hasattr(sink, "commit") for sink in self.sinks)
+
+    def commit(self, epoch: int) -> None:
+        """An epoch is complete: whatever of it was handed over is kept now.  One that failed comes
+        again."""
+        for sink in self.sinks:
+            commit = getattr(sink, "commit", None)
+            if commit is not None:
+                commit(epoch)
+            else:
+                sink.flush()
+        if self._ledger is not None:
+            self._ledger.write()
 
     def end(self) -> None:
         self._sink.end()

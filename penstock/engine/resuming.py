@@ -1,26 +1,28 @@
-"""The state of a whole run: its operators and how far its sources have been read.
-
-A run goes on from a checkpoint if its sources can be read again from their beginning and give the
-same rows in the same order; what had been read is skipped.
-"""
+"""The state of a whole run: its operators, and what its sources have promised and handed over."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
-from penstock.engine.run import LocalRun, SharedScan
+from penstock.answer import Account
+from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
-from penstock.operators.chunks import ChunkStore, Tree, Within
-from penstock.sources.source import Chunk
+from penstock.operators.chunks import ChunkStore, Tree, Within, required
+from penstock.plan.identity import algorithms, differences, identity
 
 
 def save_run(run: LocalRun, store: ChunkStore) -> None:
     """Between any two chunks."""
-    store.put("run", _shape(run))
+    store.put("run", _identity(run))
+    store.put("closed", run.closed)
+    store.put("accounts", [asdict(run.total(outlet)) for outlet in run.outlets])
     for stage in run.stages:
         stage.operator.save(_of_operator(store, stage.name))
     for number, scan in enumerate(run.scans):
         scan.ingest.save(Within(store, f"sources/{number}/"))
+        if scan.reading is not None:
+            scan.reading.save(Within(store, f"readings/{number}/"))
 
 
 def load_run(run: LocalRun, store: ChunkStore) -> None:
@@ -28,26 +30,22 @@ def load_run(run: LocalRun, store: ChunkStore) -> None:
     saved = store.get("run")
     if saved is None:
         return
-    if saved != _shape(run):
+    _compare(saved, _identity(run))
+    run.closed = required(store, "closed")
+    if "ended" in run.closed.values():
         raise CheckpointError(
-            "the checkpoint is of other queries than these",
-            expected=_described(saved),
-            hint="start without a checkpoint, or run the queries that it is of",
+            "the checkpoint was closed by a final run, and nothing can follow",
+            expected="another checkpoint: windows over numbers of rows, or groups by computed keys,"
+            " have been given out before they were complete",
         )
+    for outlet, account in zip(run.outlets, required(store, "accounts"), strict=True):
+        run.before[outlet] = Account(**account)
     for stage in run.stages:
         stage.operator.load(_of_operator(store, stage.name))
     for number, scan in enumerate(run.scans):
         scan.ingest.load(Within(store, f"sources/{number}/"))
-
-
-def unread(scan: SharedScan) -> Iterator[Chunk]:
-    """The chunks of a source without the rows that had been read before."""
-    left = scan.ingest.read
-    for chunk in scan.ingest.chunks():
-        rows = chunk.batch.num_rows
-        if left < rows or not rows:
-            yield Chunk(chunk.batch.slice(left), chunk.part, chunk.position) if left else chunk
-        left = max(0, left - rows)
+        if scan.reading is not None:
+            scan.reading.load(Within(store, f"readings/{number}/"))
 
 
 def _of_operator(store: ChunkStore, name: str) -> ChunkStore:
@@ -55,10 +53,35 @@ def _of_operator(store: ChunkStore, name: str) -> ChunkStore:
     return Within(store, f"operators/{name.replace('/', '.')}/")
 
 
-def _shape(run: LocalRun) -> Tree:
-    operators = {stage.name: type(stage.operator).__name__ for stage in run.stages}
-    return {"operators": operators, "sources": [scan.name for scan in run.scans]}
+def _identity(run: LocalRun) -> Tree:
+    return {
+        "queries": [identity(query) for query in run.queries],
+        "algorithms": [algorithms(query) for query in run.queries],
+        "sources": [scan.name for scan in run.scans],
+    }
 
 
-def _described(shape: Tree) -> str:
-    return " ".join([*shape["operators"].values(), "on", *shape["sources"]])
+def _compare(saved: dict[str, Any], own: dict[str, Any]) -> None:
+    """Whether state is that of these queries, computed in this way."""
+    if len(saved["queries"]) != len(own["queries"]):
+        raise CheckpointError(
+            f"the checkpoint is of {len(saved['queries'])} queries, and these are"
+            f" {len(own['queries'])}",
+            hint="run the queries that it is of, or begin anew with another checkpoint",
+        )
+    for found, given in zip(saved["queries"], own["queries"], strict=True):
+        _refuse(found, given, "belongs to another query", "begin anew with another checkpoint")
+    for found, given in zip(saved["algorithms"], own["algorithms"], strict=True):
+        hint = "a hint keeps the algorithm: /*+ PANED */; or begin anew with another checkpoint"
+        _refuse(found, given, "was made with another algorithm", hint)
+    _refuse(saved["sources"], own["sources"], "reads its streams differently", "begin anew")
+
+
+def _refuse(found: list[str], given: list[str], what: str, hint: str) -> None:
+    if found != given:
+        lines = "\n  ".join(differences(found, given))
+        raise CheckpointError(
+            f"the checkpoint {what}; they differ in:\n  {lines}",
+            expected="what it was made by (lines with -)",
+            hint=hint,
+        )

@@ -6,25 +6,34 @@ The run says what follows from a chunk; when which source is read is the driver'
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Protocol
 
 from penstock.answer import Account
 from penstock.engine.early import AnswersEarly, Timer
 from penstock.engine.ingest import Ingest
 from penstock.engine.outlet import Outlet
+from penstock.engine.reading import Reading
 from penstock.model.clock import Clock
+from penstock.model.punctuation import BEGINNING
 from penstock.operators.bounds import bound_name
 from penstock.operators.build import operator_for
 from penstock.operators.build_revising import asked_below, asked_of, asked_of_results
 from penstock.operators.grace import Revising
 from penstock.operators.in_order import InOrder
+from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
+from penstock.plan.closing import closing_reach
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
+from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.sources.source import Chunk
+
+_LAST = 2**63 - 1  # the highest bound there is
 
 
 class _Target(Protocol):
@@ -101,8 +110,16 @@ class SharedScan:
     name: str
     ingest: Ingest
     log: RejectLog
+    reading: Reading | None = None  # if the run can go on later
     taps: list[_Tap] = field(default_factory=list)
     outlets: list[Outlet] = field(default_factory=list)
+
+    def chunks(self, growing: bool = False) -> Iterator[Chunk]:
+        """What has not been read yet; a source that goes on `growing` may end in half a line."""
+        ingest = self.ingest
+        if self.reading is None:
+            return ingest.chunks()
+        return self.reading.chunks(ingest.stream.input_schema, ingest.rejects, growing)
 
     def tap(self, node: Scan, target: _Target, port: int, outlet: Outlet) -> None:
         own, wanted = self.ingest.schema.names, node.schema.arrow.names
@@ -129,8 +146,17 @@ class LocalRun:
         outlets: Sequence[Outlet],
         clock: Clock,
         strict: bool = False,
+        resumable: bool = False,
+        follow: bool = False,
     ) -> None:
+        """A `resumable` run can be saved and gone on with; one that is to `follow` its files looks
+        for more of them."""
+        self.queries = tuple(queries)
         self.outlets = tuple(outlets)
+        self.before: dict[Outlet, Account] = {}  # what earlier runs have counted
+        self.closed: dict[str, int | str] = {}  # by a final run: bounds by stream
+        self._resumable = resumable
+        self._follow = follow
         self.scans: list[SharedScan] = []
         self.stages: list[Stage] = []  # from the sinks to the sources, query by query
         self._clock = clock
@@ -157,6 +183,10 @@ class LocalRun:
             self._pass(scan, ingest.on_silence())
         else:
             self._pass(scan, ingest.on_chunk(chunk))
+        if scan.reading is not None:
+            scan.reading.fed(chunk)
+        if chunk.seen is not None and chunk.seen.whole:
+            self._pass(scan, ingest.on_part_end(chunk.part))
         for timer, stages in self._early:
             if timer.is_due():
                 for stage in stages:
@@ -168,6 +198,28 @@ class LocalRun:
     def end(self, scan: SharedScan) -> None:
         self._pass(scan, scan.ingest.on_end())
 
+    def close_all(self) -> None:
+        """Close what is open, because nothing more is expected: by a promise if that is possible,
+        so that somebody can go on later, or else by the end of the streams."""
+        closed: dict[str, int | str] = {}
+        for query, outlet in zip(self.queries, self.outlets, strict=True):
+            scans = [scan for scan in self.scans if outlet in scan.outlets]
+            reach = closing_reach(query)
+            high = max((scan.ingest.high for scan in scans), default=BEGINNING)
+            for scan in scans:
+                if reach is None:
+                    closed[scan.name] = "ended"
+                elif high != BEGINNING and closed.get(scan.name) != "ended":
+                    bound = min(int(high) + reach, _LAST)
+                    closed[scan.name] = max(bound, int(closed.get(scan.name, bound)))
+        self.closed |= closed
+        for scan in self.scans:
+            told = closed.get(scan.name)
+            if told == "ended":
+                self.end(scan)
+            elif told is not None:
+                self._pass(scan, scan.ingest.close_below(int(told)))
+
     def close(self) -> None:
         """Everything that was released has gone to the sinks, and nothing follows."""
         for outlet in self.outlets:
@@ -177,12 +229,24 @@ class LocalRun:
         read = sum(scan.read for scan in self.scans if outlet in scan.outlets)
         return Account(read, outlet.late, outlet.rejected)
 
+    def total(self, outlet: Outlet) -> Account:
+        """What this run and those before it have counted."""
+        own, before = self.account(outlet), self.before.get(outlet, Account(0, 0, 0))
+        return Account(*(a + b for a, b in zip(astuple(own), astuple(before), strict=True)))
+
+    def open_results(self, outlet: Outlet) -> OpenResults:
+        """What has been begun for an outlet and not been given out."""
+        stages = [stage for stage in self.stages if stage.outlet is outlet]
+        return reduce(or_, (stage.operator.open_results() for stage in stages), NOTHING_OPEN)
+
     def _pass(self, scan: SharedScan, items: Iterator[Item]) -> None:
         for item in items:
             for tap in scan.taps:
                 tap.take(item)
         rejects = scan.log.take()
         if rejects:
+            if scan.reading is not None:
+                scan.reading.told(rejects)
             for outlet in scan.outlets:
                 outlet.on_rejects(rejects)
 
@@ -213,6 +277,10 @@ class LocalRun:
         self._seen[stream] = times + 1
         log = RejectLog(self._strict)
         made = SharedScan(node.stream.name, Ingest(node, self._clock, log), log)
+        source = node.stream.source
+        made.ingest.followed = self._follow and isinstance(source, FileSource)
+        if source is not None and (self._resumable or made.ingest.followed):
+            made.reading = Reading(source)
         key = (stream, 0 if made.ingest.live else times)
         if key not in self._by_stream:
             self._by_stream[key] = made

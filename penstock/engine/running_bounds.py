@@ -90,8 +90,18 @@ class RunningBounds:
     def low(self) -> Bound:
         return self._low.value
 
-    def end(self, key: Hashable) -> None:
-        self._low.end(key)
+    @property
+    def known(self) -> list[Hashable]:
+        """The sub-sources that are waited for."""
+        return list(self._bounds)
+
+    def knows(self, key: Hashable) -> bool:
+        return key in self._bounds
+
+    @property
+    def held_back_by(self) -> list[Hashable]:
+        """The sub-sources that everybody waits for."""
+        return self._low.held_back_by
 
     def leave_out(self, key: Hashable) -> None:
         """Do not wait for a sub-source that has fallen silent."""

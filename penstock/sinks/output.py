@@ -58,6 +58,11 @@ def format_by_ending(path: Path) -> OutputFormat:
     return found
 
 
+def has_known_ending(path: Path) -> bool:
+    """Whether the name is that of a file, rather than of a directory."""
+    return path.suffix.lower() in _BY_ENDING
+
+
 class Output:
     """Takes several results, which may grow at the same time, and writes them one after the other.
     A file is written beside its place and moved there when all went well, so nobody ever reads half

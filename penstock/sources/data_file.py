@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from zlib import crc32
 
 import pyarrow as pa
 
 from penstock.errors import SourceError
+from penstock.sources.source import FileSeen
 
 _HEAD = 4096
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
@@ -50,6 +52,10 @@ class DataFile:
         return file if codec is None else pa.CompressedInputStream(file, codec)
 
     @property
+    def is_compressed(self) -> bool:
+        return self.path.suffix.lower() in _CODECS
+
+    @property
     def size(self) -> int:
         """In bytes; 0 if it cannot be told."""
         try:
@@ -84,3 +90,27 @@ class DataFile:
             raise SourceError(
                 f"{self.name} cannot be read: {first_line}", expected=f"a {wanted} file"
             ) from error
+
+
+def look_at(file: DataFile, whole: bool) -> FileSeen:
+    """What a file is like now."""
+    with file.reading("data"), file.path.open("rb") as stream:
+        return FileSeen(file.size, crc32(stream.read(_HEAD)), whole)
+
+
+def check_unchanged(file: DataFile, then: FileSeen, text: bool, lines: bool) -> None:
+    """A file of `text` may have grown, by whole `lines` if its end has no other mark; a file that
+    has been read must not have changed in any other way."""
+    with file.reading("data"), file.path.open("rb") as stream:
+        head = crc32(stream.read(min(_HEAD, then.size)))
+        stream.seek(max(0, then.size - 1))
+        last = stream.read(1)
+    grown = file.size > then.size
+    may_grow = text and not file.is_compressed and (last in (b"\n", b"") or not lines)
+    if file.size < then.size or head != then.head or (then.whole and grown and not may_grow):
+        raise SourceError(
+            f"{file.name} has changed since it was read: it had {then.size:,} bytes,"
+            f" and has {file.size:,}",
+            expected="a file that is as it was, or to which lines have been appended",
+            hint="put new rows into new files, or begin anew with another checkpoint",
+        )

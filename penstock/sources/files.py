@@ -6,8 +6,8 @@ Every file is a part of its own, so that PER FILE can keep their bounds apart.
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from penstock.errors import SourceError, nearest
 from penstock.model.schema import Schema
-from penstock.sources.data_file import DataFile
+from penstock.sources.data_file import DataFile, check_unchanged, look_at
 from penstock.sources.delimited import read_delimited
-from penstock.sources.json_lines import read_json_lines
+from penstock.sources.json_lines import read_json_blocks, read_json_lines
 from penstock.sources.parquet import read_parquet
 from penstock.sources.rejects import StreamRejects
-from penstock.sources.source import Chunk
+from penstock.sources.source import Chunk, PartRead, nothing_of
 
 
 class FileFormat(Enum):
@@ -84,6 +84,78 @@ class FileSource:
                 if batch.num_rows:
                     yield Chunk(batch, file.name, before + file.meter.position)
             before += file.size
+
+    def read_on(
+        self, schema: Schema, rejects: StreamRejects, known: Mapping[str, PartRead], growing: bool
+    ) -> Iterator[Chunk]:
+        """What an earlier reading has not seen: files that are new, and what has been appended to
+        the others.  A file that is still `growing` may end in half a line, which is left for the
+        next reading."""
+        try:
+            files = self._files()
+        except SourceError:
+            if not known:
+                raise
+            files = []  # those that have been read may have been taken away
+        self._check_unfinished(files, known)
+        before = 0
+        for file in files:
+            read, now = known.get(file.name, PartRead()), look_at(file, whole=True)
+            if read.seen is not None:
+                file_format = self._format(file)
+                text, lines = file_format is not FileFormat.PARQUET, file_format is FileFormat.CSV
+                check_unchanged(file, read.seen, text, lines)
+            if read.seen != now or (not growing and self._has_half_a_line(file, read)):
+                begun = replace(now, whole=False)
+                yield Chunk(nothing_of(schema), file.name, before, seen=begun)
+                yield from self._rest_of(file, read, schema, rejects, before, growing)
+                yield Chunk(nothing_of(schema), file.name, before + file.size, seen=now)
+            before += file.size
+
+    def _has_half_a_line(self, file: DataFile, read: PartRead) -> bool:
+        """Whether an earlier reading may have left the end of a file for later."""
+        offset = read.restart.offset if read.restart is not None else 0
+        lines = self._format(file) is FileFormat.JSON and not file.is_compressed
+        return lines and offset < file.size
+
+    def _rest_of(
+        self,
+        file: DataFile,
+        read: PartRead,
+        schema: Schema,
+        rejects: StreamRejects,
+        before: int,
+        growing: bool,
+    ) -> Iterator[Chunk]:
+        """A file without the rows that have been read."""
+        left = read.rows
+        if self._format(file) is FileFormat.JSON:
+            left -= read.restart_rows
+            if read.restart is not None:
+                rows, readable = read.restart.rows, read.restart_rows
+                rejects.log.assume_bad_rows(rejects.stream, file.name, rows, readable)
+            blocks = read_json_blocks(file, schema, rejects, read.restart, growing)
+        else:
+            blocks = (
+                (batch, None) for batch in _READERS[self._format(file)](file, schema, rejects)
+            )
+        for batch, restart in blocks:
+            rows = batch.num_rows
+            if left < rows:
+                position = before + file.meter.position
+                yield Chunk(batch.slice(left), file.name, position, restart)
+            left = max(0, left - rows)
+
+    def _check_unfinished(self, files: list[DataFile], known: Mapping[str, PartRead]) -> None:
+        """A file may go when it has been read, and not before."""
+        there = {file.name for file in files}
+        for name, read in known.items():
+            if not read.whole and name not in there:
+                raise SourceError(
+                    f"{name} has been read as far as row {read.rows:,}, and is gone",
+                    expected="the file, because its other rows have not been read yet",
+                    hint="put it back",
+                )
 
     def files(self) -> list[tuple[str, str, str]]:
         """The path, the name and the format of every file, for readers elsewhere."""

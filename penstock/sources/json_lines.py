@@ -7,6 +7,7 @@ A block goes line by line as soon as Arrow stumbles or might see it differently 
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Iterator
 
@@ -19,6 +20,7 @@ from penstock.model.types import Kind
 from penstock.sources.data_file import DataFile
 from penstock.sources.json_values import SPACES, read_lines
 from penstock.sources.rejects import StreamRejects
+from penstock.sources.source import Restart
 from penstock.sources.text import parse_column
 
 BLOCK = 4 << 20
@@ -31,11 +33,30 @@ _NOT_JSON = re.compile(rb"[:,\[]\s*(?:-?Inf|-NaN)\s*[,}\]]")
 def read_json_lines(
     file: DataFile, schema: Schema, rejects: StreamRejects, block: int = BLOCK
 ) -> Iterator[pa.RecordBatch]:
+    for batch, _ in read_json_blocks(file, schema, rejects, block=block):
+        yield batch
+
+
+def read_json_blocks(
+    file: DataFile,
+    schema: Schema,
+    rejects: StreamRejects,
+    begin: Restart | None = None,
+    growing: bool = False,
+    block: int = BLOCK,
+) -> Iterator[tuple[pa.RecordBatch, Restart | None]]:
+    """Batches, and where to begin again after each.  A last line that is not complete, because the
+    file is still `growing`, is not read."""
+    begin = begin or Restart(0, 0)
+    rows_before, offset = begin.rows, begin.offset
     with file.reading("JSON Lines"):
         file.refuse_binary("JSON Lines")
-        rows_before = 0
-        for piece in _pieces(file, block):
-            if not rows_before:
+        for piece in _pieces(file, block, offset):
+            if growing and not piece.endswith(b"\n") and not _is_json(piece):
+                return
+            begins = not offset
+            offset += len(piece)
+            if begins:
                 piece = piece.removeprefix(codecs.BOM_UTF8)
             lines = piece.strip(SPACES).replace(b"\r\n", b"\n")
             if not lines:
@@ -46,13 +67,23 @@ def read_json_lines(
             else:
                 rows = batch.num_rows
             rows_before += rows
-            yield batch
+            yield batch, None if file.is_compressed else Restart(offset, rows_before)
 
 
-def _pieces(file: DataFile, block: int) -> Iterator[bytes]:
-    """The file in pieces of whole lines."""
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _pieces(file: DataFile, block: int, offset: int = 0) -> Iterator[bytes]:
+    """The file, from an offset on, in pieces of whole lines."""
     pending = b""
     with file.open() as stream:
+        if offset:
+            stream.seek(offset)
         while data := stream.read(block):
             cut = data.rfind(b"\n") + 1
             if cut:

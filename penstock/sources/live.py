@@ -5,11 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-import pyarrow as pa
-
 from penstock.model.schema import Schema
 from penstock.sources.rejects import StreamRejects
-from penstock.sources.source import Chunk
+from penstock.sources.source import Chunk, nothing_of
 
 PATIENCE = 0.05  # seconds
 
@@ -31,4 +29,4 @@ class LiveSource(ABC):
 
 
 def nothing(schema: Schema) -> Chunk:
-    return Chunk(pa.RecordBatch.from_pylist([], schema=schema.arrow))
+    return Chunk(nothing_of(schema))

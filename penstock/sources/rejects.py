@@ -7,7 +7,7 @@ import threading
 from array import array
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -93,6 +93,17 @@ class RejectLog:
         """The numbers of the rows of a part that could not be read, ascending."""
         return self._bad_rows.setdefault((stream, source), array("q"))
 
+    def assume_bad_rows(self, stream: str, source: str, rows: int, readable: int) -> None:
+        """Of the first rows of a part, which are not read again, all but the readable ones were
+        bad.  Which ones does not matter to the numbers of those behind them."""
+        with self._turn:
+            self._bad_rows[stream, source] = array("q", range(1, rows - readable + 1))
+
+    def know_bad_row(self, stream: str, source: str, row: int) -> None:
+        """A row that could not be read has been told of by an earlier run."""
+        with self._turn:
+            insort(self.bad_rows(stream, source), row)
+
     def of(self, stream: str) -> StreamRejects:
         return StreamRejects(self, stream)
 
@@ -155,3 +166,16 @@ class StreamRejects:
 
     def bad_row(self, source: str, row: int, column: str | None, reason: str, content: str) -> None:
         self.add(RejectKind.BAD_ROW, source, row, column, reason, content)
+
+
+@dataclass(frozen=True, slots=True)
+class RejectsOnceMore(StreamRejects):
+    """For a source that is read again: bad rows up to a number, by part, have been told before."""
+
+    told: Mapping[str, int]
+
+    def bad_row(self, source: str, row: int, column: str | None, reason: str, content: str) -> None:
+        if row > self.told.get(source, 0):
+            self.add(RejectKind.BAD_ROW, source, row, column, reason, content)
+        else:
+            self.log.know_bad_row(self.stream, source, row)

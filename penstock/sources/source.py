@@ -20,6 +20,48 @@ class Chunk:
     batch: pa.RecordBatch
     part: str = ""
     position: int = field(default=0, compare=False)
+    restart: Restart | None = field(default=None, compare=False)
+    seen: FileSeen | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Where the reading of a part can begin again after a chunk: so many bytes, and rows, the bad
+    ones among them, lie before."""
+
+    offset: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileSeen:
+    """A file as it was when its reading began, or when all of it had been read: its size, and a
+    checksum of how it begins."""
+
+    size: int
+    head: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartRead:
+    """How far a part of a source has been read: `rows` that could be read, and bad ones up to the
+    row numbered `bad_to`.  `restart` is where reading can begin again, with `restart_rows` readable
+    rows before it; `seen` is what the file was like."""
+
+    rows: int = 0
+    bad_to: int = 0
+    restart: Restart | None = None
+    restart_rows: int = 0
+    seen: FileSeen | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.seen is not None and self.seen.whole
+
+
+def nothing_of(schema: Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schema.arrow)
 
 
 class Source(Protocol):

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from penstock.answer import Account
 from penstock.errors import EngineError
 from penstock.plan.query import Query
+from penstock.run_progress import RunProgress, Watch
 from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.spark.answer import packed_answer
 from penstock.spark.failures import failure
 from penstock.spark.outcome import Receiver, Tally, deliver
-from penstock.spark.progress import RunProgress, Watch
+from penstock.spark.progress import progress_of
 from penstock.spark.source import DataFrameSource
 from penstock.spark.sources import streams_of
 
@@ -84,4 +85,4 @@ class BatchRun:
         return Account(read, self.tally.late, self.tally.rejected + self.rejects.count())
 
     def progress(self) -> RunProgress:
-        return RunProgress.of(self.tally, batches=int(self.tally.read > 0))
+        return progress_of(self.tally, batches=int(self.tally.read > 0))

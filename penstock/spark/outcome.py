@@ -13,6 +13,7 @@ from penstock.answer import plainly_named
 from penstock.operators.chunks import unpack
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.plan.query import Query
+from penstock.run_progress import SourceStatus
 from penstock.sources.rejects import Reject, RejectKind
 from penstock.spark.messages import Kind, unpack_rows
 
@@ -27,19 +28,6 @@ class Receiver(Protocol):
     def commit(self, batch_id: int) -> None:
         """All of a micro-batch has been handed over.  A batch that failed comes again."""
         ...
-
-
-@dataclass
-class SourceStatus:
-    """How far a stream has come: bounds in ticks of its progressing attribute, and the sub-sources
-    that hold it back."""
-
-    stream: str
-    low: float
-    high: float
-    ended: bool
-    waits_for: list[str]
-    low_text: str | None = None  # `low` as a value of the attribute
 
 
 @dataclass

@@ -16,6 +16,8 @@ from pyspark.errors import PySparkException
 from penstock.answer import Account
 from penstock.errors import EngineError, PenstockError
 from penstock.plan.query import Query
+from penstock.run_options import AVAILABLE_NOW
+from penstock.run_progress import RunProgress, Watch
 from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.spark.checkpoint import claim, identity_of
@@ -23,9 +25,8 @@ from penstock.spark.failures import failure
 from penstock.spark.feed import Feed, fill
 from penstock.spark.job import Job
 from penstock.spark.outcome import Receiver, Tally, deliver
-from penstock.spark.progress import RunProgress, Watch
+from penstock.spark.progress import progress_of
 from penstock.spark.session import (
-    AVAILABLE_NOW,
     BUCKETS,
     CHANGELOG,
     FILE_MANAGER,
@@ -204,7 +205,7 @@ class SparkRun:
         operators = last.stateOperators if last is not None else []
         rate = last.processedRowsPerSecond if last is not None else 0.0
         state = sum(each.memoryUsedBytes for each in operators)
-        return RunProgress.of(self.tally, self._batches, rate, state)
+        return progress_of(self.tally, self._batches, rate, state)
 
     @property
     def active(self) -> bool:

@@ -28,7 +28,6 @@ RENAMING = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 LOG = "PENSTOCK_SPARK_LOG"  # the environment variable that says where Java's messages go
-AVAILABLE_NOW = "available-now"  # the trigger of a run that ends with what is there
 BUCKETS = 4  # by default; fixed for a query when it first starts
 
 _DEFAULTS = {

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from penstock.engine.outlet import Outlet
-from penstock.engine.resuming import load_run, save_run, unread
+from penstock.engine.resuming import load_run, save_run
 from penstock.engine.run import LocalRun, SharedScan
 from penstock.model.clock import Clock, ManualClock
 from penstock.operators.chunks import ChunkStore
@@ -25,7 +25,7 @@ class Part:
     ) -> None:
         self.rows, self.late = Collected(), Collected()
         outlet = Outlet(query, self.rows, self.late)
-        self.run = LocalRun([query], [outlet], clock or ManualClock(), strict)
+        self.run = LocalRun([query], [outlet], clock or ManualClock(), strict, resumable=True)
         self.store = store
         load_run(self.run, store)
 
@@ -44,7 +44,7 @@ class Part:
     def _left(self) -> Iterator[tuple[SharedScan, Chunk | None]]:
         for scan in self.run.scans:
             if not scan.ingest.ended:
-                for chunk in unread(scan):
+                for chunk in scan.chunks():
                     yield scan, chunk
                 yield scan, None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +17,47 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine import checkpoint
-from penstock.engine.checkpoint import Checkpoints
+from penstock.durable import write_json
+from penstock.engine.checkpoint import DATABASE, Checkpoints
 from penstock.errors import CheckpointError
 
 
+_open: list[Checkpoints] = []
+
+
+@pytest.fixture(autouse=True)
+def _closing() -> Iterator[None]:
+    yield
+    while _open:
+        _open.pop().close()
+
+
+def opened(directory: str | Path) -> Checkpoints:
+    """A checkpoint that is closed when the test is over."""
+    _open.append(Checkpoints(directory))
+    return _open[-1]
+
+
 def content(directory: Path) -> dict[str, Any]:
-    store = Checkpoints(directory)
-    return {name: store.get(name) for name in store.names()}
+    """What a copy of the checkpoint holds, whoever has it open."""
+    with tempfile.TemporaryDirectory() as copy:
+        shutil.copytree(directory, copy, dirs_exist_ok=True)
+        store = opened(copy)
+        try:
+            return {name: store.get(name) for name in store.names()}
+        finally:
+            store.close()
 
 
 def test_what_was_committed_is_there(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path / "new" / "folder")
+    store = opened(tmp_path / "new" / "folder")
     store.put("a", {"n": [1, None, "x"]})
     store.put("b", np.arange(3))
     assert content(tmp_path / "new" / "folder") == {}
     assert store.get("a") == {"n": [1, None, "x"]}
     store.commit()
-    again = Checkpoints(tmp_path / "new" / "folder")
+    store.close()
+    again = opened(tmp_path / "new" / "folder")
     assert again.get("a") == {"n": [1, None, "x"]}
     assert again.get("b").tolist() == [0, 1, 2]  # type: ignore[union-attr]
     again.drop("a")
@@ -44,13 +69,13 @@ def test_what_was_committed_is_there(tmp_path: Path) -> None:
 
 
 def test_only_what_has_changed_is_written(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path)
+    store = opened(tmp_path)
     for number in range(50):
         store.put(f"{number}", np.full(1000, number * 1_000_003))
     whole = store.commit()
     for number in range(50):
         store.put(f"{number}", np.full(1000, number * 1_000_003))
-    assert store.commit() == 0
+    assert store.commit() == 0  # bytes
     store.put("7", np.arange(1000))
     store.drop("8")
     store.drop("not there")
@@ -67,7 +92,9 @@ STEPS = st.lists(
 @given(steps=STEPS)
 def test_as_a_dictionary(steps: list[Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     directory = tmp_path_factory.mktemp("checkpoints")
-    store, kept, committed = Checkpoints(directory), {}, {}
+    store = opened(directory)
+    kept: dict[str, Any] = {}
+    committed: dict[str, Any] = {}
     for step in steps:
         if step == "commit":
             store.commit()
@@ -84,169 +111,166 @@ def test_as_a_dictionary(steps: list[Any], tmp_path_factory: pytest.TempPathFact
 
 
 def test_what_is_out_of_date_does_not_pile_up(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path)
+    store = opened(tmp_path)
     rng = np.random.default_rng(1)
     one = np.array(rng.integers(0, 2**60, 500))
     store.put("still", one)
     for _ in range(40):
         store.put("changing", np.array(rng.integers(0, 2**60, 500)))
         store.commit()
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 8 * one.nbytes
+    assert store.size < 8 * one.nbytes
     assert (content(tmp_path)["still"] == one).all()
 
 
-def test_segments_stay_few(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path)
-    written = 0
-    for number in range(200):
-        store.put(f"{number}", np.full(100, number))
-        written += store.commit()
-    assert len(list(tmp_path.glob("*.segment"))) <= 9
-    kept = sum(path.stat().st_size for path in tmp_path.glob("*.segment"))
-    assert written < 10 * kept
-    assert len(content(tmp_path)) == 200
+def test_epochs_are_counted(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    assert store.epoch == 0
+    store.commit()
+    store.put("a", 1)
+    store.commit()
+    store.close()
+    assert opened(tmp_path).epoch == 2
 
 
 # --- crashes -------------------------------------------------------------------------------------
 
-
-class CrashError(Exception):
-    pass
-
-
-class Failing:
-    """The functions of `os`, one call of which fails."""
-
-    def __init__(self, at: int) -> None:
-        self.left = at
-
-    def __getattr__(self, name: str) -> Any:
-        given = getattr(os, name)
-        return self.failing(given) if name in ("open", "write", "fsync") else given
-
-    def failing(self, given: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            self.left -= 1
-            if self.left < 0:
-                if given is os.write:  # half of it has come through
-                    given(arguments[0], arguments[1][: len(arguments[1]) // 2])
-                raise CrashError
-            return given(*arguments)
-
-        return call
-
-
-@contextmanager
-def crashing(at: int) -> Iterator[Failing]:
-    failing = Failing(at)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoint, "os", failing)
-        patch.setattr(Path, "replace", failing.failing(Path.replace))
-        patch.setattr(Path, "unlink", failing.failing(Path.unlink))
-        yield failing
-
-
-def changed(store: Checkpoints, times: int) -> dict[str, Any]:
-    store.put("a", {"times": times})
-    store.put(f"{times}", "x" * 100)
-    store.drop(f"{times - 1}")
-    return {"a": {"times": times}, f"{times}": "x" * 100}
-
-
-@pytest.mark.parametrize("before", [0, 1, 2, 5])
-def test_a_crash_at_any_call_leaves_one_checkpoint_or_the_other(
-    before: int, tmp_path: Path
-) -> None:
-    crashes = 0
-    while True:
-        directory = tmp_path / f"{crashes}"
-        store = Checkpoints(directory)
-        old: dict[str, Any] = {}
-        for times in range(before):
-            old = changed(store, times)
-            store.commit()
-        new = changed(store, before)
-        try:
-            with crashing(crashes):
-                store.commit()
-        except CrashError:
-            crashes += 1
-        else:
-            break
-        assert content(directory) in (old, new)
-        resumed = Checkpoints(directory)
-        newest = changed(resumed, before + 1)
-        resumed.drop(f"{before - 1}")
-        resumed.drop(f"{before}")
-        resumed.commit()
-        assert content(directory) == newest
-    assert crashes >= 10
-
-
-def test_files_that_were_cut_off_anywhere(tmp_path: Path) -> None:
-    directory = tmp_path / "whole"
-    store = Checkpoints(directory)
-    old = changed(store, 0)
+ENDLESS = """
+import sys
+from penstock.engine.checkpoint import Checkpoints
+store = Checkpoints(sys.argv[1])
+number = store.epoch
+while True:
+    number += 1
+    store.put("number", number)
+    store.put(f"{number}", "x" * 5000)
+    store.drop(f"{number - 1}")
     store.commit()
-    before = tmp_path / "before"
-    shutil.copytree(directory, before)
-    changed(store, 1)
-    store.commit()
-    fresh = next(path for path in directory.glob("*.segment") if not (before / path.name).exists())
-    manifest = (directory / "manifest.json").read_bytes()
-    for size in range(len(fresh.read_bytes())):
-        (before / fresh.name).write_bytes(fresh.read_bytes()[:size])
-        assert content(before) == old
-    for size in range(len(manifest)):
-        (before / "manifest.json.new").write_bytes(manifest[:size])
-        assert content(before) == old
-    # damage that no crash makes is found
-    for size in range(len(manifest)):
-        (before / "manifest.json").write_bytes(manifest[:size])
-        with pytest.raises(CheckpointError, match="not the manifest"):
-            content(before)
-    (before / "manifest.json").write_bytes(manifest)
-    for size in range(len(fresh.read_bytes())):
-        (before / fresh.name).write_bytes(fresh.read_bytes()[:size])
-        with pytest.raises(CheckpointError, match="bytes where"):
-            content(before)
+    print(number, flush=True)
+"""
 
 
-def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path)
+def test_kills_leave_whole_commits(tmp_path: Path) -> None:
+    told = 0
+    for kill in range(10):
+        with subprocess.Popen(
+            [sys.executable, "-c", ENDLESS, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            for _ in range(1 + kill):
+                told = int(process.stdout.readline())
+            process.send_signal(signal.SIGKILL)
+            told = max([told, *(int(line) for line in process.stdout if line.endswith("\n"))])
+        found = content(tmp_path)
+        number = found["number"]
+        assert number >= told  # what was told of has been kept
+        assert found == {"number": number, f"{number}": "x" * 5000}
+
+
+# --- damage --------------------------------------------------------------------------------------
+
+
+def committed(directory: Path) -> None:
+    store = opened(directory)
     store.put("key", {"text": "something"})
+    store.put("other", np.arange(300) ** 3)
     store.commit()
-    path = next(tmp_path.glob("*.segment"))
-    whole = path.read_bytes()
-    for at in range(len(whole)):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :])
-        with pytest.raises(CheckpointError):
-            content(tmp_path)
+    store.close()
 
 
-def test_clear_errors(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("x")
-    with pytest.raises(CheckpointError, match=r"file in .* is not a directory"):
-        Checkpoints(file)
-    directory = tmp_path / "checkpoints"
-    store = Checkpoints(directory)
-    store.put("a", 1)
-    store.commit()
-    manifest = directory / "manifest.json"
-    given = json.loads(manifest.read_text())
-    for change, message in [
-        ({"format": 2}, "has format 2, and this version of Penstock reads 1"),
-        ({"penstock": "something else"}, "is not the manifest of a checkpoint"),
-        ({"segments": {}}, "is damaged"),
-    ]:
-        manifest.write_text(json.dumps({**given, **change}))
-        with pytest.raises(CheckpointError, match=message):
-            Checkpoints(directory)
-    manifest.write_text(json.dumps(given))
-    next(directory.glob("*.segment")).write_bytes(b"something of somebody else" * 10)
-    with pytest.raises(CheckpointError, match="is not a segment"):
-        Checkpoints(directory)
-    next(directory.glob("*.segment")).unlink()
-    with pytest.raises(CheckpointError, match="is missing"):
-        Checkpoints(directory)
+def test_damage_is_found_or_harmless(tmp_path: Path) -> None:
+    whole, damaged = tmp_path / "whole", tmp_path / "damaged"
+    committed(whole)
+    expected = repr(content(whole))
+    shutil.copytree(whole, damaged)
+    original = (whole / DATABASE).read_bytes()
+    found = 0
+    for at in range(0, len(original), 61):
+        changed = original[:at] + bytes([original[at] ^ 16]) + original[at + 1 :]
+        (damaged / DATABASE).write_bytes(changed)
+        try:
+            assert repr(content(damaged)) == expected  # where nothing was written
+        except CheckpointError:
+            found += 1
+    assert found
+
+
+@pytest.mark.parametrize("left", [0, 100, 4096, 5000])
+def test_a_database_that_was_cut(left: int, tmp_path: Path) -> None:
+    committed(tmp_path)
+    original = (tmp_path / DATABASE).read_bytes()
+    assert len(original) > 5000
+    (tmp_path / DATABASE).write_bytes(original[:left])
+    with pytest.raises(CheckpointError, match="the checkpoint in "):
+        content(tmp_path)
+
+
+def test_a_database_that_is_gone_is_no_beginning(tmp_path: Path) -> None:
+    committed(tmp_path)
+    (tmp_path / DATABASE).unlink()
+    with pytest.raises(CheckpointError, match=r"has lost its state\.sqlite"):
+        opened(tmp_path)
+
+
+def test_a_database_of_another_checkpoint(tmp_path: Path) -> None:
+    committed(tmp_path / "one")
+    committed(tmp_path / "other")
+    shutil.copy(tmp_path / "one" / DATABASE, tmp_path / "other" / DATABASE)
+    with pytest.raises(CheckpointError, match="belongs to another one"):
+        opened(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "order",
+    ["DELETE FROM chunk WHERE key = 'key'", "UPDATE chunk SET packed = x'00' WHERE key = 'key'"],
+)
+def test_chunks_that_somebody_has_changed(order: str, tmp_path: Path) -> None:
+    committed(tmp_path)
+    with sqlite3.connect(tmp_path / DATABASE) as database:
+        database.execute(order)
+    database.close()
+    with pytest.raises(CheckpointError, match="is damaged"):
+        content(tmp_path)
+
+
+def test_a_marker_that_somebody_has_changed(tmp_path: Path) -> None:
+    committed(tmp_path)
+    marker = tmp_path / "checkpoint.json"
+    given = marker.read_text()
+    for text in (given[:-9], "null", given.replace('"local"', '"lokal"')):
+        marker.write_text(text)
+        with pytest.raises(CheckpointError, match="was damaged or edited"):
+            opened(tmp_path)
+
+
+def test_a_later_format(tmp_path: Path) -> None:
+    write_json(tmp_path / "checkpoint.json", {"penstock": "checkpoint", "format": 99, "id": "x"})
+    with pytest.raises(CheckpointError, match="has format 99, and this version"):
+        opened(tmp_path)
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    with pytest.raises(CheckpointError, match="is in use by another run"):
+        opened(tmp_path)
+    store.close()
+    opened(tmp_path).close()
+
+
+def test_a_copy_is_as_good(tmp_path: Path) -> None:
+    committed(tmp_path / "one")
+    shutil.copytree(tmp_path / "one", tmp_path / "copy")
+    assert repr(content(tmp_path / "copy")) == repr(content(tmp_path / "one"))
+
+
+@pytest.mark.parametrize(("name", "message"), [("spark", "spark engine"), ("x.txt", "other things")])
+def test_directories_of_others_are_left_alone(name: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("something")
+    with pytest.raises(CheckpointError, match=message):
+        opened(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_is_no_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(CheckpointError, match="is not a directory"):
+        opened(tmp_path / "file")

@@ -25,10 +25,12 @@ def test_rows_before_and_after(name: str, cut: int | None, chunks: int, tmp_path
     def store() -> Checkpoints:
         if opened:
             opened[-1].commit()
+            opened[-1].close()
         opened.append(Checkpoints(tmp_path))
         return opened[-1]
 
     found = run_in_parts(query.plan, chunks, store, strict=name != "null_time")
+    opened[-1].close()
     assert found.parts > 1
     table = final_rows(found.rows) if query.plan.revises else found.rows
     expected = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
@@ -41,7 +43,7 @@ def test_other_queries_are_refused() -> None:
     one, other = (bound(name, 1).plan for name in ("distinct", "landmark"))
     store = MemoryStore()
     assert Part(one, store).go_on(1)
-    with pytest.raises(CheckpointError, match="of other queries"):
+    with pytest.raises(CheckpointError, match="belongs to another query"):
         Part(other, store)
 
 

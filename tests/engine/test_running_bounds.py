@@ -141,11 +141,11 @@ def test_a_newcomer_joins_in_the_middle_of_a_batch() -> None:
     assert running.low == 8
 
 
-def test_an_ended_sub_source_does_not_hold_the_others_back() -> None:
+def test_a_sub_source_that_is_left_out_does_not_hold_the_others_back() -> None:
     running = RunningBounds(Delay(1), ["x", "y"])
     running.before(["x"], np.zeros(1, np.int64), np.array([10]), None)
     assert running.low == BEGINNING
-    running.end("y")
+    running.leave_out("y")
     assert running.low == 9
 
 

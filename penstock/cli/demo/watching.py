@@ -13,7 +13,7 @@ from rich.table import Table
 
 from penstock.cli.demo.recording import Recording
 from penstock.model.punctuation import BEGINNING
-from penstock.spark.progress import RunProgress
+from penstock.run_progress import RunProgress
 from penstock.started import StartedQuery
 
 _LOOK = 0.5  # seconds

@@ -1,0 +1,150 @@
+"""Queries at work in this process: run to their end here, or beside the program."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from penstock.answer import Account
+from penstock.engine.checkpoint import Checkpoints
+from penstock.engine.driver import Driver
+from penstock.engine.epochs import EVERY, Epochs
+from penstock.engine.outlet import Outlet
+from penstock.engine.run import LocalRun, SharedScan
+from penstock.model.clock import Clock
+from penstock.model.domain import Domain
+from penstock.model.punctuation import BEGINNING
+from penstock.plan.query import Query
+from penstock.run_options import RunOptions
+from penstock.run_progress import RunProgress, SourceStatus
+from penstock.sources.source import Chunk
+
+Watch = Callable[[LocalRun, SharedScan, Chunk], None]
+
+
+class LocalJob:
+    def __init__(
+        self,
+        queries: Sequence[Query],
+        outlets: Sequence[Outlet],
+        clock: Clock,
+        strict: bool = False,
+        options: RunOptions | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        options = options or RunOptions()
+        keeps = options.checkpoint is not None
+        self.run = run = LocalRun(
+            queries, outlets, clock, strict, resumable=keeps, follow=not options.bounded
+        )
+        self._epochs: Epochs | None = None
+        if keeps or any(outlet.commits for outlet in outlets):
+            self._epochs = _epochs(run, options, clock)
+        self.closed = _closed_below(run)  # by a final run before this one
+        self._clock = clock
+        self._began = clock.now()
+        told = None if watch is None else lambda scan, chunk: watch(run, scan, chunk)
+        self._driver = Driver(run, told, self._epochs, options.every, options.final or not keeps)
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._failure: BaseException | None = None
+
+    def drive(self) -> None:
+        """Until the input ends, or somebody stops it."""
+        try:
+            self._driver.drive()
+        finally:
+            if self._epochs is not None:
+                self._epochs.close()
+
+    def stop(self) -> None:
+        """Read no further; what has been released is written.  Safe in signal handlers."""
+        self._driver.stop()
+
+    @property
+    def stopped(self) -> bool:
+        return self._driver.stopped
+
+    # --- beside the program ----------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self.drive()
+        except BaseException as error:  # raised where somebody waits
+            self._failure = error
+
+    def wait(self) -> None:
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def active(self) -> bool:
+        return self._thread.is_alive()
+
+    # --- how it is doing -------------------------------------------------------------------------
+
+    @property
+    def read(self) -> int:
+        return sum(scan.read for scan in self.run.scans)
+
+    def open_windows(self, number: int = 0) -> int:
+        """How many windows, or groups, of a query have been begun and not been given out."""
+        return self.run.open_results(self.run.outlets[number]).count
+
+    def account(self, number: int = 0) -> Account:
+        """What has become of the tuples that the query of that number has read in this run."""
+        return self.run.account(self.run.outlets[number])
+
+    def total(self, number: int = 0) -> Account:
+        """The same for all runs on the checkpoint."""
+        return self.run.total(self.run.outlets[number])
+
+    def progress(self) -> RunProgress:
+        account = self.account()
+        return RunProgress(
+            batches=self._epochs.count if self._epochs is not None else 0,
+            read=account.read,
+            rows_per_second=account.read * 1_000_000 / max(1, self._clock.now() - self._began),
+            late=account.late,
+            rejected=account.rejected,
+            rows=self.run.outlets[0].written,
+            state_bytes=self._epochs.state_bytes if self._epochs is not None else 0,
+            open_windows=self.open_windows(),
+            sources=[_status(scan) for scan in self.run.scans],
+        )
+
+
+def _epochs(run: LocalRun, options: RunOptions, clock: Clock) -> Epochs:
+    every = options.every or EVERY
+    if options.checkpoint is None:
+        return Epochs(run, None, clock, every)
+    store = Checkpoints(options.checkpoint)
+    try:
+        return Epochs(run, store, clock, every)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _status(scan: SharedScan) -> SourceStatus:
+    ingest = scan.ingest
+    text = _text_of(scan, int(ingest.low)) if ingest.low != BEGINNING else None
+    waits_for = [] if ingest.ended else ingest.waits_for
+    return SourceStatus(ingest.stream.name, ingest.low, ingest.high, ingest.ended, waits_for, text)
+
+
+def _text_of(scan: SharedScan, tick: int) -> str:
+    return Domain(scan.ingest.stream.attribute.type).format(tick)
+
+
+def _closed_below(run: LocalRun) -> str | None:
+    """What a final run has promised, unless the streams have gone beyond it."""
+    told = [
+        f"tuples of {scan.name} below {_text_of(scan, int(run.closed[scan.name]))}"
+        for scan in run.scans
+        if scan.ingest.low == run.closed.get(scan.name)
+    ]
+    return f"the checkpoint was closed by a final run: {', '.join(told)} are late" if told else None

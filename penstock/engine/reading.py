@@ -1,0 +1,178 @@
+"""How far a source has been read, part by part, so that a later run can go on behind it.
+
+Files are gone on with where they were left, and new ones are read from their beginning.  Data that
+the program holds, and rows that it makes, are read again from their first row: those that had been
+read are compared and skipped.  What is live cannot be read again; it goes on with what comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from zlib import crc32
+
+import pyarrow as pa
+
+from penstock.errors import SourceError
+from penstock.model.schema import Schema
+from penstock.operators.chunks import ChunkStore, Tree, required
+from penstock.sources.files import FileSource
+from penstock.sources.live import LiveSource
+from penstock.sources.rejects import Reject, RejectKind, RejectsOnceMore, StreamRejects
+from penstock.sources.source import Chunk, FileSeen, PartRead, Restart, Source
+
+_BLOCK = 256  # files whose marks are saved together
+_DIGESTED = 4096  # rows that are looked at together
+
+
+class Reading:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.parts: dict[str, PartRead] = {}
+        self._numbers: dict[str, int] = {}  # of the parts, in the order in which they came
+        self._changed: set[int] = set()  # blocks that have to be saved
+        self._digest = RowDigest()
+        self._told = self._digest.value  # by the run before
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def chunks(self, schema: Schema, rejects: StreamRejects, growing: bool) -> Iterator[Chunk]:
+        """What has not been read yet; a source that may go on `growing` keeps half a line."""
+        told = {part: read.bad_to for part, read in self.parts.items()}
+        again = RejectsOnceMore(rejects.log, rejects.stream, told)
+        if isinstance(self.source, FileSource):
+            return self.source.read_on(schema, again, dict(self.parts), growing)
+        if isinstance(self.source, LiveSource) or not self.parts:
+            return self.source.read(schema, rejects)
+        return self._skipping(schema, again)
+
+    def _skipping(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        """The rows of a source that starts at its beginning again, without those that were read."""
+        left, digest = self.parts[""].rows, RowDigest()
+        for chunk in self.source.read(schema, rejects):
+            rows = chunk.batch.num_rows
+            skipped = min(left, rows)
+            if skipped:
+                left -= skipped
+                digest.add(chunk.batch.slice(0, skipped))
+                if not left:
+                    self._check(digest)
+            if skipped < rows:
+                yield replace(chunk, batch=chunk.batch.slice(skipped)) if skipped else chunk
+        if left:
+            self._check(digest)
+
+    def _check(self, digest: RowDigest) -> None:
+        if digest.value != self._told:
+            raise SourceError(
+                f"the first {self.parts[''].rows:,} rows of {self.source.describe()} are not those"
+                " that were read",
+                expected="the same rows as before, and new ones behind them",
+                hint="begin anew with another checkpoint",
+            )
+        self._digest = digest
+
+    # --- what has been read ----------------------------------------------------------------------
+
+    def fed(self, chunk: Chunk) -> None:
+        """A chunk is part of the state now."""
+        if not chunk.batch.num_rows and chunk.seen is None:
+            return  # a source had nothing to say
+        read = self.parts.get(chunk.part, PartRead())
+        read = replace(read, rows=read.rows + chunk.batch.num_rows)
+        if chunk.restart is not None:
+            read = replace(read, restart=chunk.restart, restart_rows=read.rows)
+        if chunk.seen is not None:
+            read = replace(read, seen=chunk.seen)
+        self._put(chunk.part, read)
+        if not isinstance(self.source, FileSource | LiveSource):
+            self._digest.add(chunk.batch)
+
+    def told(self, rejects: Iterable[Reject]) -> None:
+        """Rejects have been handed on; bad ones may lie ahead of what has been fed."""
+        for reject in rejects:
+            if reject.kind is RejectKind.BAD_ROW:
+                read = self.parts.get(reject.source, PartRead())
+                self._put(reject.source, replace(read, bad_to=max(read.bad_to, reject.row)))
+
+    def _put(self, part: str, read: PartRead) -> None:
+        number = self._numbers.setdefault(part, len(self._numbers))
+        self._changed.add(number // _BLOCK)
+        self.parts[part] = read
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def save(self, store: ChunkStore) -> None:
+        if not self._changed:
+            return
+        names = list(self._numbers)
+        for block in self._changed:
+            some = names[block * _BLOCK : (block + 1) * _BLOCK]
+            store.put(f"parts/{block}", {name: _saved(self.parts[name]) for name in some})
+        self._changed = set()
+        store.put("digest", list(self._digest.value))
+
+    def load(self, store: ChunkStore) -> None:
+        blocks = sorted(int(name[6:]) for name in store.names() if name.startswith("parts/"))
+        for block in blocks:
+            for name, saved in required(store, f"parts/{block}").items():
+                self._put(name, _loaded(saved))
+        self._changed = set()
+        if blocks:
+            self._told = tuple(required(store, "digest"))
+
+
+class RowDigest:
+    """A checksum of rows in their order, however they are cut into batches.
+
+    >>> rows = pa.RecordBatch.from_pydict({"n": range(10_000)})
+    >>> one, other = RowDigest(), RowDigest()
+    >>> one.add(rows), other.add(rows.slice(0, 7)), other.add(rows.slice(7))
+    (None, None, None)
+    >>> one.value == other.value
+    True
+    """
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._check = 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._room = _DIGESTED
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        while batch.num_rows:
+            piece = batch.slice(0, self._room)
+            batch = batch.slice(piece.num_rows)
+            self._rows += piece.num_rows
+            self._waiting.append(piece)
+            self._room -= piece.num_rows
+            if not self._room:
+                self._check = self._checked()
+                self._waiting, self._room = [], _DIGESTED
+
+    @property
+    def value(self) -> tuple[int, int]:
+        """How many rows, and what they are."""
+        return self._rows, self._checked()
+
+    def _checked(self) -> int:
+        if not self._waiting:
+            return self._check
+        (batch,) = pa.Table.from_batches(self._waiting).combine_chunks().to_batches()
+        # taken, because a slice may bring bytes of its neighbours along
+        return crc32(batch.take(pa.array(range(batch.num_rows))).serialize(), self._check)
+
+
+def _saved(read: PartRead) -> Tree:
+    return asdict(read)
+
+
+def _loaded(saved: Tree) -> PartRead:
+    restart, seen = saved["restart"], saved["seen"]
+    return PartRead(
+        saved["rows"],
+        saved["bad_to"],
+        None if restart is None else Restart(**restart),
+        saved["restart_rows"],
+        None if seen is None else FileSeen(**seen),
+    )

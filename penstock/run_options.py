@@ -1,0 +1,47 @@
+"""How queries are run: once over what is there or on and on, and whether they can go on later."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import EngineError
+from penstock.model.duration import parse_duration
+
+AVAILABLE_NOW = "available-now"  # the trigger of a run that ends with what is there
+_TIME = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """With a `checkpoint`, a later run goes on where this one ended, or was killed.  The `trigger`
+    is available-now, or the time between two looks for more.  A `final` run closes what is open;
+    so does one without a checkpoint when its input ends, because nobody can go on."""
+
+    checkpoint: Path | None = None
+    trigger: str = AVAILABLE_NOW
+    final: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.bounded and not _TIME.fullmatch(self.trigger):
+            raise EngineError(
+                f"{self.trigger!r} is not a trigger",
+                expected=f"{AVAILABLE_NOW}, or a time between micro-batches",
+                hint="'5 seconds'",
+            )
+        if self.final and not self.bounded:
+            raise EngineError(
+                "a run that goes on and on is never final",
+                expected=f"final together with the trigger {AVAILABLE_NOW}",
+            )
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the run ends with what is there."""
+        return self.trigger == AVAILABLE_NOW
+
+    @property
+    def every(self) -> int | None:
+        """Microseconds between two looks for more."""
+        return None if self.bounded else parse_duration(self.trigger)

@@ -1,0 +1,135 @@
+"""Kills a run in this process's children at random moments, and runs it again until it is through.
+
+A child is forked, so that nothing is imported again; its clock ends an epoch every few chunks, so
+that a kill can fall anywhere between reading, writing, noting and committing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet
+
+import penstock as ps
+
+FILES = 24
+ROWS = 300  # of each
+SQL = """
+CREATE STREAM parts (k STRING, v INT, t INT) FROM FILES 'data/*.csv' PROGRESS ON t DELAY 20;
+CREATE STREAM log (k STRING, v INT, t INT) FROM FILES 'log.jsonl' PROGRESS ON t DELAY 20;
+SELECT k, count(*) AS n, sum(v) AS total [RANGE 60, SLIDE 20, WA t]
+FROM (SELECT k, v, t FROM parts UNION ALL SELECT k, v, t FROM log) AS both
+GROUP BY k LATE SIDE
+"""
+
+
+@dataclass
+class Place:
+    """Where the data is, and what goes where."""
+
+    folder: Path
+    rows: str
+    late: str
+    rejected: str
+    seed: int
+    kills: int = 0
+    random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.data = self.folder / "data"
+        self.data.mkdir(parents=True)
+        self.written = 0
+        self.log_written = 0
+
+    # --- data that comes bit by bit --------------------------------------------------------------
+
+    def grow(self) -> bool:
+        """One more file, and some more lines; whether there was more to come."""
+        if self.written == FILES:
+            return False
+        number = self.written
+        lines = ["k,v,t"]
+        for row in range(ROWS):
+            t = number * ROWS + row - (60 if self.random.random() < 0.02 else row % 7)
+            value = "bad" if self.random.random() < 0.01 else str(self.random.randrange(100))
+            lines.append(f"{self.random.choice('abc')},{value},{t}")
+        beside = self.folder / "beside.csv"
+        beside.write_text("\n".join(lines) + "\n")
+        beside.replace(self.data / f"{number:03}.csv")
+        with (self.folder / "log.jsonl").open("a") as log:
+            for row in range(ROWS):
+                value = '"bad"' if self.random.random() < 0.01 else str(row)
+                log.write(f'{{"k": "log", "v": {value}, "t": {number * ROWS + row}}}\n')
+        self.written += 1
+        return True
+
+    # --- runs ------------------------------------------------------------------------------------
+
+    def run(self, final: bool = False) -> None:
+        # every look at the clock is some time later: an epoch ends after a few chunks
+        clock = ps.ManualClock(at=0, step=300_000)
+        db = ps.connect(clock=clock, base=self.folder)
+        query = db.sql(SQL)
+        assert isinstance(query, ps.Query)
+        query.run(
+            self.folder / self.rows,
+            late=self.folder / self.late,
+            rejected=self.folder / self.rejected,
+            checkpoint=self.folder / "checkpoint",
+            final=final,
+        )
+
+    def run_in_child(self, kill_after: float | None, final: bool = False) -> bool:
+        """Whether the child came to its end."""
+        child = os.fork()
+        if child == 0:
+            try:
+                self.run(final)
+                os._exit(0)
+            except BaseException as error:  # noqa: BLE001
+                print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                os._exit(1)
+        if kill_after is not None:
+            time.sleep(kill_after)
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            self.kills += 1
+            return False
+        assert os.WEXITSTATUS(status) == 0, "the run failed"
+        return True
+
+
+def contents(path: Path) -> Counter[str]:
+    """The rows of a file, or of all files in a directory."""
+    if path.is_dir():
+        return sum((contents(each) for each in path.glob("part-*")), Counter())
+    if path.suffix == ".parquet":
+        return Counter(map(repr, pyarrow.parquet.read_table(path).to_pylist()))
+    lines = path.read_text().splitlines() if path.exists() else []
+    return Counter(lines[1:] if path.suffix == ".csv" else lines)
+
+
+def killed_often(place: Place, kills: int) -> None:
+    """Run until there have been so many kills and all data has come; then the last, final run."""
+    place.grow()
+    began = time.perf_counter()
+    assert place.run_in_child(None)
+    length = time.perf_counter() - began
+    while True:
+        more = place.grow() if place.kills * FILES >= kills * place.written else True
+        if not more and place.kills >= kills:
+            break
+        place.run_in_child(place.random.uniform(0, 1.3 * length))
+    for _ in range(3):
+        place.run_in_child(place.random.uniform(0, 2 * length), final=True)
+    assert place.run_in_child(None, final=True)

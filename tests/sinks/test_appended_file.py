@@ -1,0 +1,134 @@
+"""Files that grow epoch by epoch: whatever was not committed is cut off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import CheckpointError, SinkError
+from penstock.sinks.appended_file import AppendedFile
+from penstock.sinks.ledger import Ledger
+from penstock.sinks.output import OutputFormat
+
+
+def rows(*numbers: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"n": pa.array(numbers, pa.int64())})
+
+
+def opened(folder: Path, name: str = "out.jsonl") -> tuple[AppendedFile, Ledger]:
+    """The file as a run finds it."""
+    ledger = Ledger(folder / "outputs.json")
+    chosen = OutputFormat(Path(name).suffix[1:])
+    sink = AppendedFile(folder / name, chosen, ledger, "rows")
+    sink.begin(rows().schema)
+    return sink, ledger
+
+
+def epoch(sink: AppendedFile, ledger: Ledger, number: int, *numbers: int) -> None:
+    sink.write(rows(*numbers))
+    sink.commit(number)
+    ledger.write()
+
+
+def found(folder: Path) -> list[int]:
+    lines = (folder / "out.jsonl").read_text().splitlines()
+    return [json.loads(line)["n"] for line in lines]
+
+
+def test_epoch_by_epoch(tmp_path: Path) -> None:
+    sink, ledger = opened(tmp_path)
+    sink.write(rows(1))
+    assert not (tmp_path / "out.jsonl").exists()
+    epoch(sink, ledger, 1, 2)
+    assert found(tmp_path) == [1, 2]
+    epoch(sink, ledger, 2)
+    epoch(sink, ledger, 3, 3)
+    assert found(tmp_path) == [1, 2, 3]
+
+
+def test_an_epoch_that_comes_again(tmp_path: Path) -> None:
+    """The state of the run was not saved after the second epoch."""
+    sink, ledger = opened(tmp_path)
+    epoch(sink, ledger, 1, 1)
+    epoch(sink, ledger, 2, 2, 3)
+    sink, ledger = opened(tmp_path)
+    epoch(sink, ledger, 2, 2)
+    epoch(sink, ledger, 3, 3)
+    assert found(tmp_path) == [1, 2, 3]
+
+
+def test_rows_that_nobody_noted(tmp_path: Path) -> None:
+    sink, ledger = opened(tmp_path)
+    epoch(sink, ledger, 1, 1)
+    sink.write(rows(7, 8))
+    sink.commit(2)  # killed before the ledger was written
+    sink, ledger = opened(tmp_path)
+    epoch(sink, ledger, 2, 2)
+    assert found(tmp_path) == [1, 2]
+
+
+def test_the_header_of_a_csv_comes_once(tmp_path: Path) -> None:
+    sink, ledger = opened(tmp_path, "out.csv")
+    epoch(sink, ledger, 1)
+    assert (tmp_path / "out.csv").read_text() == "n\n"
+    sink, ledger = opened(tmp_path, "out.csv")
+    epoch(sink, ledger, 2, 1)
+    epoch(sink, ledger, 3, 2)
+    assert (tmp_path / "out.csv").read_text() == "n\n1\n2\n"
+
+
+def test_other_columns_in_a_csv(tmp_path: Path) -> None:
+    epoch(*opened(tmp_path, "out.csv"), 1, 1)
+    sink = AppendedFile(
+        tmp_path / "out.csv", OutputFormat.CSV, Ledger(tmp_path / "outputs.json"), "rows"
+    )
+    with pytest.raises(SinkError, match="has the columns n, and the rows have m, n"):
+        sink.begin(pa.schema([("m", pa.int64()), ("n", pa.int64())]))
+
+
+def test_a_file_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "out.jsonl").write_text("mine\n")
+    with pytest.raises(SinkError, match="is there already"):
+        opened(tmp_path)
+    assert (tmp_path / "out.jsonl").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("left", [None, 3])
+def test_a_file_that_was_taken_away_or_cut(left: int | None, tmp_path: Path) -> None:
+    epoch(*opened(tmp_path), 1, 1)
+    if left is None:
+        (tmp_path / "out.jsonl").unlink()
+    else:
+        (tmp_path / "out.jsonl").write_text("xxx")
+    with pytest.raises(SinkError, match=r"had 9 bytes when the checkpoint was saved"):
+        opened(tmp_path)
+    sink, ledger = opened(tmp_path, "other.jsonl")  # where the rows go on
+    epoch(sink, ledger, 2, 2)
+    assert (tmp_path / "other.jsonl").read_text() == '{"n": 2}\n'
+
+
+def test_a_checkpoint_that_was_set_back(tmp_path: Path) -> None:
+    sink, ledger = opened(tmp_path)
+    for number in range(5):
+        epoch(sink, ledger, number, number)
+    sink, ledger = opened(tmp_path)
+    with pytest.raises(SinkError, match="is ahead of the checkpoint"):
+        epoch(sink, ledger, 2, 2)
+    assert found(tmp_path) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.table"])
+def test_formats_that_end(name: str, tmp_path: Path) -> None:
+    with pytest.raises(SinkError, match="cannot be gone on with"):
+        opened(tmp_path, name)
+
+
+def test_a_ledger_that_was_edited(tmp_path: Path) -> None:
+    epoch(*opened(tmp_path), 1, 1)
+    ledger = tmp_path / "outputs.json"
+    ledger.write_text(ledger.read_text().replace("9", "0"))
+    with pytest.raises(CheckpointError, match="its checksum does not fit"):
+        opened(tmp_path)
