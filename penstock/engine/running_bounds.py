@@ -54,6 +54,14 @@ class SubSourceBound:
             self.bound = after
         return True
 
+    def let_go(self) -> bool:
+        """Hold back no more than SLACK does now, which may have been more when this was saved."""
+        if not isinstance(self._rule, Slack) or len(self.recent) <= self._rule.rows:
+            return False
+        released, self.recent = np.split(self.recent, [len(self.recent) - self._rule.rows])
+        self.bound = max(self.bound, int(released.max()))
+        return True
+
     def _contributions(self, ticks: Ints, promised: Ints | None) -> Ints:
         match self._rule:
             case Ordered():
@@ -192,6 +200,11 @@ class RunningBounds:
                 for key, bound, waited_for, recent in required(store, name):
                     self._restore(() if key == [] else key, bound, waited_for, recent, low)
         self._low.restore(low, required(store, "low"))
+        for key, each in self._bounds.items():
+            if each.let_go():
+                self._low.advance(key, each.bound)
+        for each in self._left_out.values():
+            each.let_go()
 
     def _restore(
         self,

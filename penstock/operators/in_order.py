@@ -24,6 +24,7 @@ class InOrder:
     def __init__(self, query: Query) -> None:
         field = query.progress[0].field
         self._name, self._type = field.qualified, field.type
+        self._names = [each.qualified for each in query.schema]
         self._held: list[pa.RecordBatch] = []
 
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:  # noqa: ARG002
@@ -69,4 +70,6 @@ class InOrder:
     def load(self, store: ChunkStore) -> None:
         held = store.get("held")
         if held is not None:
-            self._held = [held]
+            # the columns are the same, but may be called something else by now
+            others = held.schema.names[len(self._names) :]
+            self._held = [held.rename_columns([*self._names, *others])]

@@ -18,6 +18,8 @@ from penstock.operators.chunks import ChunkStore, Tree
 from penstock.operators.group_bounds import GroupBounds
 from penstock.operators.open_results import OpenResults
 
+Names: TypeAlias = Mapping[str, str] | None
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -33,12 +35,29 @@ class Progress:
     ended: bool = False
     groups: GroupBounds | None = None
 
-    def save(self) -> Tree:
-        return {"bounds": dict(self.bounds), "high": dict(self.high), "ended": self.ended}
+    def save(self, origins: Names = None) -> Tree:
+        """What is to be loaded by another run has `origins`, by name: there, columns may be called
+        something else."""
+        bounds, high = by_origin(self.bounds, origins), by_origin(self.high, origins)
+        return {"bounds": bounds, "high": high, "ended": self.ended}
 
     @staticmethod
-    def load(saved: Tree) -> Progress:
-        return Progress(saved["bounds"], saved["high"], saved["ended"])
+    def load(saved: Tree, origins: Names = None) -> Progress:
+        bounds, high = (by_name(saved[each], origins) for each in ("bounds", "high"))
+        return Progress(bounds, high, saved["ended"])
+
+
+def by_origin(bounds: Mapping[str, Bound], origins: Names) -> dict[str, Bound]:
+    if origins is None:
+        return dict(bounds)
+    return {origins.get(name, name): bound for name, bound in bounds.items()}
+
+
+def by_name(saved: Mapping[str, Bound], origins: Names) -> dict[str, Bound]:
+    """What comes from one column has one bound, under however many names."""
+    if origins is None:
+        return dict(saved)
+    return {name: saved[origin] for name, origin in origins.items() if origin in saved}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from penstock.operators.chunks import ChunkStore
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.operators.ticks import from_ticks
+from penstock.plan.identity import origins
 from penstock.plan.stateless import Stamp
 
 _LOWEST = np.iinfo(np.int64).min
@@ -30,6 +31,7 @@ class StampOperator:
         self._type = node.schema.fields[self._position].type
         # where one progressing column has bounds beside it, all have
         self._others = [bound_name(each.field.qualified) for each in node.input.progress]
+        self._origins = origins(node.input)
         self._given = Progress()
         self.high: Bound = BEGINNING
 
@@ -67,9 +69,9 @@ class StampOperator:
         return NOTHING_OPEN
 
     def save(self, store: ChunkStore) -> None:
-        store.put("run", {"high": self.high, "given": self._given.save()})
+        store.put("run", {"high": self.high, "given": self._given.save(self._origins)})
 
     def load(self, store: ChunkStore) -> None:
         saved = store.get("run")
         if saved is not None:
-            self.high, self._given = saved["high"], Progress.load(saved["given"])
+            self.high, self._given = saved["high"], Progress.load(saved["given"], self._origins)

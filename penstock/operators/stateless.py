@@ -15,8 +15,9 @@ from penstock.operators.bounds import BoundOf, bound_name, has_broken
 from penstock.operators.chunks import ChunkStore
 from penstock.operators.group_bounds import GroupBounds
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, by_name, by_origin
 from penstock.plan.expressions import Column
+from penstock.plan.identity import origins
 from penstock.plan.stateless import Filter, Project, Union
 
 
@@ -100,6 +101,7 @@ class Meld:
     def __init__(self, node: Union) -> None:
         self._names = [[f.qualified for f in branch.schema] for branch in node.branches]
         self._output = [field.qualified for field in node.schema]
+        self._origins = origins(node)
         self._bounds: list[dict[str, Bound]] = [{} for _ in node.branches]
         self._ended = [False] * len(node.branches)
         self._high: dict[str, Bound] = {}
@@ -136,11 +138,14 @@ class Meld:
         return NOTHING_OPEN
 
     def save(self, store: ChunkStore) -> None:
-        registers = {"bounds": self._bounds, "ended": self._ended, "high": self._high}
-        store.put("run", {**registers, "promised": self._promised.save()})
+        bounds = [by_origin(each, self._origins) for each in self._bounds]
+        high, promised = by_origin(self._high, self._origins), self._promised.save(self._origins)
+        registers = {"bounds": bounds, "ended": self._ended, "high": high}
+        store.put("run", {**registers, "promised": promised})
 
     def load(self, store: ChunkStore) -> None:
         saved = store.get("run")
         if saved is not None:
-            self._bounds, self._ended, self._high = saved["bounds"], saved["ended"], saved["high"]
-            self._promised = Progress.load(saved["promised"])
+            self._bounds = [by_name(each, self._origins) for each in saved["bounds"]]
+            self._ended, self._high = saved["ended"], by_name(saved["high"], self._origins)
+            self._promised = Progress.load(saved["promised"], self._origins)

@@ -15,11 +15,12 @@ from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.bounds import without_bounds
 from penstock.operators.build import operator_for
-from penstock.operators.chunks import ChunkStore, Tree, Within, pack
+from penstock.operators.chunks import ChunkStore, Tree, Within, pack, required
 from penstock.operators.exact_sums import Ints
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.paned import Paned
 from penstock.operators.partial_panes import PartialPanes
+from penstock.plan.identity import origins
 from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
@@ -44,6 +45,7 @@ class Bucket:
         self.number = number
         self.clock = ManualClock(now)  # the time of the micro-batch
         self.operator = operator_for(config.stage.node, self.clock, config.stage.revising)
+        self._origins = origins(config.stage.node.input)
         self._chains: list[Chain] = []
         self.registers: list[Register] = []
         for entry, parts, feeding in zip(
@@ -55,7 +57,7 @@ class Bucket:
                 register = _source_register(entry.leaf, parts, self.clock, config.live)
                 self.registers.append(register)
             else:
-                self.registers.append(StageRegister(feeding))
+                self.registers.append(StageRegister(feeding, self._origins))
         progressing = config.stage.node.input.progress
         self._types = {each.field.qualified: each.field.type for each in progressing}
         self._told = Progress()
@@ -65,6 +67,7 @@ class Bucket:
         self._early = Timer(self.clock, every) if every is not None else None
         self.late = 0
         self.sent = 0  # messages, since the bucket is here
+        self._identified = False  # whether the state says whose it is
 
     # --- a micro-batch ---------------------------------------------------------------------------
 
@@ -175,15 +178,18 @@ class Bucket:
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore) -> None:
+        if not self._identified:
+            self.config.identity.write(store)
+            self._identified = True
         self.operator.save(Within(store, "operator/"))
         for number, register in enumerate(self.registers):
             register.save(Within(store, f"entry {number}/"))
-        store.put("told", self._told.save())
+        store.put("told", self._told.save(self._origins))
         store.put("run", self.config.token)
 
     def load(self, store: ChunkStore) -> None:
-        told = store.get("told")
-        if told is None:
+        self._identified = self.config.identity.owns(store)  # before anything else is read
+        if not self._identified:
             return
         goes_on = store.get("run") == self.config.token
         for number, register in enumerate(self.registers):
@@ -191,7 +197,7 @@ class Bucket:
             register.load(own)
             if goes_on and isinstance(register, SourceRegister):
                 register.go_on_waiting(own)
-        self._told = Progress.load(told)
+        self._told = Progress.load(required(store, "told"), self._origins)
         self.operator.load(Within(store, "operator/"))
 
 

@@ -69,17 +69,19 @@ def stable_hashes(columns: list[pa.Array], types: Sequence[Type]) -> list[int]:
 
 
 def keys_for(partitions: int) -> list[int]:
-    """A number for each partition that Spark puts there, so that no two buckets share a task.
+    """A number for each partition that Spark puts there, so that no two buckets share a task.  The
+    first is always the same: whoever looks with another number of buckets finds at least that one's
+    state, and in it how many there were.
 
-    >>> keys_for(4)
-    [12, 6, 2, 0]
+    >>> keys_for(4), keys_for(3)
+    ([0, 12, 6, 2], [0, 1, 2])
     """
     found: dict[int, int] = {}
     number = 0
     while len(found) < partitions:
         found.setdefault(spark_hash(number) % partitions, number)
         number += 1
-    return [found[partition] for partition in range(partitions)]
+    return sorted(found.values(), key=lambda number: (number > 0, spark_hash(number) % partitions))
 
 
 def spark_hash(number: int) -> int:

@@ -12,6 +12,7 @@ from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.spark.buckets import Router
 from penstock.spark.stages import Entry, Stage
+from penstock.spark.state_identity import StateIdentity
 from penstock.windows.sliding import Sliding
 
 
@@ -39,6 +40,7 @@ class StageConfig:
     token: str  # tells the runs of queries apart in the memory of workers
     parts: tuple[tuple[str, ...], ...]  # by entry: the sub-sources that are known from the start
     feeding: tuple[int, ...]  # by entry: how many buckets feed it, 0 for a scan
+    identity: StateIdentity  # whose state it is
     strict: bool = False
     live: bool = False  # whether sources may be silent: a bounded run reads all to its end
     early_every: int | None = None

@@ -17,11 +17,13 @@ from pyspark.sql.types import ByteType, StructType
 from penstock.model.batch import SIGN
 from penstock.operators.build_revising import asked_of_results
 from penstock.optimizer.rewrite import with_inputs
+from penstock.plan.identity import identity
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
 from penstock.spark.at_once import at_once
 from penstock.spark.buckets import keys_for
+from penstock.spark.checkpoint import algorithms_on_spark
 from penstock.spark.columns import SETTINGS
 from penstock.spark.config import Destination, StageConfig
 from penstock.spark.feed import portions_in
@@ -31,6 +33,7 @@ from penstock.spark.messages import PACKED, Kind, packed_batch, unpack_columns
 from penstock.spark.reading import narrowed, read
 from penstock.spark.session import setting
 from penstock.spark.stages import Entry, Stage, entries_of
+from penstock.spark.state_identity import StateIdentity
 from penstock.spark.stateless import Passing, plain
 from penstock.spark.step import StageStep
 from penstock.spark.types import to_spark
@@ -179,10 +182,18 @@ class Job:
                 (self._buckets if entry.leaf.routing else 1) if isinstance(entry.leaf, Stage) else 0
                 for entry in stage.entries
             ),
+            self._state_identity(stage, buckets),
             self._strict,
             self.streaming and not self._bounded,
             self.query.early_every if destination.stage is None else None,
         )
+
+    def _state_identity(self, stage: Stage, buckets: int) -> StateIdentity:
+        tops = [entry.leaf for entry in self.entries if isinstance(entry.leaf, Stage)]
+        numbers = [id(each) for top in tops for each in top.stages()]
+        plan, algorithms = identity(self.query), algorithms_on_spark(self.query)
+        number = numbers.index(id(stage)) + 1
+        return StateIdentity(tuple(plan), tuple(algorithms), number, buckets)
 
     def _stage(self, config: StageConfig) -> DataFrame:
         given = self._given(config)

@@ -5,6 +5,7 @@ Every bucket of a stage gets the same reports and comes to the same registers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,8 +166,10 @@ class SourceRegister(RunningBounds):
 class StageRegister:
     """The buckets of a stage that feeds this one."""
 
-    def __init__(self, buckets: int) -> None:
+    def __init__(self, buckets: int, origins: Mapping[str, str]) -> None:
+        """`origins` is by which names the columns of progress are saved."""
         self._told = [Progress() for _ in range(buckets)]
+        self._origins = origins
 
     def advance(self, origin: int, progress: Progress) -> None:
         self._told[origin] = progress
@@ -175,10 +178,10 @@ class StageRegister:
         return slowest(self._told)
 
     def save(self, store: ChunkStore) -> None:
-        store.put("buckets", [each.save() for each in self._told])
+        store.put("buckets", [each.save(self._origins) for each in self._told])
 
     def load(self, store: ChunkStore) -> None:
-        self._told = [Progress.load(each) for each in store.get("buckets") or []]
+        self._told = [Progress.load(each, self._origins) for each in required(store, "buckets")]
 
 
 def slowest(told: list[Progress]) -> Progress:

@@ -14,6 +14,7 @@ from penstock.engine.running_bounds import NOTHING, RunningBounds
 from penstock.model.progress import Delay, Ordered, Punctuated, Rule, RunningBound, Slack
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.watermark import LowWatermark
+from penstock.operators.chunks import MemoryStore
 from tests.engine.helpers import examples
 
 RULES: list[Rule] = [
@@ -156,3 +157,43 @@ def test_no_rows() -> None:
         running = RunningBounds(rule)
         assert running.before(["x"], nothing, nothing, said).tolist() == []
         assert running.low == BEGINNING
+
+
+SLACKS = [Slack(0), Slack(1), Slack(3), Slack(100)]
+
+
+@given(
+    st.sampled_from(SLACKS),
+    st.sampled_from(SLACKS),
+    st.lists(st.tuples(st.sampled_from(KEYS), TICK), max_size=20),
+    st.lists(st.tuples(st.sampled_from(KEYS), TICK), max_size=20),
+)
+@examples
+def test_another_slack_after_a_restart(
+    one: Slack, other: Slack, first: list[tuple[str, int]], then: list[tuple[str, int]]
+) -> None:
+    """What is held back at the restart is released as the new rule has it; bounds stay."""
+    own = {key: RunningBound(one) for key in KEYS}
+    for key, tick in first:
+        own[key].observe(tick)
+    for key, held in own.items():
+        recent, own[key] = held._recent, RunningBound(other, held.bound)
+        for tick in recent:
+            own[key].observe(tick)
+    bounds = RunningBounds(one, list(KEYS))
+    _take(bounds, first)
+    store = MemoryStore()
+    bounds.save(store)
+    loaded = RunningBounds(other, list(KEYS))
+    loaded.load(store)
+    assert loaded.low == max(bounds.low, min(each.bound for each in own.values()))
+    expected = [own[key].observe(tick) for key, tick in then]
+    found = _take(loaded, then)
+    assert [BEGINNING if each == NOTHING else each for each in found] == expected
+    assert loaded.low == min(each.bound for each in own.values())
+
+
+def _take(bounds: RunningBounds, arrivals: list[tuple[str, int]]) -> list[int]:
+    codes = np.array([KEYS.index(key) for key, _ in arrivals], np.int64)
+    ticks = np.array([tick for _, tick in arrivals], np.int64)
+    return bounds.before(list(KEYS), codes, ticks, None).tolist() if arrivals else []

@@ -17,6 +17,7 @@ import pytest
 
 import penstock as ps
 from penstock.answer import Account
+from penstock.errors import CheckpointError
 from penstock.operators.chunks import FORMAT
 from penstock.sinks.output import OutputFormat
 from penstock.spark.dataframe import make_fit
@@ -247,7 +248,7 @@ def test_the_checkpoint_of_another_query(db: ps.Database, tmp_path: Path) -> Non
     db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
     query(db).start(lambda _: None, checkpoint=tmp_path).wait()
     other = query(db, SQL.replace("sum", "max"))
-    with pytest.raises(ps.EngineError, match="belongs to another query") as caught:
+    with pytest.raises(CheckpointError, match="belongs to another query") as caught:
         other.start(lambda _: None, checkpoint=tmp_path)
     assert "sum(packets.bytes)" in str(caught.value)
     assert "max(packets.bytes)" in str(caught.value)
@@ -265,7 +266,7 @@ def test_another_trigger_when_the_clock_counts(
     assert isinstance(query, ps.Query)
     query.start(lambda _: None, checkpoint=tmp_path, trigger=first).stop()
     second = "1 second" if first == "available-now" else "available-now"
-    with pytest.raises(ps.EngineError, match="was made with"):
+    with pytest.raises(CheckpointError, match="was made with"):
         query.start(lambda _: None, checkpoint=tmp_path, trigger=second)
 
 
@@ -278,7 +279,7 @@ def test_a_newer_format(db: ps.Database, tmp_path: Path) -> None:
         ("{", "is not what it should be"),
     ):
         identity.write_text(text)
-        with pytest.raises(ps.EngineError, match=message):
+        with pytest.raises(CheckpointError, match=message):
             query(db).start(lambda _: None, checkpoint=tmp_path)
 
 
