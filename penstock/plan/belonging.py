@@ -22,16 +22,18 @@ def check_query(found: list[str], own: list[str], where: str) -> None:
 def check_algorithms(found: list[str], own: list[str], where: str) -> None:
     """The same for what `algorithms` says: state does not move from one to another yet.
 
-    >>> check_algorithms(["#1 PANED"], ["#1 WID"], "the checkpoint")
-    Traceback (most recent call last):
-    penstock.errors.CheckpointError: the checkpoint was made by another algorithm, and state cannot
+    >>> try:
+    ...     check_algorithms(["#1 WID", "#2 PANED"], ["#1 WID", "#2 BUFFERING"], "it")
+    ... except CheckpointError as error:
+    ...     print(error.message.splitlines()[1:], error.hint)
+    ['  -#2 PANED', '  +#2 BUFFERING'] /*+ PANED */ after SELECT of window 2 keeps it
     """
     if found == own:
         return
     changes = differences(found, own)
     had = [line.split(" ", 1) for line in changes if line.startswith("-#")]
     hints = [
-        f"/*+ {name} */ after SELECT" + (f" of window {number[1:]}" if len(found) > 1 else "")
+        f"/*+ {name} */ after SELECT" + (f" of window {number[2:]}" if len(found) > 1 else "")
         for number, name in had
     ]
     raise CheckpointError(

@@ -74,7 +74,7 @@ def keys_for(partitions: int) -> list[int]:
     state, and in it how many there were.
 
     >>> keys_for(4), keys_for(3)
-    ([0, 12, 6, 2], [0, 1, 2])
+    ([0, 12, 6, 2], [0, 1, 11])
     """
     found: dict[int, int] = {}
     number = 0
