@@ -11,7 +11,7 @@ from __future__ import annotations
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import Late, Query
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.windows.landmark import Landmark
 from penstock.windows.slide_by_tuple import SlideByTuple
@@ -23,8 +23,19 @@ def closing_reach(query: Query) -> int | None:
     everything."""
     if any(isinstance(node, Stamp) for node in query.walk()):
         return None
+    if query.late is Late.AMEND and _waits_for_amendments(query):
+        return None
     reach = _reach(query.input)
     return None if reach is None else max(1, reach)  # EMIT IN ORDER waits for a tick more
+
+
+def _waits_for_amendments(query: Query) -> bool:
+    """Whether results are held back for as long as late tuples may change them."""
+    folding = [
+        n for n in query.walk() if isinstance(n, WindowAggregate | GroupAggregate | Distinct)
+    ]
+    by_tuple = [n for n in folding if isinstance(n, WindowAggregate)]
+    return len(folding) > 1 or any(isinstance(n.window, SlideByTuple) for n in by_tuple)
 
 
 def _reach(node: Node) -> int | None:

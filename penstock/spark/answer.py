@@ -36,7 +36,7 @@ def answer(
             )
     rejects = RejectLog(strict)
     collected = Collected(query)
-    tally = deliver(packed_answer(query, spark, rejects, buckets), collected)
+    tally = deliver(packed_answer(query, spark, strict, buckets), collected)
     schema = collected.rows[0].schema if collected.rows else query.schema.arrow
     table = pa.Table.from_batches(collected.rows, schema)
     if SIGN in table.column_names:
@@ -48,12 +48,12 @@ def answer(
     return Answer(table, join_tables(collected.late), rejects, tally.read, tally.late)
 
 
-def packed_answer(query: Query, spark: SparkSession, rejects: RejectLog, buckets: int) -> pa.Table:
+def packed_answer(query: Query, spark: SparkSession, strict: bool, buckets: int) -> pa.Table:
     """All that comes out of the job, packed."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
-        sources = batch_sources(query, spark, Path(directory), rejects)
+        sources = batch_sources(query, spark, Path(directory), strict)
         try:
             with setting(spark, {PARTITIONS: str(buckets)}):
-                return Job(query, sources, buckets, rejects.strict).packed().toArrow()
+                return Job(query, sources, buckets, strict).packed().toArrow()
         except Exception as error:
             raise failure(error) from error

@@ -9,7 +9,6 @@ from penstock.answer import Account
 from penstock.errors import EngineError
 from penstock.plan.query import Query
 from penstock.run_progress import RunProgress, Watch
-from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.spark.answer import packed_answer
 from penstock.spark.failures import failure
 from penstock.spark.outcome import Receiver, Tally, deliver
@@ -41,7 +40,8 @@ class BatchRun:
     ) -> None:
         self.query = query
         self.tally = Tally()
-        self.rejects = RejectLog(strict)
+        self.closed: str | None = None
+        self._strict = strict
         self.watch: Watch | None = None
         self.stopped = False
         self._spark = spark
@@ -56,10 +56,9 @@ class BatchRun:
     def _work(self) -> None:
         order = self.query.progress[0].field.qualified if self.query.in_order else None
         try:
-            packed = packed_answer(self.query, self._spark, self.rejects, self._buckets)
+            packed = packed_answer(self.query, self._spark, self._strict, self._buckets)
             if self.stopped:
                 return
-            self._receiver.on_rejects(self.rejects.take())
             self.tally = deliver(packed, self._receiver, order)
             self._receiver.commit(0)
             if self.watch is not None:
@@ -81,8 +80,11 @@ class BatchRun:
         return self._thread.is_alive()
 
     def account(self) -> Account:
-        read = self.tally.read + self.rejects.count(RejectKind.BAD_ROW)
-        return Account(read, self.tally.late, self.tally.rejected + self.rejects.count())
+        return self.tally.account
+
+    def total(self) -> Account:
+        """There is only one run."""
+        return self.account()
 
     def progress(self) -> RunProgress:
         return progress_of(self.tally, batches=int(self.tally.read > 0))

@@ -136,6 +136,8 @@ class Bucket:
         elif not message.more:
             register.advance(message.reports, message.high)
             register.ended = register.ended or message.ended
+            if message.promise is not None and register.name is not None:
+                register.raise_to(message.promise)
 
     def _look_for_idle(self) -> None:
         for register in self.registers:

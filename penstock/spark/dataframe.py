@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
 from penstock.plan.query import Query
-from penstock.sources.rejects import RejectLog
 from penstock.spark.job import Frame, Job, Sources
 from penstock.spark.session import PARTITIONS, PROVIDER, ROCKSDB
 from penstock.spark.source import DataFrameSource
@@ -39,7 +38,7 @@ def dataframe(query: Query, spark: SparkSession, strict: bool, buckets: int) -> 
     else:
         directory = Path(tempfile.mkdtemp(prefix="penstock-"))  # read whenever somebody asks
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        sources = batch_sources(query, spark, directory, RejectLog(strict))
+        sources = batch_sources(query, spark, directory, strict)
     job = Job(query, sources, buckets, strict)
     plain = job.plain_rows()
     return plain if plain is not None else job.rows()

@@ -1,8 +1,8 @@
 """Penstock's own sources as Spark streams: a directory of small files that say what to read.
 
 Every file of the feed is one micro-batch of a stream: some data files, some rows of an Arrow file,
-or the end of the stream.  Tasks read the data itself, with the same readers as the local engine, so
-rows that do not fit are set aside by the same rules.
+a promise, or the end of the stream.  Tasks read the data itself, with the same readers as the local
+engine, so rows that do not fit are set aside by the same rules.
 """
 
 from __future__ import annotations
@@ -12,52 +12,107 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from penstock.errors import EngineError
 from penstock.model.schema import Schema
-from penstock.plan.streams import StreamDefinition
 from penstock.sources.data_file import DataFile
-from penstock.sources.files import FileSource, read_file
-from penstock.sources.live import LiveSource
-from penstock.sources.rejects import RejectLog, StreamRejects
+from penstock.sources.files import read_file
+from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
+from penstock.spark.checksums import rows_checksum, text_checksum
+from penstock.spark.outcome import rejects_of
 
-ROWS_AT_ONCE = 1 << 20
-FILES_AT_ONCE = 16
+_RESTORE = "restore the checkpoint, or delete its directory to begin anew"
+_HEAD = "head"  # the file that says how many portions there are
+
+
+class FileToRead(NamedTuple):
+    path: str
+    name: str
+    format: str
+    size: int
+
+    def check_size(self) -> None:
+        """What was read, or is to be read, must not change any more."""
+        try:
+            size = Path(self.path).stat().st_size
+        except OSError:
+            return  # gone; whoever has still to read it says so
+        if size != self.size:
+            raise EngineError(
+                f"{self.name} has changed: it had {self.size:,} bytes when it was handed to the"
+                f" query, and has {size:,} now",
+                expected="files that stay as they are",
+                hint="new rows in new files",
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What to read next: files with names and formats, or rows of an Arrow file; or no more."""
+    """What to read next: files, or rows of an Arrow file in the directory of the feed; or a promise
+    (no later tuple is below it), or no more.  `rows` and `rejected` count those of the source up to
+    here, where it is not made of files."""
 
     number: int
-    files: tuple[tuple[str, str, str], ...] = ()
+    files: tuple[FileToRead, ...] = ()
     arrow: str | None = None
     begin: int = 0
     end: int = 0
+    rows: int = 0
+    rejects: str | None = None  # an Arrow file with rows that could not be read
+    rejected: int = 0
+    checksum: str | None = None  # of the rows and the rejects
+    promise: int | None = None
     ends: bool = False
 
     def text(self) -> str:
-        return json.dumps(asdict(self))
+        said = json.dumps(asdict(self))
+        return f"{text_checksum(said)} {said}"
 
     @staticmethod
-    def of(text: str) -> Portion:
-        given = json.loads(text)
-        given["files"] = tuple(tuple(file) for file in given["files"])
+    def of(text: str, place: str = "a portion of the feed") -> Portion:
+        checksum, _, said = text.strip().partition(" ")
+        if checksum.startswith("{"):
+            raise EngineError(
+                f"{place} was written by an earlier version of Penstock",
+                hint="another --checkpoint, or delete the directory to begin anew",
+            )
+        if not said or text_checksum(said) != checksum:
+            raise EngineError(f"{place} is not what was written there", hint=_RESTORE)
+        given = json.loads(said)
+        given["files"] = tuple(FileToRead(*file) for file in given["files"])
         return Portion(**given)
 
-    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
-        for path, name, file_format in self.files:
-            for batch in read_file(DataFile(Path(path), name), file_format, schema, rejects):
+    def read(self, schema: Schema, rejects: StreamRejects, directory: Path) -> Iterator[Chunk]:
+        for file in self.files:
+            file.check_size()
+            data = DataFile(Path(file.path), file.name)
+            for batch in read_file(data, file.format, schema, rejects):
                 if batch.num_rows:
-                    yield Chunk(batch, name)
-        if self.arrow is not None:
-            with pa.memory_map(self.arrow) as source:
-                table = pa.ipc.open_file(source).read_all().slice(self.begin, self.end - self.begin)
-                for batch in table.to_batches():
-                    yield Chunk(batch)
+                    yield Chunk(batch, file.name)
+        if self.arrow is None:
+            return
+        rows = _read_arrow(directory / self.arrow)[self.begin : self.end]
+        bad = [] if self.rejects is None else [_read_arrow(directory / self.rejects)]
+        if self.checksum is not None and rows_checksum(rows, *bad) != self.checksum:
+            raise EngineError(f"{self.arrow} is not what was written there", hint=_RESTORE)
+        for batch in (batch for table in bad for batch in table.to_batches()):
+            for each in rejects_of(batch):
+                rejects.log.add(each)
+        for batch in rows.to_batches():
+            yield Chunk(batch)
+
+
+def _read_arrow(path: Path) -> pa.Table:
+    try:
+        with pa.memory_map(str(path)) as source:
+            return pa.ipc.open_file(source).read_all()
+    except (OSError, pa.ArrowException) as error:
+        first_line = str(error).partition("\n")[0]
+        raise EngineError(f"{path.name} cannot be read: {first_line}", hint=_RESTORE) from error
 
 
 def portions_in(batches: Iterable[pa.RecordBatch]) -> list[Portion]:
@@ -67,107 +122,97 @@ def portions_in(batches: Iterable[pa.RecordBatch]) -> list[Portion]:
 
 
 class Feed:
-    """The portions of one stream in a directory, oldest first by the time of the file."""
+    """The portions of one stream in a directory.  Spark reads them in the order of the times of the
+    files, so those follow from the numbers, whatever became of them on the way."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.portions = directory / "portions"
         self.portions.mkdir(parents=True, exist_ok=True)
+        self.written: list[Portion] = []
+        self.files: dict[str, FileToRead] = {}
+        self._load()
+
+    def _load(self) -> None:
+        paths = sorted(self.portions.glob("*.json"))
+        head = self.directory / _HEAD
+        promised = _number_in(head) if head.exists() else 0
+        for number in range(max(len(paths), promised)):
+            path = self._path(number)
+            if not path.exists():
+                raise EngineError(f"{path} is missing", hint=_RESTORE)
+            self._take(Portion.of(path.read_text(encoding="utf-8"), str(path)))
+            _set_time(path, number)
+        if promised < len(paths):  # the process ended in between
+            self._count()
+
+    def _take(self, portion: Portion) -> None:
+        self.written.append(portion)
+        self.files |= {file.name: file for file in portion.files}
 
     @property
     def size(self) -> int:
-        return sum(1 for _ in self.portions.glob("*.json"))
+        return len(self.written)
 
     def add(self, portion: Portion) -> None:
         """The file appears at once and whole, and is newer than all others."""
-        name = f"{portion.number:09}.json"
-        written = self.directory / f".{name}"
+        path = self._path(portion.number)
+        written = self.directory / f".{path.name}"
         written.write_text(portion.text() + "\n", encoding="utf-8")
-        moment = 1_700_000_000 + portion.number  # what Spark sorts by; any moment will do
-        os.utime(written, (moment, moment))
-        written.replace(self.portions / name)
+        _set_time(written, portion.number)
+        written.replace(path)
+        self._take(portion)
+        self._count()
 
-    def read_to(self) -> int:
-        """Up to which row of the Arrow file there are portions."""
-        last = self._last()
-        return last.end if last is not None else 0
+    def _path(self, number: int) -> Path:
+        return self.portions / f"{number:09}.json"
 
-    def end(self) -> None:
-        if not self.ended():
-            self.add(Portion(self.size, ends=True))
+    def _count(self) -> None:
+        """So that nobody can take portions away without a word."""
+        written = self.directory / f".{_HEAD}"
+        written.write_text(str(self.size), encoding="utf-8")
+        written.replace(self.directory / _HEAD)
 
+    @property
+    def rows(self) -> int:
+        """How many rows of a source that is not made of files there are portions of."""
+        return max((portion.rows for portion in self.written), default=0)
+
+    @property
+    def rejected(self) -> int:
+        return max((portion.rejected for portion in self.written), default=0)
+
+    @property
+    def promised(self) -> int | None:
+        promises = [each.promise for each in self.written if each.promise is not None]
+        return max(promises, default=None)
+
+    def promise(self, bound: int) -> bool:
+        """No later tuple is below the bound; whether that is new."""
+        if self.promised is not None and self.promised >= bound:
+            return False
+        self.add(Portion(self.size, promise=bound))
+        return True
+
+    def end(self) -> bool:
+        """Nothing comes any more; whether that is new."""
+        if self.ended:
+            return False
+        self.add(Portion(self.size, ends=True))
+        return True
+
+    @property
     def ended(self) -> bool:
-        last = self._last()
-        return last is not None and last.ends
-
-    def _last(self) -> Portion | None:
-        if self.size == 0:
-            return None
-        path = self.portions / f"{self.size - 1:09}.json"
-        return Portion.of(path.read_text(encoding="utf-8"))
+        return bool(self.written) and self.written[-1].ends
 
 
-def fill(
-    feed: Feed,
-    stream: StreamDefinition,
-    rejects: RejectLog,
-    portions: int | None = None,
-    ends: bool = True,
-) -> None:
-    """All that a source has and the feed has not, and then its end, unless more may come.
-    `portions` is how many there are to be."""
-    if feed.ended():
-        return
-    source = stream.source
-    if isinstance(source, LiveSource) or source is None:
-        what = source.describe() if source is not None else "it has no source"
-        raise EngineError(
-            f"stream {stream.name} cannot be read by Spark: {what}",
-            expected="FROM FILES, VALUES, data in memory, or a Spark DataFrame",
-            hint="the local engine: --engine local, or connect('local')",
-        )
-    if isinstance(source, FileSource):
-        _fill_files(feed, source, portions)
-    else:
-        _fill_rows(feed, stream, rejects, portions)
-    if ends:
-        feed.end()
+def _number_in(path: Path) -> int:
+    try:
+        return int(path.read_text("utf-8"))
+    except ValueError:
+        raise EngineError(f"{path} is not what was written there", hint=_RESTORE) from None
 
 
-def _fill_files(feed: Feed, source: FileSource, portions: int | None) -> None:
-    known = set()
-    for path in feed.portions.glob("*.json"):
-        known |= {file[1] for file in Portion.of(path.read_text(encoding="utf-8")).files}
-    files = [file for file in source.files() if file[1] not in known]
-    at_once = FILES_AT_ONCE if portions is None else -(-len(files) // portions)
-    for begin in range(0, len(files), max(1, at_once)):
-        feed.add(Portion(feed.size, tuple(files[begin : begin + max(1, at_once)])))
-
-
-def _fill_rows(
-    feed: Feed, stream: StreamDefinition, rejects: RejectLog, portions: int | None
-) -> None:
-    path = feed.directory / "rows.arrow"
-    begun = feed.read_to()
-    rows = _rows_in(path) if begun else _write_rows(path, stream, rejects)
-    at_once = ROWS_AT_ONCE if portions is None else max(1, -(-rows // portions))
-    for begin in range(begun, rows, at_once):
-        end = min(rows, begin + at_once)
-        feed.add(Portion(feed.size, arrow=str(path), begin=begin, end=end))
-
-
-def _write_rows(path: Path, stream: StreamDefinition, rejects: RejectLog) -> int:
-    assert stream.source is not None
-    schema = stream.input_schema
-    rows = 0
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema.arrow) as writer:
-        for chunk in stream.source.read(schema, rejects.of(stream.name)):
-            writer.write_batch(chunk.batch)
-            rows += chunk.batch.num_rows
-    return rows
-
-
-def _rows_in(path: Path) -> int:
-    with pa.memory_map(str(path)) as source:
-        reader = pa.ipc.open_file(source)
-        return sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+def _set_time(path: Path, number: int) -> None:
+    moment = 1_700_000_000 + number  # any moment will do
+    os.utime(path, (moment, moment))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from penstock.spark.buckets import Router
 from penstock.spark.chain import Chain
 from penstock.spark.config import StageConfig
 from penstock.spark.feed import Portion
-from penstock.spark.messages import Kind, Message, Packed, RowsPiece, pack_rows
+from penstock.spark.messages import Kind, Message, Packed, RowsPiece, pack_rows, portions_read
 from penstock.spark.stages import Entry
 from penstock.spark.task_bounds import Report, TaskBounds
 
@@ -76,6 +77,7 @@ class IngestTask:
         self._outgoing = [_Outgoing() for _ in range(config.buckets)]
         self._waiting = 0
         self._sent = 0
+        self._portions = 0  # up to which one the feed has been read
 
     def fitted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:
         """Batches of a DataFrame in the schema of the stream."""
@@ -83,17 +85,23 @@ class IngestTask:
         for batch in fit_batches(batches, schema, "", self._ingest.rejects):
             yield Chunk(batch)
 
-    def run_portions(self, portions: list[Portion]) -> Iterator[Packed]:
+    def run_portions(self, portions: list[Portion], directory: Path) -> Iterator[Packed]:
         """What a feed says, in order."""
         schema = self._scan.stream.input_schema
 
         def chunks() -> Iterator[Chunk]:
             for portion in portions:
-                yield from portion.read(schema, self._ingest.rejects)
+                yield from portion.read(schema, self._ingest.rejects, directory)
 
-        return self.run(chunks(), any(portion.ends for portion in portions))
+        self._portions = max(portion.number for portion in portions) + 1
+        promises = [portion.promise for portion in portions if portion.promise is not None]
+        ended = any(portion.ends for portion in portions)
+        return self.run(chunks(), ended, max(promises, default=None))
 
-    def run(self, chunks: Iterator[Chunk], ended: bool = False) -> Iterator[Packed]:
+    def run(
+        self, chunks: Iterator[Chunk], ended: bool = False, promise: int | None = None
+    ) -> Iterator[Packed]:
+        """`promise`: no later tuple is below it."""
         for chunk in chunks:
             for item in self._ingest.on_chunk(chunk):
                 if isinstance(item, pa.RecordBatch):
@@ -102,7 +110,7 @@ class IngestTask:
                     self._high = max([self._high, *item.high.values()])
             if self._waiting >= _FLUSH:
                 yield from self._messages(more=True)
-        yield from self._messages(ended=ended)
+        yield from self._messages(ended=ended, promise=promise)
         yield from self._account()
 
     def _take(self, batch: pa.RecordBatch) -> None:
@@ -169,7 +177,9 @@ class IngestTask:
 
     # --- out -------------------------------------------------------------------------------------
 
-    def _messages(self, ended: bool = False, more: bool = False) -> Iterator[Packed]:
+    def _messages(
+        self, ended: bool = False, promise: int | None = None, more: bool = False
+    ) -> Iterator[Packed]:
         reports = self._reports()
         for bucket, outgoing in enumerate(self._outgoing):
             message = Message(
@@ -178,6 +188,7 @@ class IngestTask:
                 high=self._high,
                 rows=outgoing.rows,
                 panes=outgoing.panes,
+                promise=promise,
                 ended=ended,
                 more=more,
             )
@@ -202,7 +213,8 @@ class IngestTask:
         if rejects:
             payload = pack_rows(rejects_batch(rejects))
             yield Packed(key, Kind.REJECTED, payload, rejected=len(rejects))
-        yield Packed(key, Kind.STATUS, read=self._ingest.read)
+        status = portions_read(self._scan.stream.name, self._portions)
+        yield Packed(key, Kind.STATUS, status, read=self._ingest.read)
 
 
 class Kit:

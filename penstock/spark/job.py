@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -46,10 +47,15 @@ _kits: dict[tuple[str, int], Kit] = {}  # of this worker, by token of the stage 
 
 @dataclass(frozen=True)
 class Frame:
-    """A DataFrame of a stream: its rows, or the portions of a feed that say where they are."""
+    """A DataFrame of a stream: its rows, or the portions of the `feed` in a directory, which say
+    where they are."""
 
     frame: DataFrame
-    fed: bool = False
+    feed: str | None = None
+
+    @property
+    def fed(self) -> bool:
+        return self.feed is not None
 
     @property
     def in_order(self) -> bool:
@@ -103,6 +109,11 @@ class Job:
     def streaming(self) -> bool:
         return any(frame.isStreaming for frame in self._frames)
 
+    @property
+    def stateful(self) -> bool:
+        """Whether anything is ever open."""
+        return any(isinstance(entry.leaf, Stage) for entry in self.entries)
+
     def packed(self) -> DataFrame:
         """Results and all else that comes out, packed."""
         with installed_packages(self._spark):
@@ -153,7 +164,7 @@ class Job:
             return reduce(
                 DataFrame.union,
                 (
-                    frame.mapInArrow(Passing(entry, source.fed, self._strict), PACKED)
+                    frame.mapInArrow(Passing(entry, source.feed, self._strict), PACKED)
                     for source, frame in self._read(entry.leaf)
                 ),
             )
@@ -207,7 +218,7 @@ class Job:
         for number, entry in enumerate(config.stage.entries):
             if isinstance(entry.leaf, Scan):
                 for source, frame in self._read(entry.leaf):
-                    ingesting = Ingesting(config, number, source.fed, source.in_order)
+                    ingesting = Ingesting(config, number, source.feed, source.in_order)
                     inputs.append(frame.mapInArrow(ingesting, PACKED))
             else:
                 below = self._config(entry.leaf, Destination(entry, config, number))
@@ -239,10 +250,10 @@ def _without_sources(node: Node) -> Node:
 class Ingesting:
     """The function that Spark maps over the rows of a source."""
 
-    def __init__(self, config: StageConfig, entry: int, fed: bool, in_order: bool) -> None:
+    def __init__(self, config: StageConfig, entry: int, feed: str | None, in_order: bool) -> None:
         self._config = config
         self._entry = entry
-        self._fed = fed
+        self._feed = feed
         self._in_order = in_order
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -257,10 +268,10 @@ class Ingesting:
             kit = _kits[key] = Kit(config)
         place = context.partitionId()
         task = IngestTask(config, self._entry, place, kit, self._in_order)
-        if self._fed:
+        if self._feed is not None:
             portions = portions_in(batches)
             if portions:
-                yield packed_batch(task.run_portions(portions))
+                yield packed_batch(task.run_portions(portions, Path(self._feed)))
         else:
             yield packed_batch(task.run(task.fitted(joined(batches))))
         kit.tidy()

@@ -86,6 +86,7 @@ class Message:
     rows: list[RowsPiece] = field(default_factory=list)
     panes: list[Tree] = field(default_factory=list)
     progress: Progress | None = None  # of a bucket
+    promise: int | None = None  # of a source: no later tuple is below it
     ended: bool = False
     more: bool = False  # comes from the task, with reports that go on from these
 
@@ -99,6 +100,7 @@ class Message:
                 "rows": [[piece.batch, piece.places, piece.numbers] for piece in self.rows],
                 "panes": self.panes,
                 "progress": self.progress.save() if self.progress is not None else None,
+                "promise": self.promise,
                 "ended": self.ended,
                 "more": self.more,
             }
@@ -116,9 +118,15 @@ class Message:
             [RowsPiece(*piece) for piece in tree["rows"]],
             tree["panes"],
             Progress.load(progress) if progress is not None else None,
+            tree["promise"],
             tree["ended"],
             tree["more"],
         )
+
+
+def portions_read(stream: str, upto: int) -> bytes:
+    """A status: up to which portion the feed of a stream has been read."""
+    return pack({"portions": {stream: upto}}) if upto else b""
 
 
 def pack_rows(batch: pa.RecordBatch) -> bytes:

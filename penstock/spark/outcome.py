@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.answer import plainly_named
+from penstock.answer import Account, plainly_named
 from penstock.operators.chunks import unpack
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.plan.query import Query
@@ -38,8 +38,10 @@ class Tally:
     late: int = 0
     rejected: int = 0
     rows: int = 0
+    bad_rows: int = 0  # of those that were rejected: they could not even be read
     sources: list[SourceStatus] = field(default_factory=list)
     open_windows: int | None = None  # or groups, where there are no windows; None: nobody has said
+    portions: dict[str, int] = field(default_factory=dict)  # by stream: so many have been read
 
     def plus(self, other: Tally) -> Tally:
         return Tally(
@@ -47,9 +49,15 @@ class Tally:
             self.late + other.late,
             self.rejected + other.rejected,
             self.rows + other.rows,
+            self.bad_rows + other.bad_rows,
             other.sources or self.sources,
             self.open_windows if other.open_windows is None else other.open_windows,
+            {**self.portions, **other.portions},
         )
+
+    @property
+    def account(self) -> Account:
+        return Account(self.read + self.bad_rows, self.late, self.rejected)
 
 
 def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> Tally:
@@ -67,6 +75,9 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
             if kind is Kind.STATUS:
                 if payload:
                     status = unpack(payload)
+                    if "portions" in status:
+                        tally.portions |= status["portions"]
+                        continue
                     sources |= {each["stream"]: SourceStatus(**each) for each in status["sources"]}
                     before = open_.get(status["stage"], NOTHING_OPEN)
                     open_[status["stage"]] = before | OpenResults.load(status["open"])
@@ -77,7 +88,9 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
                 elif kind is Kind.LATE:
                     receiver.on_late(batch)
                 else:
-                    receiver.on_rejects(rejects_of(batch))
+                    rejects = rejects_of(batch)
+                    tally.bad_rows += sum(each.kind is RejectKind.BAD_ROW for each in rejects)
+                    receiver.on_rejects(rejects)
     tally.sources = list(sources.values())
     if open_:
         tally.open_windows = sum(each.count for each in open_.values())

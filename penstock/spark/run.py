@@ -6,7 +6,6 @@ import re
 import shutil
 import tempfile
 import threading
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,17 +13,19 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from penstock.answer import Account
-from penstock.errors import EngineError, PenstockError
+from penstock.errors import EngineError
 from penstock.plan.query import Query
 from penstock.run_options import AVAILABLE_NOW
 from penstock.run_progress import RunProgress, Watch
-from penstock.sources.files import FileSource
-from penstock.sources.rejects import RejectKind, RejectLog
+from penstock.spark.books import Books
 from penstock.spark.checkpoint import claim, identity_of
+from penstock.spark.closing import Closing, closed_before
 from penstock.spark.failures import failure
-from penstock.spark.feed import Feed, fill
 from penstock.spark.job import Job
-from penstock.spark.outcome import Receiver, Tally, deliver
+from penstock.spark.lock import CheckpointLock
+from penstock.spark.looking import FileWatch
+from penstock.spark.moving import settle_in
+from penstock.spark.outcome import Receiver, deliver
 from penstock.spark.progress import progress_of
 from penstock.spark.session import (
     BUCKETS,
@@ -36,14 +37,13 @@ from penstock.spark.session import (
     ROCKSDB,
     setting,
 )
-from penstock.spark.sources import parts_of, streaming_sources, streams_of
+from penstock.spark.sources import Feeds, parts_of, streaming_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 _TIME = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
-_LOOK = 1.0  # seconds between two looks for new files
 _PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run is stopped
 
 
@@ -51,14 +51,21 @@ _PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run
 class Options:
     """How to run: `trigger` is "available-now" or a time between micro-batches; `buckets` counts
     when a query first starts; `portions` is into how many micro-batches Penstock's own sources are
-    cut."""
+    cut.  A run that ends with what is there and is `final` closes what is open; without a
+    checkpoint every such run does, because nobody can go on from it."""
 
     checkpoint: Path | None = None
     trigger: str = AVAILABLE_NOW
     buckets: int = BUCKETS
     portions: int | None = None
+    final: bool = False
 
     def __post_init__(self) -> None:
+        if self.final and not self.bounded:
+            raise EngineError(
+                f"a run with the trigger {self.trigger!r} has no end, so it cannot be final",
+                expected=f"the trigger {AVAILABLE_NOW}",
+            )
         if self.buckets < 1:
             raise EngineError(f"{self.buckets} buckets", expected="at least one")
         if not self.bounded and not _TIME.fullmatch(self.trigger):
@@ -87,28 +94,18 @@ class SparkRun:
     ) -> None:
         self.query = query
         self.options = options or Options()
-        self.tally = Tally()
-        self.rejects = RejectLog(strict)
         self._spark = spark
         self._receiver = receiver
         self._temporary = self.options.checkpoint is None
         given = self.options.checkpoint
         self.checkpoint = (given or Path(tempfile.mkdtemp(prefix="penstock-"))).resolve()
         self._own = self.checkpoint / "penstock"
-        live = not self.options.bounded
-        own = identity_of(query, self.options.buckets, parts_of(query), live)
-        begun = claim(self._own, own)
-        self._buckets = begun.buckets
-        sources = streaming_sources(
-            query,
-            spark,
-            self._own / "feed",
-            self.rejects,
-            self.options.bounded,
-            begun.parts,
-            self.options.portions,
-        )
-        self.job = Job(query, sources, self._buckets, strict, self.options.bounded)
+        self._lock = CheckpointLock(self._own)
+        try:
+            self._begin(strict)
+        except BaseException:
+            self._leave()
+            raise
         self.streaming: StreamingQuery | None = None
         self.watch: Watch | None = None  # called after every micro-batch
         # windows close in order, so it is enough to sort what one micro-batch releases
@@ -120,10 +117,26 @@ class SparkRun:
         self._failed: Exception | None = None  # in a worker or a sink, not in Spark itself
         self._batches = 0
 
+    def _begin(self, strict: bool) -> None:
+        """Make the checkpoint this run's own, and its feeds ready."""
+        options, query = self.options, self.query
+        own = identity_of(query, options.buckets, parts_of(query), not options.bounded)
+        begun = claim(self._own, own)
+        settle_in(self.checkpoint, self._own)
+        self._books = Books.read(self._own)
+        self.tally = self._books.as_of_now()
+        self._buckets = begun.buckets
+        self._feeds = Feeds.of(query, self._own / "feed")
+        self.closed = closed_before(self._feeds, self._books, self.checkpoint)
+        self._feeds.fill(strict, options.portions, kept=not self._temporary)
+        sources = streaming_sources(self._feeds, self._spark, begun.parts)
+        self.job = Job(query, sources, self._buckets, strict, options.bounded)
+        closes = options.bounded and (options.final or self._temporary) and self.job.stateful
+        self._closing = Closing.of(query, self._temporary) if closes else None
+        if self._closing is not None:
+            self._closing.at_once(self._feeds)
+
     def start(self) -> None:
-        rejects = self.rejects.take()
-        if rejects:  # data in memory is looked at here
-            self._receiver.on_rejects(rejects)
         settings = {
             PARTITIONS: str(self._buckets),
             PROVIDER: ROCKSDB,
@@ -138,28 +151,24 @@ class SparkRun:
         if self._stopped:  # meanwhile
             self.streaming.stop()
         if not self.options.bounded:
-            threading.Thread(target=self._look_for_files, daemon=True).start()
-
-    def _look_for_files(self) -> None:
-        """Files that appear while the run goes on are fed to it."""
-        streams = [s for s in streams_of(self.query).values() if isinstance(s.source, FileSource)]
-        while streams and not self._leaving.wait(_LOOK):
-            for stream in streams:
-                with suppress(PenstockError):  # what was there may be gone for a moment
-                    feed = Feed(self._own / "feed" / stream.name)
-                    fill(feed, stream, self.rejects, ends=False)
+            watch = FileWatch(self._feeds, self._leaving)
+            threading.Thread(target=watch.look_on, daemon=True).start()
 
     def wait(self) -> None:
-        """Until the input ends and every window has closed, or somebody stops the run."""
+        """Until what is there has been read, or somebody stops the run."""
         try:
             self._await()
-            if self.options.bounded and not self._stopped and self._end_of_frames():
+            closing = None if self._stopped else self._closing
+            if closing is not None and closing.at_last(self._feeds, self._books):
                 self.start()
                 self._await()
         finally:
-            self._leaving.set()
-            if self._temporary:
-                shutil.rmtree(self.checkpoint, ignore_errors=True)
+            self._leave()
+
+    def _leave(self) -> None:
+        self._lock.release()
+        if self._temporary:
+            shutil.rmtree(self.checkpoint, ignore_errors=True)
 
     def _await(self) -> None:
         assert self.streaming is not None
@@ -170,14 +179,23 @@ class SparkRun:
                 if self._failed is not None:
                     raise self._failed from None
                 raise failure(error) from error
+        finally:
+            self._leaving.set()
+        if not self._stopped and not self._finished():
+            raise EngineError(
+                "the run was ended by somebody else: its Spark session, or the query in it, was"
+                " stopped",
+                hint="start it again: it goes on from its checkpoint"
+                if not self._temporary
+                else "a checkpoint, to go on from",
+            )
 
-    def _end_of_frames(self) -> bool:
-        """Tell the streams that are DataFrames that they have ended; whether there are any."""
-        feeds = [Feed(self._own / "feed" / name) for name in streams_of(self.query)]
-        going_on = [feed for feed in feeds if not feed.ended()]
-        for feed in going_on:
-            feed.end()
-        return bool(going_on)
+    def _finished(self) -> bool:
+        """Whether everything that was there has been answered, as far as that can be known."""
+        if not self.options.bounded or self._spark.sparkContext._jsc is None:
+            return False
+        feeds = self._feeds.by_name.items()
+        return all(self.tally.portions.get(name, 0) >= feed.size for name, feed in feeds)
 
     def stop(self) -> None:
         """After the micro-batch that is on its way, unless it takes long: Spark is not good at
@@ -197,8 +215,17 @@ class SparkRun:
         return self._stopped
 
     def account(self) -> Account:
-        read = self.tally.read + self.rejects.count(RejectKind.BAD_ROW)
-        return Account(read, self.tally.late, self.tally.rejected + self.rejects.count())
+        """Of this run."""
+        return self.tally.account
+
+    def total(self) -> Account:
+        """Of all runs on the checkpoint."""
+        return self._books.total
+
+    @property
+    def open_windows(self) -> int | None:
+        """In the checkpoint, or groups where there are no windows; None if nobody knows."""
+        return self.tally.open_windows
 
     def progress(self) -> RunProgress:
         last = self.streaming.lastProgress if self.streaming is not None else None
@@ -218,6 +245,9 @@ class SparkRun:
         try:
             made = deliver(packed.toArrow(), self._receiver, self._order)
             self._receiver.commit(batch_id)
+            self._books = self._books.with_batch(batch_id, made)
+            if not self._temporary:
+                self._books.write(self._own)
         except Exception as error:
             self._failed = failure(error) if isinstance(error, PySparkException) else error
             if self._stopped:  # a long message would be too much for Spark, which looks through it

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
-from penstock.sources.rejects import RejectLog
-from penstock.spark.feed import Feed, fill
+from penstock.spark.feed import Feed
+from penstock.spark.file_names import file_name
+from penstock.spark.filling import fill
 from penstock.spark.job import Frame, Sources
 from penstock.spark.source import DataFrameSource
 
@@ -22,9 +24,7 @@ def streams_of(query: Query) -> dict[str, StreamDefinition]:
     return {node.stream.name: node.stream for node in query.walk() if isinstance(node, Scan)}
 
 
-def batch_sources(
-    query: Query, spark: SparkSession, directory: Path, rejects: RejectLog
-) -> Sources:
+def batch_sources(query: Query, spark: SparkSession, directory: Path, strict: bool) -> Sources:
     """All that there is, in one go."""
     parts = parts_of(query)
     sources = Sources({}, {})
@@ -32,35 +32,62 @@ def batch_sources(
         if isinstance(stream.source, DataFrameSource):
             sources.frames[name] = [Frame(stream.source.frame)]
         else:
-            feed = Feed(directory / name)
-            fill(feed, stream, rejects, portions=None)
+            feed = Feed(directory / file_name(name))
+            fill(feed, stream, strict, kept=False)
+            feed.end()
             frame = spark.read.text(str(feed.portions))
-            sources.frames[name] = [Frame(_in_turn(frame, stream), fed=True)]
+            sources.frames[name] = [Frame(_in_turn(frame, stream), str(feed.directory))]
         sources.parts[name] = tuple(parts.get(name, ()))
     return sources
 
 
+@dataclass(frozen=True)
+class Feeds:
+    """The feeds of the streams of a query by their names.  Those that are DataFrames have one, too,
+    through which they are told what they have come to."""
+
+    streams: Mapping[str, StreamDefinition]
+    by_name: Mapping[str, Feed]
+
+    @staticmethod
+    def of(query: Query, directory: Path) -> Feeds:
+        streams = streams_of(query)
+        return Feeds(streams, {name: Feed(directory / file_name(name)) for name in streams})
+
+    def fill(self, strict: bool, portions: int | None, kept: bool) -> None:
+        for name in self.own:
+            fill(self.by_name[name], self.streams[name], strict, portions, kept)
+
+    @property
+    def own(self) -> list[str]:
+        """The streams that Spark reads through their feeds alone."""
+        return [n for n, s in self.streams.items() if not isinstance(s.source, DataFrameSource)]
+
+    @property
+    def ended(self) -> bool:
+        return all(feed.ended for feed in self.by_name.values())
+
+    @property
+    def promised(self) -> int | None:
+        """The highest promise, if there has been one."""
+        found = [feed.promised for feed in self.by_name.values() if feed.promised is not None]
+        return max(found, default=None)
+
+
 def streaming_sources(
-    query: Query,
-    spark: SparkSession,
-    directory: Path,
-    rejects: RejectLog,
-    bounded: bool,
-    parts: Mapping[str, Sequence[str]],
-    portions: int | None = None,
+    feeds: Feeds, spark: SparkSession, parts: Mapping[str, Sequence[str]]
 ) -> Sources:
-    """The streams portion by portion.  Those that are DataFrames have a feed, too, through which
-    they can be told that they have ended; the others end by themselves if `bounded`."""
+    """The streams portion by portion."""
     sources = Sources({}, {})
-    for name, stream in streams_of(query).items():
-        feed = Feed(directory / name)
-        portion = spark.readStream.option("maxFilesPerTrigger", 1).text(str(feed.portions))
-        fed = Frame(_in_turn(portion, stream), fed=True)
-        if isinstance(stream.source, DataFrameSource):
-            sources.frames[name] = [Frame(stream.source.frame), fed]
-        else:
-            fill(feed, stream, rejects, portions, ends=bounded)
-            sources.frames[name] = [fed]
+    for name, stream in feeds.streams.items():
+        feed = feeds.by_name[name]
+        reader = spark.readStream.option("maxFilesPerTrigger", 1)
+        # the checkpoint may be somewhere else by now, and portions have numbers for names
+        portion = reader.option("fileNameOnly", "true").text(str(feed.portions))
+        fed = Frame(_in_turn(portion, stream), str(feed.directory))
+        given = stream.source
+        frames = [Frame(given.frame)] if isinstance(given, DataFrameSource) else []
+        sources.frames[name] = [*frames, fed]
         sources.parts[name] = tuple(parts.get(name, ()))
     return sources
 

@@ -9,6 +9,7 @@ pushes filters into the scan and leaves out columns that nobody needs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -27,7 +28,7 @@ from penstock.spark.columns import column_or_reason, quoted
 from penstock.spark.failing import may_fail
 from penstock.spark.feed import portions_in
 from penstock.spark.joining import joined
-from penstock.spark.messages import Kind, Packed, pack_rows, packed_batch
+from penstock.spark.messages import Kind, Packed, pack_rows, packed_batch, portions_read
 from penstock.spark.stages import Branch, Entry, Step
 from penstock.spark.task_bounds import TaskBounds
 from penstock.spark.types import holds_as_declared, spark_type
@@ -37,11 +38,11 @@ from penstock.spark.worker_memory import settle
 class Passing:
     """The function that Spark maps over the rows, or the portions, of a source."""
 
-    def __init__(self, entry: Entry, fed: bool, strict: bool) -> None:
+    def __init__(self, entry: Entry, feed: str | None, strict: bool) -> None:
         assert isinstance(entry.leaf, Scan)
         self._scan = entry.leaf
         self._steps = entry.steps
-        self._fed = fed
+        self._feed = feed
         self._strict = strict
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -56,7 +57,8 @@ class Passing:
                     rows, _ = chain.batch(item, [])
                     if rows.num_rows:
                         yield packed_batch([Packed(0, Kind.ROWS, pack_rows(without_bounds(rows)))])
-        yield packed_batch([Packed(0, Kind.STATUS, b"", read=ingest.read)])
+        status = portions_read(self._scan.stream.name, self._upto)
+        yield packed_batch([Packed(0, Kind.STATUS, status, read=ingest.read)])
         rejects = log.take()
         if rejects:
             payload = pack_rows(rejects_batch(rejects))
@@ -65,13 +67,15 @@ class Passing:
 
     def _chunks(self, batches: Iterator[pa.RecordBatch], ingest: Ingest) -> Iterator[Chunk]:
         schema = self._scan.stream.input_schema
-        if not self._fed:
+        self._upto = 0
+        if self._feed is None:
             for batch in fit_batches(joined(batches), schema, "", ingest.rejects):
                 if batch.num_rows:
                     yield Chunk(batch)
             return
         for portion in portions_in(batches):
-            yield from portion.read(schema, ingest.rejects)
+            yield from portion.read(schema, ingest.rejects, Path(self._feed))
+            self._upto = portion.number + 1
 
 
 # --- plain Spark plans ---------------------------------------------------------------------------

@@ -1,0 +1,80 @@
+"""How a run that is the last one closes what is open, and what that means for those after it.
+
+Where a promise is enough, it is an ordinary punctuation beyond the highest tuple, and others can go
+on from the checkpoint: tuples below the promise are late.  Otherwise the streams end, for good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import EngineError
+from penstock.model.domain import Domain
+from penstock.model.types import INT64_MAX, Kind, Type
+from penstock.plan.closing import closing_reach
+from penstock.plan.query import Query
+from penstock.plan.streams import StreamDefinition
+from penstock.spark.books import Books
+from penstock.spark.sources import Feeds
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """By a promise that many ticks beyond the highest tuple; None: by the end of the streams."""
+
+    reach: int | None
+
+    @staticmethod
+    def of(query: Query, temporary: bool) -> Closing:
+        """Nobody goes on from a checkpoint that is temporary, so it can as well be ended."""
+        return Closing(None if temporary else closing_reach(query))
+
+    def at_once(self, feeds: Feeds) -> None:
+        """What can be said before the streams have been read: those that are fed end."""
+        if self.reach is None:
+            for name in feeds.own:
+                feeds.by_name[name].end()
+
+    def at_last(self, feeds: Feeds, books: Books) -> bool:
+        """What is left to be said when they have been read; whether there is anything."""
+        every = list(feeds.by_name.values())
+        if self.reach is None:
+            said = [feed.end() for feed in every]
+        elif books.high is None:
+            return False
+        elif books.high + self.reach > min(map(_highest, feeds.streams.values())):
+            said = [feed.end() for feed in every]  # no value says such a promise
+        else:
+            said = [feed.promise(books.high + self.reach) for feed in every]
+        return any(said)
+
+
+def _highest(stream: StreamDefinition) -> int:
+    """The highest tick of the progressing attribute."""
+    if stream.progress is None:
+        return INT64_MAX
+    match stream.attribute.type:
+        case Type(kind=Kind.INT | Kind.DATE):
+            return 2**31 - 1
+        case Type(kind=Kind.DECIMAL, precision=digits):
+            return min(INT64_MAX, int(10**digits) - 1)
+    return INT64_MAX
+
+
+def closed_before(feeds: Feeds, books: Books, checkpoint: Path) -> str | None:
+    """What a final run has left behind for those after it, in a sentence.  If nothing can go on, an
+    error; a final run that was interrupted may be finished."""
+    if feeds.ended:
+        if books.ended:
+            raise EngineError(
+                f"the checkpoint {checkpoint} was ended by a final run: nothing can go on from it",
+                hint="another --checkpoint, or delete the directory to begin anew",
+            )
+        return "the checkpoint is being ended by a final run: what has come since is not read"
+    promised = feeds.promised
+    if promised is None:
+        return None
+    stream = next(each for each in feeds.streams.values() if each.progress is not None)
+    text = Domain(stream.attribute.type).format(promised).replace(".000000Z", "Z")
+    return f"the checkpoint was closed by a final run: rows below {text} are late"
