@@ -76,6 +76,11 @@ class BatchRun:
         self.stopped = True
 
     @property
+    def open_windows(self) -> int:
+        """A table ends, so everything closes."""
+        return 0
+
+    @property
     def active(self) -> bool:
         return self._thread.is_alive()
 

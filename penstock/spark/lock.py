@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import IO
 
 from penstock.errors import EngineError
 
@@ -16,11 +16,11 @@ _NAME = "lock"
 
 
 class CheckpointLock:
-    """Held from when it is made until it is released."""
+    """Held from when it is made until it is released, or nobody has it any more."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._file: IO[str] | None = (directory / _NAME).open("w", encoding="utf-8")
+        self._file: int | None = os.open(directory / _NAME, os.O_RDWR | os.O_CREAT, 0o666)
         if fcntl is None:
             return
         try:
@@ -35,5 +35,8 @@ class CheckpointLock:
 
     def release(self) -> None:
         if self._file is not None:
-            self._file.close()
+            os.close(self._file)
             self._file = None
+
+    def __del__(self) -> None:
+        self.release()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 _NAME = "place"
-_TEXTS = ("sources/*/*", "state/*/_metadata/**/*")  # where Spark names files of the checkpoint
 
 
 def settle_in(checkpoint: Path, own: Path) -> None:
@@ -13,25 +13,30 @@ def settle_in(checkpoint: Path, own: Path) -> None:
     When it is done half-way, the next run begins again."""
     path = own / _NAME
     before = path.read_text("utf-8") if path.exists() else None
-    now = checkpoint.as_uri()
-    if before is not None and before != now:
-        old, new = (uri.removeprefix("file://").encode() for uri in (before, now))
-        for pattern in _TEXTS:
-            for text in (checkpoint / "spark").glob(pattern):
-                if text.is_file() and not text.name.startswith("."):
-                    _replace(text, old + b"/spark", new + b"/spark")
-                    _replace(text, old + b"/penstock", new + b"/penstock")
-    if before != now:
-        written = own / f".{_NAME}"
-        written.write_text(now, encoding="utf-8")
-        written.replace(path)
+    now = str(checkpoint)
+    if before == now:
+        return
+    if before is not None:
+        spark = checkpoint / "spark"
+        for text in spark.glob("sources/*/*"):  # which portions have been read, as addresses
+            _replace(text, quote(before), quote(now))
+        for text in spark.glob("state/*/_metadata/**/*"):  # how state is laid out, as paths
+            _replace(text, before, now)
+    written = own / f".{_NAME}"
+    written.write_text(now, encoding="utf-8")
+    written.replace(path)
 
 
-def _replace(path: Path, old: bytes, new: bytes) -> None:
+def _replace(path: Path, old: str, new: str) -> None:
+    if path.name.startswith(".") or not path.is_file():
+        return
     content = path.read_bytes()
-    if old not in content:
+    moved = content
+    for folder in ("/spark/", "/penstock/"):
+        moved = moved.replace((old + folder).encode(), (new + folder).encode())
+    if moved == content:
         return
     written = path.with_name(f".{path.name}.moved")
-    written.write_bytes(content.replace(old, new))
+    written.write_bytes(moved)
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's, of what was there
     written.replace(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import tempfile
@@ -59,6 +60,7 @@ class Options:
     buckets: int = BUCKETS
     portions: int | None = None
     final: bool = False
+    name: str | None = None  # among the streaming queries of the session
 
     def __post_init__(self) -> None:
         if self.final and not self.bounded:
@@ -147,12 +149,23 @@ class SparkRun:
             writer = self.job.packed().writeStream.outputMode("append")
             writer = writer.option("checkpointLocation", str(self.checkpoint / "spark"))
             writer = writer.trigger(**self.options.spark_trigger())
+            writer = writer.queryName(self._name())
             self.streaming = writer.foreachBatch(self._on_batch).start()
         if self._stopped:  # meanwhile
             self.streaming.stop()
         if not self.options.bounded:
             watch = FileWatch(self._feeds, self._leaving)
             threading.Thread(target=watch.look_on, daemon=True).start()
+
+    def _name(self) -> str:
+        """What it is called, with a number if another one of the session is called so."""
+        name = self.options.name or f"penstock {', '.join(self._feeds.streams)}"
+        taken = {query.name for query in self._spark.streams.active}
+        numbers = itertools.count(2)
+        chosen = name
+        while chosen in taken:
+            chosen = f"{name} ({next(numbers)})"
+        return chosen
 
     def wait(self) -> None:
         """Until what is there has been read, or somebody stops the run."""
@@ -209,6 +222,7 @@ class SparkRun:
         finally:
             if waited:
                 self._delivering.release()
+        self._leave()
 
     @property
     def stopped(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -42,6 +43,9 @@ _DEFAULTS = {
     # a larger function would be broadcast, which stateful steps cannot read when they are planned
     "spark.broadcast.UDFCompressionThreshold": "64m",
 }
+_HERE = re.compile(r"local(\[(?P<cores>\*|\d+)\])?")  # a master that does not say how many failures
+_FAILURES = 4  # of one task, until the query fails: what Spark has on clusters
+_ADDRESSES = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")  # of this machine, chosen by its user
 _OPTIONS = "spark.driver.extraJavaOptions"
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
@@ -57,9 +61,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     # workers have to run the same Python, with the same packages
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = {**_DEFAULTS, **(conf or {})}
-    if master is not None or "spark.master" not in settings:
-        settings["spark.master"] = master or "local[*]"
+    settings = settings_for(master, conf or {}, os.environ)
     quiet = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
     settings[_OPTIONS] = f"{quiet} {settings.get(_OPTIONS, '')}".strip()
     try:
@@ -73,6 +75,28 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
             f"Spark did not start: {first_line(error)}",
             hint=f"{LOG}=- shows what Java says; engine local needs no Java",
         ) from error
+
+
+def settings_for(
+    master: str | None, conf: Mapping[str, str], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """What a session is started with.  On one machine, a task may fail some times as on a cluster
+    (a worker may be killed), and nobody else on the network gets to see it.
+
+    >>> settings_for("local[2]", {}, {})["spark.master"]
+    'local[2, 4]'
+    """
+    settings = {**_DEFAULTS, **conf}
+    if master is not None or "spark.master" not in settings:
+        settings["spark.master"] = master or "local[*]"
+    here = _HERE.fullmatch(settings["spark.master"])
+    if here is not None:
+        settings["spark.master"] = f"local[{here['cores'] or 1}, {_FAILURES}]"
+    chosen = any(name in environment for name in _ADDRESSES)
+    if settings["spark.master"].startswith("local[") and not chosen:
+        for key in ("spark.driver.bindAddress", "spark.driver.host"):
+            settings.setdefault(key, "127.0.0.1")
+    return settings
 
 
 def _launch_quietly(settings: Mapping[str, str]) -> None:

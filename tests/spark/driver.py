@@ -51,7 +51,7 @@ def main(master: str, portions: str, directory: str, *queries: str) -> None:
         assert isinstance(query, ps.Query)
         own = Path(directory) / path.stem
         receiver = ToFiles(own)
-        options = Options(own / "checkpoint", portions=int(portions), buckets=2)
+        options = Options(own / "checkpoint", portions=int(portions), buckets=2, final=True)
         run = SparkRun(query.plan, spark, receiver, options)
         run.start()
         print("started", path.stem, flush=True)

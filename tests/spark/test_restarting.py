@@ -36,7 +36,7 @@ def run_with_failures(
     receiver = Committed(set(fails_at))
     late, runs = 0, 0
     while True:
-        options = Options(checkpoint, portions=portions, buckets=2)
+        options = Options(checkpoint, portions=portions, buckets=2, final=True)
         run = SparkRun(query.plan, spark, receiver, options)
         run.start()
         runs += 1
@@ -75,7 +75,7 @@ def test_a_failure_in_every_micro_batch(spark: SparkSession, tmp_path: Path, nam
 def test_a_run_that_is_stopped_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     query = fixture("union")
     received = Committed()
-    options = Options(tmp_path, portions=5, buckets=2)
+    options = Options(tmp_path, portions=5, buckets=2, final=True)
     first = SparkRun(query.plan, spark, received, options)
     stopping = threading.Thread(target=first.stop)
     received.after = lambda batch: stopping.start() if batch == 1 else None
