@@ -51,7 +51,7 @@ class SparkSetting:
 
         if is_at_once(query):
             return BatchRun(query, self.session, receiver, self.buckets, strict)
-        chosen = Options(options.checkpoint, options.trigger, self.buckets)
+        chosen = Options(options.checkpoint, options.trigger, self.buckets, final=options.final)
         return SparkRun(query, self.session, receiver, chosen, strict)
 
     def explain(self, query: Query) -> str:

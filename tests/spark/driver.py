@@ -16,7 +16,7 @@ import penstock as ps
 from penstock.answer import plainly_named
 from penstock.sinks.output import OutputFormat
 from penstock.sources.rejects import Reject
-from penstock.spark.part_files import PartFiles
+from penstock.sinks.part_files import PartFiles
 from penstock.spark.run import Options, SparkRun
 from penstock.spark.session import session
 
@@ -25,8 +25,8 @@ class ToFiles:
     """Results in one directory, late tuples in another."""
 
     def __init__(self, directory: Path) -> None:
-        self._rows = PartFiles(directory / "rows", OutputFormat.JSONL)
-        self._late = PartFiles(directory / "late", OutputFormat.JSONL)
+        self._rows = PartFiles(directory / "rows", OutputFormat.JSONL, "test")
+        self._late = PartFiles(directory / "late", OutputFormat.JSONL, "test")
 
     def on_rows(self, batch: pa.RecordBatch) -> None:
         self._rows.write(batch)

@@ -21,7 +21,7 @@ from penstock.errors import CheckpointError
 from penstock.operators.chunks import FORMAT
 from penstock.sinks.output import OutputFormat
 from penstock.spark.dataframe import make_fit
-from penstock.spark.part_files import PartFiles
+from penstock.sinks.part_files import PartFiles
 from penstock.spark.session import PARTITIONS, PROVIDER, ROCKSDB
 
 if TYPE_CHECKING:
@@ -162,28 +162,34 @@ def test_a_column_that_no_stream_can_have(spark: SparkSession, db: ps.Database) 
 
 def test_a_directory_has_a_file_for_every_micro_batch(db: ps.Database, tmp_path: Path) -> None:
     db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
-    query(db).start(tmp_path / "out.jsonl", checkpoint=tmp_path / "checkpoint").wait()
-    lines = [
-        json.loads(line)
-        for path in sorted((tmp_path / "out.jsonl").iterdir())
-        for line in path.read_text(encoding="utf-8").splitlines()
-    ]
-    assert sorted(tuple(line.values()) for line in lines) == SUMS
+    options = {"checkpoint": tmp_path / "checkpoint", "final": True}
+    query(db).start(tmp_path / "out", **options).wait()  # type: ignore[arg-type]
+    parts = sorted((tmp_path / "out").glob("part-*.parquet"))
+    rows = [tuple(row.values()) for part in parts for row in pq.read_table(part).to_pylist()]
+    assert sorted(rows) == SUMS
     # nothing is left to do
-    query(db).start(tmp_path / "out.jsonl", checkpoint=tmp_path / "checkpoint").wait()
-    assert sum(1 for _ in (tmp_path / "out.jsonl").iterdir()) > 0
+    query(db).start(tmp_path / "out", **options).wait()  # type: ignore[arg-type]
+    assert sorted((tmp_path / "out").glob("part-*.parquet")) == parts
+
+
+def test_a_file_goes_on(db: ps.Database, tmp_path: Path) -> None:
+    db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
+    for final in (False, True):
+        query(db).run(tmp_path / "out.jsonl", checkpoint=tmp_path / "checkpoint", final=final)
+    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    assert sorted(tuple(json.loads(line).values()) for line in lines) == SUMS
 
 
 def test_a_micro_batch_that_comes_again_writes_its_file_again(tmp_path: Path) -> None:
-    sink = PartFiles(tmp_path, OutputFormat.JSONL)
+    sink = PartFiles(tmp_path, OutputFormat.JSONL, "test")
     batch = pa.RecordBatch.from_pydict({"a": [1]})
     sink.begin(batch.schema)
     for _ in range(2):
         sink.write(batch)
         sink.commit(7)
-    assert [path.read_text() for path in tmp_path.iterdir()] == ['{"a": 1}\n']
+    assert [path.read_text() for path in tmp_path.glob("part-*")] == ['{"a": 1}\n']
     sink.commit(7)  # and if it is empty this time
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("part-*")) == []
 
 
 def test_a_sink_that_fails(db: ps.Database) -> None:
