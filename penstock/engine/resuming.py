@@ -9,7 +9,8 @@ from penstock.answer import Account
 from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
 from penstock.operators.chunks import ChunkStore, Tree, Within, required
-from penstock.plan.identity import algorithms, differences, identity
+from penstock.plan.belonging import check_algorithms, check_query
+from penstock.plan.identity import algorithms, identity
 
 
 def save_run(run: LocalRun, store: ChunkStore) -> None:
@@ -57,7 +58,6 @@ def _identity(run: LocalRun) -> Tree:
     return {
         "queries": [identity(query) for query in run.queries],
         "algorithms": [algorithms(query) for query in run.queries],
-        "sources": [scan.name for scan in run.scans],
     }
 
 
@@ -69,19 +69,8 @@ def _compare(saved: dict[str, Any], own: dict[str, Any]) -> None:
             f" {len(own['queries'])}",
             hint="run the queries that it is of, or begin anew with another checkpoint",
         )
+    where = "the checkpoint"
     for found, given in zip(saved["queries"], own["queries"], strict=True):
-        _refuse(found, given, "belongs to another query", "begin anew with another checkpoint")
+        check_query(found, given, where)
     for found, given in zip(saved["algorithms"], own["algorithms"], strict=True):
-        hint = "a hint keeps the algorithm: /*+ PANED */; or begin anew with another checkpoint"
-        _refuse(found, given, "was made with another algorithm", hint)
-    _refuse(saved["sources"], own["sources"], "reads its streams differently", "begin anew")
-
-
-def _refuse(found: list[str], given: list[str], what: str, hint: str) -> None:
-    if found != given:
-        lines = "\n  ".join(differences(found, given))
-        raise CheckpointError(
-            f"the checkpoint {what}; they differ in:\n  {lines}",
-            expected="what it was made by (lines with -)",
-            hint=hint,
-        )
+        check_algorithms(found, given, where)

@@ -54,7 +54,7 @@ def ends(here: Path) -> dict[int, int]:
 
 
 def test_every_run_reads_what_is_new(here: Path) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     assert run(here) == ps.Account(15, 0, 0)
     assert ends(here) == {10: 10}
     assert run(here) == ps.Account(0, 0, 0)
@@ -66,7 +66,7 @@ def test_every_run_reads_what_is_new(here: Path) -> None:
 
 
 def test_after_a_final_run_what_was_closed_is_late(here: Path) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     run(here, final=True)
     assert ends(here) == {10: 10, 20: 5}
     put(here, "2", *range(15, 45))
@@ -82,7 +82,7 @@ def test_after_a_final_run_what_was_closed_is_late(here: Path) -> None:
 
 
 def test_after_the_end_of_row_windows_nothing_follows(here: Path) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     sql = "SELECT count(*) AS n [RANGE 10 ROWS, SLIDE 10 ROWS, WA row-num] FROM s"
     run(here, sql)
     assert [row["n"] for row in rows(here)] == [10]
@@ -93,7 +93,7 @@ def test_after_the_end_of_row_windows_nothing_follows(here: Path) -> None:
 
 
 def test_a_file_that_grows(here: Path) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     run(here)
     with (here / "data" / "1.csv").open("a") as file:
         file.writelines(f"a,{t},{t}\n" for t in range(15, 35))
@@ -139,7 +139,7 @@ def test_row_numbers_of_rejects_go_on(here: Path) -> None:
     "change", [lambda text: text.replace("a,3", "b,3"), lambda text: text[:-9], lambda text: ""]
 )
 def test_a_file_that_has_changed(here: Path, change: Any) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     run(here)
     path = here / "data" / "1.csv"
     path.write_text(change(path.read_text()))
@@ -156,7 +156,7 @@ def test_a_row_that_went_on_after_it_was_read(here: Path) -> None:
 
 
 def test_files_may_go_when_they_have_been_read(here: Path) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     run(here)
     (here / "data" / "1.csv").unlink()
     assert run(here).read == 0
@@ -167,8 +167,8 @@ def test_files_may_go_when_they_have_been_read(here: Path) -> None:
 
 def test_files_as_sub_sources_do_not_hold_each_other_back(here: Path) -> None:
     stream = STREAM.replace(";", " PER FILE;")
-    put(here, "1", *range(0, 15))
-    put(here, "2", *range(0, 15), key="b")
+    put(here, "1", *range(15))
+    put(here, "2", *range(15), key="b")
     run(here, stream=stream)
     assert [(row["window_end"], row["k"], row["n"]) for row in rows(here)] == [
         (10, "a", 10),
@@ -214,7 +214,7 @@ def test_other_data_is_refused(here: Path, other: Any) -> None:
 
 
 def test_what_does_not_change_the_meaning_may_change(here: Path) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     run(here)
     put(here, "2", *range(15, 35))
     other = "SELECT count(*) AS m, k AS key [RANGE 10, SLIDE 10, WA t] FROM s GROUP BY k LATE SIDE"
@@ -232,7 +232,7 @@ def test_what_does_not_change_the_meaning_may_change(here: Path) -> None:
     ],
 )
 def test_other_queries_are_refused(here: Path, sql: str, stream: str, message: str) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     run(here)
     before = (here / "out.jsonl").read_text()
     with pytest.raises(ps.CheckpointError, match=message):
@@ -241,7 +241,7 @@ def test_other_queries_are_refused(here: Path, sql: str, stream: str, message: s
 
 
 def test_a_checkpoint_that_was_moved_or_copied(here: Path) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     run(here)
     shutil.copytree(here / "checkpoint", here / "copy")
     shutil.rmtree(here / "checkpoint")
@@ -251,7 +251,7 @@ def test_a_checkpoint_that_was_moved_or_copied(here: Path) -> None:
 
 
 def test_an_older_copy_of_the_checkpoint(here: Path) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     run(here)
     shutil.copy(here / "checkpoint" / "state.sqlite", here / "old.sqlite")
     for number in range(2, 6):
@@ -263,7 +263,7 @@ def test_an_older_copy_of_the_checkpoint(here: Path) -> None:
 
 
 def test_the_checkpoint_is_in_use(here: Path) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     started = query(here).start(
         here / "out.jsonl", checkpoint=here / "checkpoint", trigger="50 milliseconds"
     )
@@ -289,7 +289,7 @@ def test_engines_and_places_that_keep_nothing(here: Path) -> None:
 
 
 def test_files_are_followed(here: Path) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     came = threading.Event()
     seen: list[int] = []
 
@@ -314,7 +314,7 @@ def test_files_are_followed(here: Path) -> None:
 
 
 def test_a_source_that_is_idle_while_files_are_followed(here: Path) -> None:
-    put(here, "1", *range(0, 15))
+    put(here, "1", *range(15))
     stream = "CREATE STREAM s (k STRING, v INT, t TIMESTAMP) FROM FILES 'data/*.csv'"
     stream += " PROGRESS ON t DELAY 1 SECOND IDLE AFTER 50 MILLISECONDS;"
     (here / "data" / "1.csv").write_text("k,v,t\na,1,2026-01-31 12:00:00\n")

@@ -95,7 +95,7 @@ class Place:
             try:
                 self.run(final)
                 os._exit(0)
-            except BaseException as error:  # noqa: BLE001
+            except BaseException as error:
                 print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
                 os._exit(1)
         if kill_after is not None:

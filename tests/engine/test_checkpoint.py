@@ -21,7 +21,6 @@ from penstock.durable import write_json
 from penstock.engine.checkpoint import DATABASE, Checkpoints
 from penstock.errors import CheckpointError
 
-
 _open: list[Checkpoints] = []
 
 
@@ -262,7 +261,9 @@ def test_a_copy_is_as_good(tmp_path: Path) -> None:
     assert repr(content(tmp_path / "copy")) == repr(content(tmp_path / "one"))
 
 
-@pytest.mark.parametrize(("name", "message"), [("spark", "spark engine"), ("x.txt", "other things")])
+@pytest.mark.parametrize(
+    ("name", "message"), [("spark", "spark engine"), ("x.txt", "other things")]
+)
 def test_directories_of_others_are_left_alone(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("something")
     with pytest.raises(CheckpointError, match=message):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.kills import Place, contents, killed_often
+from tests.engine.kills import Place, contents
 
 ROOT = Path(__file__).parents[2]
 PLACES = [

@@ -15,8 +15,8 @@ import pyarrow as pa
 import penstock as ps
 from penstock.answer import plainly_named
 from penstock.sinks.output import OutputFormat
-from penstock.sources.rejects import Reject
 from penstock.sinks.part_files import PartFiles
+from penstock.sources.rejects import Reject
 from penstock.spark.run import Options, SparkRun
 from penstock.spark.session import session
 

@@ -20,8 +20,8 @@ from penstock.answer import Account
 from penstock.errors import CheckpointError
 from penstock.operators.chunks import FORMAT
 from penstock.sinks.output import OutputFormat
-from penstock.spark.dataframe import make_fit
 from penstock.sinks.part_files import PartFiles
+from penstock.spark.dataframe import make_fit
 from penstock.spark.session import PARTITIONS, PROVIDER, ROCKSDB
 
 if TYPE_CHECKING:
