@@ -47,11 +47,12 @@ class SparkSetting:
         self, query: Query, receiver: Receiver, strict: bool, options: RunOptions
     ) -> SparkRun | BatchRun:
         from penstock.spark.batch_run import BatchRun, is_at_once
-        from penstock.spark.run import Options, SparkRun
+        from penstock.spark.options import Options
+        from penstock.spark.run import SparkRun
 
         if is_at_once(query):
             return BatchRun(query, self.session, receiver, self.buckets, strict)
-        chosen = Options(options.checkpoint, options.trigger, self.buckets, final=options.final)
+        chosen = Options(options.checkpoint, options.trigger, options.final, self.buckets)
         return SparkRun(query, self.session, receiver, chosen, strict)
 
     def explain(self, query: Query) -> str:

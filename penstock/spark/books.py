@@ -6,13 +6,12 @@ counts once.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from penstock.answer import Account
-from penstock.errors import EngineError
+from penstock.durable import read_json, write_json
 from penstock.run_progress import SourceStatus
 from penstock.spark.outcome import Tally
 
@@ -52,23 +51,14 @@ class Books:
         return replace(self.all, read=0, late=0, rejected=0, rows=0, bad_rows=0)
 
     def write(self, directory: Path) -> None:
-        written = directory / f".{_NAME}"
-        written.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        written.replace(directory / _NAME)
+        write_json(directory / _NAME, asdict(self))
 
     @staticmethod
     def read(directory: Path) -> Books:
-        path = directory / _NAME
-        if not path.exists():
+        given = read_json(directory / _NAME)
+        if given is None:
             return Books()
-        try:
-            given = json.loads(path.read_text(encoding="utf-8"))
-            return Books(given["batch"], _tally(given["before"]), _tally(given["all"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise EngineError(
-                f"{path} is not what it should be: {error}",
-                hint="restore the checkpoint, or delete its directory to begin anew",
-            ) from None
+        return Books(given["batch"], _tally(given["before"]), _tally(given["all"]))
 
 
 def _tally(given: dict[str, Any]) -> Tally:

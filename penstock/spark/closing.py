@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.errors import EngineError
+from penstock.errors import CheckpointError
 from penstock.model.domain import Domain
 from penstock.model.types import INT64_MAX, Kind, Type
 from penstock.plan.closing import closing_reach
@@ -67,7 +67,7 @@ def closed_before(feeds: Feeds, books: Books, checkpoint: Path) -> str | None:
     error; a final run that was interrupted may be finished."""
     if feeds.ended:
         if books.ended:
-            raise EngineError(
+            raise CheckpointError(
                 f"the checkpoint {checkpoint} was ended by a final run: nothing can go on from it",
                 hint="another --checkpoint, or delete the directory to begin anew",
             )

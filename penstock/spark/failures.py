@@ -5,12 +5,22 @@ from __future__ import annotations
 import re
 
 from penstock import errors
-from penstock.errors import EngineError, PenstockError
+from penstock.errors import CheckpointError, EngineError, PenstockError
 
 # the name of an error and what it says: a line, and those below it that are set in
 _SAID = re.compile(r"^(?:[\w.]+: )*penstock\.errors\.(\w+): (.*(?:\n  .*)*)", re.MULTILINE)
 _RAISED = re.compile(
     r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?)$", re.MULTILINE
+)
+_CAUSE = re.compile(r"^(?:Caused by: |: )?[\w.$]+(?:Error|Exception): (.+)$", re.MULTILINE)
+# what Spark, Hadoop and RocksDB say when a file of a checkpoint is not what they wrote
+_OF_STATE = re.compile(
+    r"CANNOT_LOAD_STATE_STORE|CANNOT_READ_STATE|STATE_STORE_|ChecksumException|RocksDB"
+    r"|/spark/(?:offsets|commits|sources|state)/|log file|MALFORMED_LOG|/spark/metadata"
+    r"|Unexpected end-of-input|Unrecognized token"
+)
+_NOISE = re.compile(
+    r"\[STREAM_FAILED\] .*? terminated with exception: | SQLSTATE: \w+|\[[A-Z_.]+\] "
 )
 _EXPECTED, _TRY = "\n  expected: ", "\n  try: "
 
@@ -27,9 +37,25 @@ def failure(error: BaseException) -> PenstockError:
             text, _, hint = text.partition(_TRY)
             message, _, expected = text.partition(_EXPECTED)
             return kind(message, expected=expected or None, hint=hint or None)
+    if _OF_STATE.search(str(error)):
+        return CheckpointError(
+            f"the checkpoint cannot be read: {_cause(error)}",
+            hint="restore the checkpoint from a copy, or begin anew with another one",
+        )
     raised = _RAISED.findall(str(error)) if "Traceback" in str(error) else []
-    return EngineError(f"the query failed on Spark: {raised[-1] if raised else first_line(error)}")
+    return EngineError(f"the query failed on Spark: {raised[-1] if raised else _cause(error)}")
+
+
+def _cause(error: BaseException) -> str:
+    """What it all began with, in one line."""
+    causes = _CAUSE.findall(str(error))
+    return _NOISE.sub("", causes[-1] if causes else first_line(error)).strip()
 
 
 def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def is_of_spark(error: BaseException) -> bool:
+    """Whether it comes from Spark or from Java, and not from here or from a sink."""
+    return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock.errors import EngineError
+from penstock.errors import CheckpointError, SourceError
 from penstock.model.schema import Schema
 from penstock.sources.data_file import DataFile
 from penstock.sources.files import read_file
@@ -42,7 +42,7 @@ class FileToRead(NamedTuple):
         except OSError:
             return  # gone; whoever has still to read it says so
         if size != self.size:
-            raise EngineError(
+            raise SourceError(
                 f"{self.name} has changed: it had {self.size:,} bytes when it was handed to the"
                 f" query, and has {size:,} now",
                 expected="files that stay as they are",
@@ -76,12 +76,12 @@ class Portion:
     def of(text: str, place: str = "a portion of the feed") -> Portion:
         checksum, _, said = text.strip().partition(" ")
         if checksum.startswith("{"):
-            raise EngineError(
+            raise CheckpointError(
                 f"{place} was written by an earlier version of Penstock",
                 hint="another --checkpoint, or delete the directory to begin anew",
             )
         if not said or text_checksum(said) != checksum:
-            raise EngineError(f"{place} is not what was written there", hint=_RESTORE)
+            raise CheckpointError(f"{place} is not what was written there", hint=_RESTORE)
         given = json.loads(said)
         given["files"] = tuple(FileToRead(*file) for file in given["files"])
         return Portion(**given)
@@ -98,7 +98,7 @@ class Portion:
         rows = _read_arrow(directory / self.arrow)[self.begin : self.end]
         bad = [] if self.rejects is None else [_read_arrow(directory / self.rejects)]
         if self.checksum is not None and rows_checksum(rows, *bad) != self.checksum:
-            raise EngineError(f"{self.arrow} is not what was written there", hint=_RESTORE)
+            raise CheckpointError(f"{self.arrow} is not what was written there", hint=_RESTORE)
         for batch in (batch for table in bad for batch in table.to_batches()):
             for each in rejects_of(batch):
                 rejects.log.add(each)
@@ -112,7 +112,7 @@ def _read_arrow(path: Path) -> pa.Table:
             return pa.ipc.open_file(source).read_all()
     except (OSError, pa.ArrowException) as error:
         first_line = str(error).partition("\n")[0]
-        raise EngineError(f"{path.name} cannot be read: {first_line}", hint=_RESTORE) from error
+        raise CheckpointError(f"{path.name} cannot be read: {first_line}", hint=_RESTORE) from error
 
 
 def portions_in(batches: Iterable[pa.RecordBatch]) -> list[Portion]:
@@ -140,7 +140,7 @@ class Feed:
         for number in range(max(len(paths), promised)):
             path = self._path(number)
             if not path.exists():
-                raise EngineError(f"{path} is missing", hint=_RESTORE)
+                raise CheckpointError(f"{path} is missing", hint=_RESTORE)
             self._take(Portion.of(path.read_text(encoding="utf-8"), str(path)))
             _set_time(path, number)
         if promised < len(paths):  # the process ended in between
@@ -210,7 +210,7 @@ def _number_in(path: Path) -> int:
     try:
         return int(path.read_text("utf-8"))
     except ValueError:
-        raise EngineError(f"{path} is not what was written there", hint=_RESTORE) from None
+        raise CheckpointError(f"{path} is not what was written there", hint=_RESTORE) from None
 
 
 def _set_time(path: Path, number: int) -> None:

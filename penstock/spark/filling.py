@@ -121,7 +121,7 @@ def _check_rows(feed: Feed, name: str, table: pa.Table, rejects: list[Reject]) -
         size = portion.end - portion.begin
         first = portion.rows - size
         if portion.rows > table.num_rows or portion.rejected > len(rejects):
-            raise EngineError(
+            raise SourceError(
                 f"the data of stream {name} has {table.num_rows + len(rejects):,} rows,"
                 f" and {feed.rows + feed.rejected:,} have been read on this checkpoint",
                 expected="the same rows, and maybe more behind them",
@@ -131,7 +131,7 @@ def _check_rows(feed: Feed, name: str, table: pa.Table, rejects: list[Reject]) -
         if portion.rejects is not None:
             tables.append(_as_table(rejects[begun : portion.rejected]))
         if rows_checksum(*tables) != portion.checksum:
-            raise EngineError(
+            raise SourceError(
                 f"the data of stream {name} has changed since it was read on this checkpoint:"
                 f" its rows {first + 1:,} to {portion.rows:,} are not the same any more",
                 expected="the same rows, and maybe more behind them",

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import itertools
-import re
 import shutil
 import tempfile
 import threading
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from pyspark.errors import PySparkException
+from typing import TYPE_CHECKING
 
 from penstock.answer import Account
 from penstock.errors import EngineError
 from penstock.plan.query import Query
-from penstock.run_options import AVAILABLE_NOW
 from penstock.run_progress import RunProgress, Watch
 from penstock.spark.books import Books
 from penstock.spark.checkpoint import claim, identity_of
 from penstock.spark.closing import Closing, closed_before
-from penstock.spark.failures import failure
+from penstock.spark.failures import failure, is_of_spark
 from penstock.spark.job import Job
 from penstock.spark.lock import CheckpointLock
 from penstock.spark.looking import FileWatch
 from penstock.spark.moving import settle_in
+from penstock.spark.options import Options
 from penstock.spark.outcome import Receiver, deliver
 from penstock.spark.progress import progress_of
 from penstock.spark.session import (
-    BUCKETS,
     CHANGELOG,
     FILE_MANAGER,
     PARTITIONS,
@@ -44,45 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_TIME = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
 _PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run is stopped
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to run: `trigger` is "available-now" or a time between micro-batches; `buckets` counts
-    when a query first starts; `portions` is into how many micro-batches Penstock's own sources are
-    cut.  A run that ends with what is there and is `final` closes what is open; without a
-    checkpoint every such run does, because nobody can go on from it."""
-
-    checkpoint: Path | None = None
-    trigger: str = AVAILABLE_NOW
-    buckets: int = BUCKETS
-    portions: int | None = None
-    final: bool = False
-    name: str | None = None  # among the streaming queries of the session
-
-    def __post_init__(self) -> None:
-        if self.final and not self.bounded:
-            raise EngineError(
-                f"a run with the trigger {self.trigger!r} has no end, so it cannot be final",
-                expected=f"the trigger {AVAILABLE_NOW}",
-            )
-        if self.buckets < 1:
-            raise EngineError(f"{self.buckets} buckets", expected="at least one")
-        if not self.bounded and not _TIME.fullmatch(self.trigger):
-            raise EngineError(
-                f"{self.trigger!r} is not a trigger",
-                expected=f"{AVAILABLE_NOW}, or a time between micro-batches",
-                hint="'5 seconds'",
-            )
-
-    @property
-    def bounded(self) -> bool:
-        return self.trigger == AVAILABLE_NOW
-
-    def spark_trigger(self) -> dict[str, Any]:
-        return {"availableNow": True} if self.bounded else {"processingTime": self.trigger}
 
 
 class SparkRun:
@@ -150,7 +107,10 @@ class SparkRun:
             writer = writer.option("checkpointLocation", str(self.checkpoint / "spark"))
             writer = writer.trigger(**self.options.spark_trigger())
             writer = writer.queryName(self._name())
-            self.streaming = writer.foreachBatch(self._on_batch).start()
+            try:
+                self.streaming = writer.foreachBatch(self._on_batch).start()
+            except Exception as error:
+                raise failure(error) from error
         if self._stopped:  # meanwhile
             self.streaming.stop()
         if not self.options.bounded:
@@ -263,7 +223,7 @@ class SparkRun:
             if not self._temporary:
                 self._books.write(self._own)
         except Exception as error:
-            self._failed = failure(error) if isinstance(error, PySparkException) else error
+            self._failed = failure(error) if is_of_spark(error) else error
             if self._stopped:  # a long message would be too much for Spark, which looks through it
                 raise EngineError("the run was stopped") from None
             raise

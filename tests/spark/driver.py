@@ -1,56 +1,68 @@
 """A driver in a process of its own, to be killed: runs queries on Spark, one after the other, and
 keeps the checkpoint and the results of each in a directory.
 
-python driver.py MASTER PORTIONS DIRECTORY QUERY.sql…
+python driver.py MASTER PORTIONS SINKS DIRECTORY QUERY.sql…
+
+SINKS is "directory" (a file for every micro-batch) or "file" (one that is appended to).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-
 import penstock as ps
-from penstock.answer import plainly_named
+from penstock.engine.outlet import Outlet
+from penstock.plan.query import Query
+from penstock.sinks.appended_file import AppendedFile
+from penstock.sinks.ledger import Ledger
 from penstock.sinks.output import OutputFormat
 from penstock.sinks.part_files import PartFiles
-from penstock.sources.rejects import Reject
-from penstock.spark.run import Options, SparkRun
+from penstock.sinks.sink import Sink
+from penstock.spark.options import Options
+from penstock.spark.run import SparkRun
 from penstock.spark.session import session
 
-
-class ToFiles:
-    """Results in one directory, late tuples in another."""
-
-    def __init__(self, directory: Path) -> None:
-        self._rows = PartFiles(directory / "rows", OutputFormat.JSONL, "test")
-        self._late = PartFiles(directory / "late", OutputFormat.JSONL, "test")
-
-    def on_rows(self, batch: pa.RecordBatch) -> None:
-        self._rows.write(batch)
-
-    def on_late(self, batch: pa.RecordBatch) -> None:
-        self._late.write(plainly_named(batch))
-
-    def on_rejects(self, rejects: Sequence[Reject]) -> None:
-        """The queries have some, and they are counted elsewhere."""
-
-    def commit(self, batch_id: int) -> None:
-        self._rows.commit(batch_id)
-        self._late.commit(batch_id)
-        print("committed", batch_id, flush=True)
+SIDES = ("rows", "late", "rejected")
+JSONL = OutputFormat.JSONL
 
 
-def main(master: str, portions: str, directory: str, *queries: str) -> None:
+class SayingOutlet(Outlet):
+    def commit(self, epoch: int) -> None:
+        super().commit(epoch)
+        print("committed", epoch, flush=True)
+
+
+def into_directories(query: Query, directory: Path) -> Outlet:
+    rows, late, rejected = (PartFiles(directory / side, JSONL, "checkpoint") for side in SIDES)
+    return SayingOutlet(query, rows, late, rejected)
+
+
+def into_files(query: Query, directory: Path) -> Outlet:
+    directory.mkdir(parents=True, exist_ok=True)
+    ledger = Ledger(directory / "checkpoint" / "outputs.json")
+
+    def sink(side: str) -> Sink:
+        return AppendedFile(directory / f"{side}.jsonl", JSONL, ledger, side)
+
+    return SayingOutlet(query, *map(sink, SIDES), ledger)
+
+
+SINKS: dict[str, Callable[[Query, Path], Outlet]] = {
+    "directory": into_directories,
+    "file": into_files,
+}
+
+
+def main(master: str, portions: str, sinks: str, directory: str, *queries: str) -> None:
     spark = session(master, {"spark.executor.memory": "512m"})
     for path in map(Path, queries):
         db = ps.connect("reference", base=path.parent)
         *_, query = db.script(path.read_text(encoding="utf-8"))
         assert isinstance(query, ps.Query)
         own = Path(directory) / path.stem
-        receiver = ToFiles(own)
+        receiver = SINKS[sinks](query.plan, own)
         options = Options(own / "checkpoint", portions=int(portions), buckets=2, final=True)
         run = SparkRun(query.plan, spark, receiver, options)
         run.start()

@@ -15,7 +15,8 @@ from penstock.engine.final_rows import final_rows
 from penstock.model.batch import SIGN
 from penstock.plan.query import Query
 from penstock.sources.rejects import Reject
-from penstock.spark.run import Options, SparkRun
+from penstock.spark.options import Options
+from penstock.spark.run import SparkRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.sources.source import Chunk
-from penstock.spark.run import Options, SparkRun
+from penstock.spark.options import Options
+from penstock.spark.run import SparkRun
 from tests.spark.helpers import Committed
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import penstock as ps
-from penstock.errors import EngineError, RunError, SourceError
+from penstock.errors import CheckpointError, EngineError, RunError, SourceError
 from penstock.spark.failures import failure
 
 if TYPE_CHECKING:
@@ -42,6 +42,35 @@ def test_an_error_of_somebody_else() -> None:
         "the query failed on Spark: Job aborted"
     )
     assert isinstance(failure(Exception()), EngineError)
+
+
+STATE = """An error occurred while calling o260.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat org.apache.spark.Some
+Caused by: org.apache.spark.SparkException: [CANNOT_LOAD_STATE_STORE.X] An error. SQLSTATE: 580
+\tat org.apache.spark.Other
+Caused by: java.io.EOFException: Stream ended prematurely
+\tat java.Else
+"""
+LOG = (
+    "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Failed to read log file"
+    " file:/a/spark/offsets/2. [MALFORMED_LOG_FILE] Log file was malformed. SQLSTATE: KD002\n"
+    "=== Streaming Query ===\nIdentifier: x\n"
+)
+
+
+def test_a_checkpoint_that_cannot_be_read() -> None:
+    """One sentence, and what to do."""
+    for trace, message in (
+        (STATE, "the checkpoint cannot be read: Stream ended prematurely"),
+        (
+            LOG,
+            "the checkpoint cannot be read: Failed to read log file file:/a/spark/offsets/2. Log"
+            " file was malformed.",
+        ),
+    ):
+        found = failure(Exception(trace))
+        assert isinstance(found, CheckpointError)
+        assert found.message == message
 
 
 def test_an_error_that_is_none_of_penstocks_own() -> None:

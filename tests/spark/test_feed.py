@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.errors import EngineError
+from penstock.errors import CheckpointError, SourceError
 from penstock.model.schema import Field, Schema
 from penstock.model.types import INT
 from penstock.sources.files import FileSource
@@ -33,7 +33,7 @@ def begun(directory: Path) -> Feed:
 def test_a_portion_that_is_missing(tmp_path: Path, number: int) -> None:
     path = begun(tmp_path).portions / f"{number:09}.json"
     path.unlink()
-    with pytest.raises(EngineError, match=f"{number:09}.json is missing"):
+    with pytest.raises(CheckpointError, match=f"{number:09}.json is missing"):
         Feed(tmp_path / "feed")
 
 
@@ -42,10 +42,10 @@ def test_portions_that_are_cut_or_edited(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for changed in (text[:-9], text.replace('"promise": 1', '"promise": 2'), "", "no portion"):
         path.write_text(changed, encoding="utf-8")
-        with pytest.raises(EngineError, match=r"000000001\.json is not what was written there"):
+        with pytest.raises(CheckpointError, match=r"000000001\.json is not what was written there"):
             Feed(tmp_path / "feed")
     path.write_text('{"number": 1, "files": [], "ends": true}', encoding="utf-8")
-    with pytest.raises(EngineError, match="written by an earlier version"):
+    with pytest.raises(CheckpointError, match="written by an earlier version"):
         Feed(tmp_path / "feed")
 
 
@@ -76,10 +76,10 @@ def test_files_that_change(tmp_path: Path) -> None:
     fill_files(feed, source)
     assert feed.size == 1
     data.write_text("t\n1\n2\n")
-    with pytest.raises(EngineError, match=r"a\.csv has changed: it had 4 bytes"):
+    with pytest.raises(SourceError, match=r"a\.csv has changed: it had 4 bytes"):
         fill_files(Feed(feed.directory), source)
     rejects = RejectLog().of("s")
-    with pytest.raises(EngineError, match=r"a\.csv has changed"):
+    with pytest.raises(SourceError, match=r"a\.csv has changed"):
         list(feed.written[0].read(SCHEMA, rejects, feed.directory))
 
 

@@ -15,7 +15,8 @@ import pytest
 import penstock as ps
 from penstock.answer import Account
 from penstock.sources.source import Chunk
-from penstock.spark.run import Options, SparkRun
+from penstock.spark.options import Options
+from penstock.spark.run import SparkRun
 from tests.reference.helpers import tuples
 from tests.spark.helpers import Committed
 from tests.spark.without_spark import Given, WithoutSpark, rows_of

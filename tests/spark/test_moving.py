@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import penstock as ps
-from penstock.errors import EngineError
-from penstock.spark.run import Options, SparkRun
+from penstock.errors import CheckpointError, EngineError
+from penstock.spark.options import Options
+from penstock.spark.run import SparkRun
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import Committed, CrashError, fixture
 
@@ -74,7 +75,7 @@ def test_two_runs_on_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     query = fixture("union")
     options = Options(tmp_path / "a", buckets=2)
     first = SparkRun(query.plan, spark, Committed(), options)
-    with pytest.raises(EngineError, match="is in use by another run"):
+    with pytest.raises(CheckpointError, match="is in use by another run"):
         SparkRun(query.plan, spark, Committed(), options)
     first.start()
     first.wait()

@@ -16,7 +16,8 @@ from penstock.plan.streams import StreamDefinition
 from penstock.sources.rejects import RejectLog
 from penstock.spark.feed import Feed
 from penstock.spark.filling import fill
-from penstock.spark.run import Options, SparkRun
+from penstock.spark.options import Options
+from penstock.spark.run import SparkRun
 from penstock.spark.sources import streams_of
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import Committed, CrashError, fixture

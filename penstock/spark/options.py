@@ -1,0 +1,28 @@
+"""How a query is run on Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import EngineError
+from penstock.run_options import RunOptions
+from penstock.spark.session import BUCKETS
+
+
+@dataclass(frozen=True, slots=True)
+class Options(RunOptions):
+    """`buckets` counts when a query first starts; `portions` is into how many micro-batches
+    Penstock's own sources are cut; the `name` is that among the streaming queries of a session."""
+
+    buckets: int = BUCKETS
+    portions: int | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        RunOptions.__post_init__(self)
+        if self.buckets < 1:
+            raise EngineError(f"{self.buckets} buckets", expected="at least one")
+
+    def spark_trigger(self) -> dict[str, Any]:
+        return {"availableNow": True} if self.bounded else {"processingTime": self.trigger}
