@@ -71,6 +71,11 @@ class Ingest:
         else:
             yield self.named(_with_stamps(self.stream, chunk.batch, None))
 
+    def begin_at(self, part: str, rows: int) -> None:
+        """So many rows of a part have been handed in elsewhere: numbers of rows go on from them."""
+        if self._promise is not None:
+            self._promise.begin_at(part, rows)
+
     def on_silence(self) -> Iterator[Item]:
         """A source that is still there has had nothing to say for a while."""
         if self._promise is not None:
@@ -204,6 +209,9 @@ class _Promise:
         if self._idle is not None:
             self._idle.wait(self.high)
             yield from self._progress_made()
+
+    def begin_at(self, part: str, rows: int) -> None:
+        self._rows[part] = rows
 
     def part_end(self, part: str) -> Iterator[Item]:
         if self._progress.per_file and self._bounds.knows(part):

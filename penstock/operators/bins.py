@@ -175,9 +175,9 @@ class Bins:
         return {"window_id": wid, "window_start": start, "window_end": end}
 
     def open_results(self) -> OpenResults:
-        """Partitions with tuples that windows still to come may contain."""
-        kept = sum(not state.empty for state in self.states.values())
-        return OpenResults(others=kept or int(not self._waiting.empty))
+        """Tuples that wait: they open windows when the bound has passed them.  Those that are kept
+        are for windows that nobody has opened yet."""
+        return OpenResults(others=self._waiting.rows)
 
     # --- state -----------------------------------------------------------------------------------
 

@@ -203,8 +203,9 @@ class Waiting:
         return batch.slice(0, cut), ticks[:cut]
 
     @property
-    def empty(self) -> bool:
-        return not self._batches
+    def rows(self) -> int:
+        """How many tuples wait."""
+        return sum(batch.num_rows for batch in self._batches)
 
     def save(self, store: ChunkStore) -> None:
         pairs = zip(self._batches, self._ticks, strict=True)

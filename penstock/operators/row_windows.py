@@ -117,7 +117,7 @@ class RowsOperator:
     def open_results(self) -> OpenResults:
         """Partitions with windows that are not full; tuples that wait have no number yet."""
         full = sum(state.stop() > state.next_window for state in self.states.values())
-        return OpenResults(others=full or int(not self._waiting.empty))
+        return OpenResults(others=full or int(self._waiting.rows > 0))
 
     # --- state -----------------------------------------------------------------------------------
 

@@ -8,7 +8,10 @@ the end of the stream does, after which nothing can go on.
 
 from __future__ import annotations
 
+from math import gcd
+
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.node import Node
 from penstock.plan.query import Late, Query
@@ -50,8 +53,10 @@ def _own_reach(node: Node) -> int | None:
     match node:
         case Scan() | Filter() | Project() | Union() | Distinct():
             return 0
-        case WindowAggregate(window=Sliding(span), attribute=attribute):
-            return span if _keeps_ticks(node.input, attribute) else None
+        case WindowAggregate(window=Sliding(span, slide), attribute=attribute):
+            # its low level holds panes back until the one after the next
+            held = gcd(span, slide) if node.algorithm is Algorithm.TWO_LEVEL else 0
+            return span + held if _keeps_ticks(node.input, attribute) else None
         case WindowAggregate(window=Landmark(slide), attribute=attribute):
             return slide if _keeps_ticks(node.input, attribute) else None
         case WindowAggregate(window=SlideByTuple(), attribute=attribute):

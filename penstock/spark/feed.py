@@ -93,17 +93,37 @@ class Portion:
             for batch in read_file(data, file.format, schema, rejects):
                 if batch.num_rows:
                     yield Chunk(batch, file.name)
-        if self.arrow is None:
-            return
-        rows = _read_arrow(directory / self.arrow)[self.begin : self.end]
-        bad = [] if self.rejects is None else [_read_arrow(directory / self.rejects)]
-        if self.checksum is not None and rows_checksum(rows, *bad) != self.checksum:
+        if self.arrow is not None and self.rejects is not None:
+            rows = _read_arrow(directory / self.arrow)[self.begin : self.end]
+            bad = _read_arrow(directory / self.rejects)
+            self._check(rows, bad)
+            self._tell(bad, rejects)
+            for batch in rows.to_batches():
+                yield Chunk(batch)
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the first one of its Arrow file: it tells of the rejects."""
+        return self.begin == 0
+
+    @property
+    def rows_before(self) -> int:
+        return self.rows - (self.end - self.begin)
+
+    def _check(self, rows: pa.Table, bad: pa.Table) -> None:
+        tables = [rows, bad] if self.first else [rows]
+        if self.checksum is not None and rows_checksum(*tables) != self.checksum:
             raise CheckpointError(f"{self.arrow} is not what was written there", hint=_RESTORE)
-        for batch in (batch for table in bad for batch in table.to_batches()):
-            for each in rejects_of(batch):
+
+    def _tell(self, bad: pa.Table, rejects: StreamRejects) -> None:
+        """Of the rows that could not be read, once; the numbers of others depend on them."""
+        readable, unreadable = self.rows - self.end, self.rejected - bad.num_rows
+        rejects.log.assume_bad_rows(rejects.stream, "", readable + unreadable, readable)
+        for each in (each for batch in bad.to_batches() for each in rejects_of(batch)):
+            if self.first:
                 rejects.log.add(each)
-        for batch in rows.to_batches():
-            yield Chunk(batch)
+            else:
+                rejects.log.know_bad_row(each.stream, each.source, each.row)
 
 
 def _read_arrow(path: Path) -> pa.Table:

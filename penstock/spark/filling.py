@@ -106,7 +106,7 @@ def _cut(
             begin=begin,
             end=begin + own.num_rows,
             rows=before + begin + own.num_rows,
-            rejects=None if begin else f"rejects-{number:09}.arrow",
+            rejects=f"rejects-{number:09}.arrow",
             rejected=len(rejects),
             checksum=rows_checksum(*tables) if kept else None,
         )
@@ -128,7 +128,7 @@ def _check_rows(feed: Feed, name: str, table: pa.Table, rejects: list[Reject]) -
                 hint=_ANEW,
             )
         tables = [table.slice(first, size)]
-        if portion.rejects is not None:
+        if portion.first:
             tables.append(_as_table(rejects[begun : portion.rejected]))
         if rows_checksum(*tables) != portion.checksum:
             raise SourceError(

@@ -91,6 +91,7 @@ class IngestTask:
 
         def chunks() -> Iterator[Chunk]:
             for portion in portions:
+                self._ingest.begin_at("", portion.rows_before)
                 yield from portion.read(schema, self._ingest.rejects, directory)
 
         self._portions = max(portion.number for portion in portions) + 1

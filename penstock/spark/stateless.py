@@ -74,6 +74,7 @@ class Passing:
                     yield Chunk(batch)
             return
         for portion in portions_in(batches):
+            ingest.begin_at("", portion.rows_before)
             yield from portion.read(schema, ingest.rejects, Path(self._feed))
             self._upto = portion.number + 1
 

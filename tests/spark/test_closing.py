@@ -130,13 +130,13 @@ def test_data_in_memory(spark: SparkSession, tmp_path: Path) -> None:
     begun: list[tuple[object, ...]] = [*FILES[0], ("x", "no number", 1)]
     first = run(in_memory(begun), spark, tmp_path, received, portions=2)
     assert first.account() == Account(5, 0, 1)
-    whole = [*begun, *FILES[1], ("y", "none either", 1)]
+    whole = [*begun, *FILES[1], ("y", "none either", 1), ("z", 1, None)]
     second = run(in_memory(whole), spark, tmp_path, received)
-    assert second.account() == Account(4, 1, 1)
-    assert second.total() == Account(9, 1, 2)
+    assert second.account() == Account(5, 1, 2)
+    assert second.total() == Account(10, 1, 3)
     for other, what in (
         ([("a", 1, 2), *whole[1:]], "its rows 1 to 2 are not the same any more"),
-        (whole[:6], "has 6 rows, and 9 have been read"),
+        (whole[:6], "has 6 rows, and 10 have been read"),
     ):
         with pytest.raises(SourceError, match=what):
             run(in_memory(other), spark, tmp_path, received)
@@ -145,7 +145,7 @@ def test_data_in_memory(spark: SparkSession, tmp_path: Path) -> None:
     query = in_memory(whole)
     assert bag(tuples(received.table(query.plan))) == bag(tuples(query.collect()))
     rejected = [each.row for made in received.rejects.values() for each in made]
-    assert rejected == [5, 9]
+    assert rejected == [5, 9, 10]
 
 
 def test_streams_of_dataframes(spark: SparkSession, tmp_path: Path) -> None:

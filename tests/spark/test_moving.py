@@ -114,3 +114,22 @@ def test_a_name_that_leads_elsewhere(spark: SparkSession, tmp_path: Path) -> Non
     assert bag(tuples(received.table(query.plan))) == bag(tuples(query.collect()))
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["penstock", "spark"]
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+def test_names_of_streaming_queries(spark: SparkSession) -> None:
+    query = fixture("union")
+    runs = [
+        SparkRun(query.plan, spark, Committed(), Options(trigger="1 hour", name=name))
+        for name in (None, "sums", "sums")
+    ]
+    try:
+        for run in runs:
+            run.start()
+        names = {each.name for each in spark.streams.active}
+        assert names >= {"penstock one, two", "sums", "sums (2)"}
+    finally:
+        for run in runs:
+            run.stop()

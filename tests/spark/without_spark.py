@@ -32,6 +32,7 @@ class Given:
 
     chunks: Sequence[Chunk]
     ends: bool = False
+    promise: int | None = None
 
 
 # By stream, what each of its tasks reads in one micro-batch.
@@ -112,7 +113,8 @@ class WithoutSpark:
         self, config: StageConfig, depth: int, entry: int, task: int, given: Given
     ) -> list[Packed]:
         kit = self._kits.setdefault((depth, entry), Kit(config))
-        return list(IngestTask(config, entry, task, kit).run(iter(given.chunks), given.ends))
+        reading = IngestTask(config, entry, task, kit)
+        return list(reading.run(iter(given.chunks), given.ends, given.promise))
 
     def _bucket(self, config: StageConfig, depth: int, number: int) -> Bucket:
         place = (depth, number)

@@ -1,0 +1,66 @@
+"""A final run closes what is open by a promise where one is enough: then the rows are those of an
+end of the streams, whatever the query."""
+
+from __future__ import annotations
+
+import pytest
+
+import penstock as ps
+from penstock.operators.build_revising import asked_of_results
+from penstock.plan.algorithms import Algorithm
+from penstock.plan.closing import closing_reach
+from penstock.plan.query import Query
+from penstock.sources.files import FileSource
+from penstock.sources.source import Chunk
+from penstock.spark.books import Books
+from penstock.spark.sources import streams_of
+from penstock.spark.stages import Stage, entries_of
+from tests.reference.helpers import bag, tuples
+from tests.spark.helpers import fixture
+from tests.spark.test_fixtures import RUNNABLE
+from tests.spark.without_spark import Given, WithoutSpark, rows_of
+
+
+def is_closed_by_a_promise(name: str) -> bool:
+    query = fixture(name).plan
+    in_one = not any(isinstance(s.source, FileSource) for s in streams_of(query).values())
+    (*_, entry) = entries_of(query.input, asked_of_results(query))
+    return in_one and isinstance(entry.leaf, Stage) and closing_reach(query) is not None
+
+
+def closed(query: Query) -> WithoutSpark:
+    """All rows in one micro-batch, and the promise in the next."""
+    job = WithoutSpark(query, 2)
+    rows = rows_of(query)
+    job.run({name: [Given([Chunk(batch)])] for name, batch in rows.items()})
+    high = Books(0, job.tally, job.tally).high
+    assert high is not None
+    job.restart()
+    promise = high + (closing_reach(query) or 0)
+    job.run({name: [Given([], promise=promise)] for name in rows})
+    return job
+
+
+CLOSED = [name for name in RUNNABLE if is_closed_by_a_promise(name)]
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_fixtures(name: str) -> None:
+    query = fixture(name)
+    job = closed(query.plan)
+    assert job.tally.open_windows == 0
+    assert bag(tuples(job.received.table(query.plan))) == bag(tuples(query.collect()))
+
+
+@pytest.mark.parametrize("algorithm", [*Algorithm])
+@pytest.mark.parametrize(("range_", "slide"), [(10, 10), (10, 4), (3, 7), (1, 1)])
+def test_algorithms(algorithm: Algorithm, range_: int, slide: int) -> None:
+    db = ps.connect("reference")
+    rows = [(name, time) for time, name in enumerate("abcabcaabbccabc")]
+    db.stream("s", rows, schema="k STRING, t INT", progress=ps.progress("t", delay=2))
+    window = f"[RANGE {range_}, SLIDE {slide}, WA t]"
+    query = db.sql(f"SELECT /*+ {algorithm.name} */ k, count(*) AS n {window} FROM s GROUP BY k")
+    assert isinstance(query, ps.Query)
+    job = closed(query.plan)
+    assert job.tally.open_windows == 0
+    assert bag(tuples(job.received.table(query.plan))) == bag(tuples(query.collect()))
