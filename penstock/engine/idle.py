@@ -38,6 +38,10 @@ class IdleSubSources:
             self._heard.pop(key, None)
             self._heard[key] = now
 
+    def forget(self, key: Hashable) -> None:
+        """Nobody waits for it anyway."""
+        self._heard.pop(key, None)
+
     def look(self) -> None:
         """Leave out the sub-sources that are silent while others speak."""
         now = self._clock.now()

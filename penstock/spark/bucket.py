@@ -77,6 +77,10 @@ class Bucket:
         self.clock.at = max(self.clock.at, now)
         self.late = 0
         outgoing = _Outgoing(self)
+        for message in messages:
+            register = self.registers[message.entry]
+            if isinstance(register, SourceRegister):
+                register.let_in(message.joins)
         starts = [self._starts(message) for message in messages]
         for message, start in zip(messages, starts, strict=True):
             for piece in message.rows:
@@ -135,6 +139,7 @@ class Bucket:
                 register.advance(message.origin, message.progress)
         elif not message.more:
             register.advance(message.reports, message.high)
+            register.let_go(message.leaves)
             register.ended = register.ended or message.ended
             if message.promise is not None and register.name is not None:
                 register.raise_to(message.promise)

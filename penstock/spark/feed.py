@@ -53,11 +53,13 @@ class FileToRead(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Portion:
     """What to read next: files, or rows of an Arrow file in the directory of the feed; or a promise
-    (no later tuple is below it), or no more.  `rows` and `rejected` count those of the source up to
-    here, where it is not made of files."""
+    (no later tuple is below it), or no more.  `joins` are the files of this portion and of those
+    that were made with it, if each is a sub-source: none is a newcomer to the others.  `rows` and
+    `rejected` count those of the source up to here, where it is not made of files."""
 
     number: int
     files: tuple[FileToRead, ...] = ()
+    joins: tuple[str, ...] = ()
     arrow: str | None = None
     begin: int = 0
     end: int = 0
@@ -84,6 +86,7 @@ class Portion:
             raise CheckpointError(f"{place} is not what was written there", hint=_RESTORE)
         given = json.loads(said)
         given["files"] = tuple(FileToRead(*file) for file in given["files"])
+        given["joins"] = tuple(given["joins"])
         return Portion(**given)
 
     def read(self, schema: Schema, rejects: StreamRejects, directory: Path) -> Iterator[Chunk]:

@@ -44,13 +44,14 @@ def fill(
             hint="the local engine: --engine local, or connect('local')",
         )
     if isinstance(source, FileSource):
-        fill_files(feed, source, portions)
+        fill_files(feed, stream, source, portions)
     else:
         _fill_rows(feed, stream, RejectLog(strict), portions, kept)
 
 
 def fill_files(
     feed: Feed,
+    stream: StreamDefinition,
     source: FileSource,
     portions: int | None = None,
     ready: Callable[[FileToRead], bool] = lambda _: True,
@@ -61,8 +62,11 @@ def fill_files(
     found = [_sized(*file) for file in source.files() if file[1] not in feed.files]
     files = [file for file in found if ready(file)]
     at_once = FILES_AT_ONCE if portions is None else max(1, -(-len(files) // portions))
+    per_file = stream.progress is not None and stream.progress.per_file
+    joins = tuple(file.name for file in files) if per_file else ()
     for begin in range(0, len(files), at_once):
-        feed.add(Portion(feed.size, tuple(files[begin : begin + at_once])))
+        own = tuple(files[begin : begin + at_once])
+        feed.add(Portion(feed.size, own, () if begin else joins))
 
 
 def _sized(path: str, name: str, file_format: str) -> FileToRead:

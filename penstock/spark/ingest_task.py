@@ -77,6 +77,8 @@ class IngestTask:
         self._outgoing = [_Outgoing() for _ in range(config.buckets)]
         self._waiting = 0
         self._sent = 0
+        self._joins: list[str] = []
+        self._leaves: list[str] = []
         self._portions = 0  # up to which one the feed has been read
 
     def fitted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:
@@ -95,6 +97,10 @@ class IngestTask:
                 yield from portion.read(schema, self._ingest.rejects, directory)
 
         self._portions = max(portion.number for portion in portions) + 1
+        self._joins = [name for portion in portions for name in portion.joins]
+        progress = self._scan.stream.progress
+        if progress is not None and progress.per_file:  # every file is read as a whole
+            self._leaves = [file.name for portion in portions for file in portion.files]
         promises = [portion.promise for portion in portions if portion.promise is not None]
         ended = any(portion.ends for portion in portions)
         return self.run(chunks(), ended, max(promises, default=None))
@@ -189,6 +195,8 @@ class IngestTask:
                 high=self._high,
                 rows=outgoing.rows,
                 panes=outgoing.panes,
+                joins=self._joins,
+                leaves=[] if more else self._leaves,
                 promise=promise,
                 ended=ended,
                 more=more,

@@ -37,6 +37,7 @@ class FileWatch:
             try:
                 fill_files(
                     self._feeds.by_name[name],
+                    stream,
                     stream.source,
                     ready=lambda file, name=name: self._is_whole(name, file),  # type: ignore[misc]
                 )

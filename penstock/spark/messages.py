@@ -86,6 +86,8 @@ class Message:
     rows: list[RowsPiece] = field(default_factory=list)
     panes: list[Tree] = field(default_factory=list)
     progress: Progress | None = None  # of a bucket
+    joins: list[str] = field(default_factory=list)  # sub-sources that there are from now on
+    leaves: list[str] = field(default_factory=list)  # sub-sources that have come to their end
     promise: int | None = None  # of a source: no later tuple is below it
     ended: bool = False
     more: bool = False  # comes from the task, with reports that go on from these
@@ -100,6 +102,8 @@ class Message:
                 "rows": [[piece.batch, piece.places, piece.numbers] for piece in self.rows],
                 "panes": self.panes,
                 "progress": self.progress.save() if self.progress is not None else None,
+                "joins": self.joins,
+                "leaves": self.leaves,
                 "promise": self.promise,
                 "ended": self.ended,
                 "more": self.more,
@@ -118,6 +122,8 @@ class Message:
             [RowsPiece(*piece) for piece in tree["rows"]],
             tree["panes"],
             Progress.load(progress) if progress is not None else None,
+            tree["joins"],
+            tree["leaves"],
             tree["promise"],
             tree["ended"],
             tree["more"],

@@ -109,6 +109,20 @@ class SourceRegister(RunningBounds):
             starts.recent.append(own.recent)
         return starts
 
+    def let_in(self, keys: list[str]) -> None:
+        """Sub-sources that are there from now on, before any of them has spoken."""
+        for key in keys:
+            if not self.knows(key):
+                self._let_in(key)
+
+    def let_go(self, keys: list[str]) -> None:
+        """Nobody waits for sub-sources that have come to their end."""
+        for key in keys:
+            if self.knows(key):
+                self.leave_out(key)
+                if self.idle is not None:
+                    self.idle.forget(key)
+
     def advance(self, reports: list[Report], high: Bound) -> None:
         """Move on to where a task has come."""
         if self.idle is not None and reports:

@@ -12,6 +12,7 @@ import pytest
 from penstock.errors import CheckpointError, SourceError
 from penstock.model.schema import Field, Schema
 from penstock.model.types import INT
+from penstock.plan.streams import StreamDefinition
 from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectLog
 from penstock.spark.checksums import rows_checksum
@@ -20,6 +21,7 @@ from penstock.spark.file_names import file_name
 from penstock.spark.filling import fill_files
 
 SCHEMA = Schema([Field("t", INT)])
+STREAM = StreamDefinition("s", SCHEMA)
 
 
 def begun(directory: Path) -> Feed:
@@ -72,12 +74,12 @@ def test_files_that_change(tmp_path: Path) -> None:
     data = tmp_path / "a.csv"
     data.write_text("t\n1\n")
     source, feed = FileSource("*.csv", base=tmp_path), Feed(tmp_path / "feed")
-    fill_files(feed, source)
-    fill_files(feed, source)
+    fill_files(feed, STREAM, source)
+    fill_files(feed, STREAM, source)
     assert feed.size == 1
     data.write_text("t\n1\n2\n")
     with pytest.raises(SourceError, match=r"a\.csv has changed: it had 4 bytes"):
-        fill_files(Feed(feed.directory), source)
+        fill_files(Feed(feed.directory), STREAM, source)
     rejects = RejectLog().of("s")
     with pytest.raises(SourceError, match=r"a\.csv has changed"):
         list(feed.written[0].read(SCHEMA, rejects, feed.directory))
@@ -86,7 +88,7 @@ def test_files_that_change(tmp_path: Path) -> None:
 def test_files_that_are_not_ready(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("t\n1\n")
     feed = Feed(tmp_path / "feed")
-    fill_files(feed, FileSource("*.csv", base=tmp_path), ready=lambda file: file.size > 4)
+    fill_files(feed, STREAM, FileSource("*.csv", base=tmp_path), ready=lambda file: file.size > 4)
     assert feed.size == 0
 
 

@@ -3,6 +3,7 @@ end of the streams, whatever the query."""
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import penstock as ps
@@ -64,3 +65,28 @@ def test_algorithms(algorithm: Algorithm, range_: int, slide: int) -> None:
     job = closed(query.plan)
     assert job.tally.open_windows == 0
     assert bag(tuples(job.received.table(query.plan))) == bag(tuples(query.collect()))
+
+
+def test_files_that_progress_apart() -> None:
+    """One that has come to its end holds nothing back, and those of a later run are no newcomers to
+    each other."""
+    db = ps.connect("reference")
+    *_, query = db.script(
+        "CREATE STREAM s (t INT) FROM FILES '*.none' FORMAT CSV PROGRESS ON t ORDERED PER FILE;"
+        "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s"
+    )
+    assert isinstance(query, ps.Query)
+    job = WithoutSpark(query.plan, 1)
+
+    def file(name: str, *times: int) -> Chunk:
+        return Chunk(pa.RecordBatch.from_pydict({"t": pa.array(times, pa.int32())}), name)
+
+    files = [file("a", 1, 12), file("b", 3, 24)]
+    job.run({"s": [Given(files, joins="ab", leaves="ab")]})
+    assert job.received.table(query.plan).column("window_end").to_pylist() == [10, 20]
+    job.restart()
+    files = [file("c", 31, 55), file("d", 25, 38)]
+    job.run({"s": [Given(files, joins="cd", leaves="cd")]})
+    assert job.tally.late == 0
+    ends = job.received.table(query.plan).column("window_end").to_pylist()
+    assert ends == [10, 20, 30]

@@ -33,6 +33,8 @@ class Given:
     chunks: Sequence[Chunk]
     ends: bool = False
     promise: int | None = None
+    joins: Sequence[str] = ()
+    leaves: Sequence[str] = ()
 
 
 # By stream, what each of its tasks reads in one micro-batch.
@@ -114,6 +116,7 @@ class WithoutSpark:
     ) -> list[Packed]:
         kit = self._kits.setdefault((depth, entry), Kit(config))
         reading = IngestTask(config, entry, task, kit)
+        reading._joins, reading._leaves = list(given.joins), list(given.leaves)
         return list(reading.run(iter(given.chunks), given.ends, given.promise))
 
     def _bucket(self, config: StageConfig, depth: int, number: int) -> Bucket:
