@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -358,10 +359,11 @@ def test_data_from_somewhere_else(spark: SparkSession, tmp_path: Path) -> None:
     assert len(found) == len(EXPECTED)
 
 
-def _eventually(holds: Callable[[], bool]) -> None:
-    from tests.spark.test_surface import eventually
-
-    eventually(holds)
+def _eventually(holds: Callable[[], bool], seconds: float = 240) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.1)
 
 
 # --- the file beside the state -------------------------------------------------------------------
