@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -218,14 +219,14 @@ def started(
 
 def gone_on(spark: SparkSession, folder: Path, first: ps.Query, second: ps.Query) -> list[pa.Table]:
     """The rows of a query that fails in its third micro-batch of six, and of another one that goes
-    on from there; what the second rejected."""
+    on from there and closes what is open."""
     receivers = [Committed(fails_at={2}), Committed()]
     options = Options(folder / "checkpoint", portions=6, buckets=3)
     run = SparkRun(first.plan, spark, receivers[0], options)
     run.start()
     with pytest.raises(CrashError):
         run.wait()
-    run = SparkRun(second.plan, spark, receivers[1], options)
+    run = SparkRun(second.plan, spark, receivers[1], replace(options, final=True))
     run.start()
     run.wait()
     pairs = zip(receivers, (first, second), strict=True)
@@ -333,7 +334,7 @@ def test_another_slack(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_data_from_somewhere_else(spark: SparkSession, tmp_path: Path) -> None:
-    """Another directory, in the middle of a stream, and a trigger that lets it end."""
+    """Another directory and another trigger, in the middle of a stream."""
     places = [tmp_path / name for name in ("here", "there")]
     for place, rows in zip(places, (ROWS[:9], ROWS[9:]), strict=True):
         place.mkdir()
@@ -348,10 +349,12 @@ def test_data_from_somewhere_else(spark: SparkSession, tmp_path: Path) -> None:
         )
         query = db.sql(SUMS)
         assert isinstance(query, ps.Query)
+        final = trigger == "available-now"
+        checkpoint = tmp_path / "checkpoint"
         run = query.start(
-            found.append, rows=True, checkpoint=tmp_path / "checkpoint", trigger=trigger
+            found.append, rows=True, checkpoint=checkpoint, trigger=trigger, final=final
         )
-        if trigger != "available-now":
+        if not final:
             _eventually(lambda: len(found) == 3)
             run.stop()
         run.wait()
