@@ -128,8 +128,9 @@ class Database:
         progress: Progress | None = None,
     ) -> None:
         """Name a stream of Arrow, pandas or Polars data, of an iterable of rows or batches, of an
-        asynchronous iterable of rows, or of a Spark DataFrame.  The schema is taken from the data
-        where it can be."""
+        asynchronous iterable of rows, or of a Spark DataFrame.  An iterator is read once and not
+        remembered; a function that makes one is called for every reading.  The schema is taken
+        from the data where it can be."""
         given = _schema(schema) if schema is not None else None
         stamp = Field(progress.attribute, TIMESTAMP) if _is_stamped(progress) else None
         if given is None or stamp is None:

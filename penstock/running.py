@@ -17,6 +17,7 @@ from penstock.errors import EngineError
 from penstock.model.batch import SIGN
 from penstock.model.clock import Clock
 from penstock.optimizer.settings import STATE_BUDGET
+from penstock.optimizer.share_readings import share_readings
 from penstock.plan.query import Query
 from penstock.reference import engine as reference
 from penstock.run_options import RunOptions
@@ -44,6 +45,7 @@ class Setting:
     def answer(self, query: Query) -> Answer:
         if self.engine == "spark":
             return self.on_spark.answer(query, self.strict)
+        (query,) = share_readings([query]) if self.engine == "reference" else [query]
         return _ANSWERS[self.engine](query, self.clock, self.strict)
 
     @property
@@ -69,6 +71,8 @@ class Running:
         watch_spark: run_progress.Watch | None = None,
     ) -> None:
         options = options or RunOptions()
+        if setting.engine != "local":  # which shares scans
+            queries = share_readings(queries)
         self._setting = setting
         self._queries = queries
         self._targets = targets

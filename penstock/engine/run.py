@@ -25,13 +25,14 @@ from penstock.operators.grace import Revising
 from penstock.operators.in_order import InOrder
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
+from penstock.optimizer.share_readings import check_one_scan_will_do
 from penstock.plan.closing import closing_reach
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
 from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectKind, RejectLog
-from penstock.sources.source import Chunk
+from penstock.sources.source import Chunk, can_be_read_again
 
 _LAST = 2**63 - 1  # the highest bound there is
 
@@ -164,6 +165,7 @@ class LocalRun:
         self._by_stream: dict[tuple[int, int], SharedScan] = {}
         self._early: list[tuple[Timer, list[Stage]]] = []
         for number, (query, outlet) in enumerate(zip(queries, outlets, strict=True)):
+            check_one_scan_will_do(query)
             self._seen: dict[int, int] = {}  # how often this query has asked for a stream
             begin = len(self.stages)
             asked = asked_of_results(query)
@@ -271,7 +273,7 @@ class LocalRun:
 
     def _scan(self, node: Scan) -> SharedScan:
         """One scan for all queries.  A query that asks twice gets two, one read after the other, as
-        the definition says; what is live can be read only once."""
+        the definition says; what is live, or an iterator, can be read only once."""
         stream = id(node.stream)
         times = self._seen.get(stream, 0)
         self._seen[stream] = times + 1
@@ -281,10 +283,11 @@ class LocalRun:
         made.ingest.followed = self._follow and isinstance(source, FileSource)
         if source is not None and (self._resumable or made.ingest.followed):
             made.reading = Reading(source)
-        key = (stream, 0 if made.ingest.live else times)
+        once = made.ingest.live or not can_be_read_again(source)
+        key = (stream, 0 if once else times)
         if key not in self._by_stream:
             self._by_stream[key] = made
             self.scans.append(made)
-            if times and not made.ingest.live:
+            if times and not once:
                 made.name = f"{made.name} {times + 1}"
         return self._by_stream[key]

@@ -28,6 +28,10 @@ class AsyncSource(LiveSource):
     open: Callable[[], AsyncIterable[object]]
     name: str
 
+    @property
+    def once(self) -> bool:
+        return isinstance(self.open, _Once)
+
     def describe(self) -> str:
         return f"ASYNC ({self.name})"
 

@@ -5,9 +5,9 @@ pandas and Polars are not imported here: whoever passes one of their frames has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -17,21 +17,22 @@ from penstock.model.schema import Schema
 from penstock.sources.arrow_columns import check_columns, fit_batches
 from penstock.sources.asynchronous import AsyncSource, async_source
 from penstock.sources.infer import SAMPLE, schema_of_arrow, schema_of_rows
+from penstock.sources.once import Made, Once, items_of
 from penstock.sources.rejects import StreamRejects
-from penstock.sources.replay import Replay, rereadable
-from penstock.sources.rows import RowSource
+from penstock.sources.rows import RowSource, promptly, read_batches
 from penstock.sources.source import Chunk
 
 BATCH = 65_536  # rows
 _EXPECTED = (
     "an Arrow Table, RecordBatch or RecordBatchReader, a pandas or Polars DataFrame,"
-    " an iterable of dicts, tuples or RecordBatches, or an asynchronous iterable of rows"
+    " an iterable of dicts, tuples or RecordBatches, a function that makes one,"
+    " or an asynchronous iterable of rows"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSource:
-    batches: Iterable[pa.RecordBatch]  # can be read again and again
+    batches: Sequence[pa.RecordBatch]
     name: str
 
     def describe(self) -> str:
@@ -41,21 +42,58 @@ class BatchSource:
         return [""]
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
-        for batch in fit_batches(self._checked(), schema, "", rejects):
-            if batch.num_rows:
-                yield Chunk(batch)
-
-    def _checked(self) -> Iterator[pa.RecordBatch]:
-        for number, batch in enumerate(self.batches, start=1):
-            if not isinstance(batch, pa.RecordBatch):
-                raise SourceError(
-                    f"item {number} of the batches is a {type(batch).__name__}",
-                    expected="a RecordBatch, like the first one",
-                )
-            yield batch
+        return _read_arrow(self.batches, schema, rejects)
 
 
-MemorySource: TypeAlias = BatchSource | RowSource | AsyncSource
+@dataclass(frozen=True, slots=True)
+class IteratorSource:
+    """Rows or batches, which the first item tells.  They are handed on and not remembered; none is
+    asked for before somebody reads."""
+
+    items: Once[Any] | Made[Any]
+    name: str
+
+    @property
+    def once(self) -> bool:
+        return self.items.once
+
+    def describe(self) -> str:
+        return f"MEMORY ({self.name})"
+
+    def parts(self) -> list[str]:
+        return [""]
+
+    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        opened = self.items.open()
+        first = opened.peek(1)
+        with closing(opened.reading(rejects.stream)) as items:
+            if any(isinstance(each, pa.RecordBatch) for each in first):
+                del first
+                yield from _read_arrow(items, schema, rejects)
+            else:
+                del first
+                yield from read_batches(lambda: promptly(items), schema, rejects)
+
+
+def _read_arrow(
+    batches: Iterable[object], schema: Schema, rejects: StreamRejects
+) -> Iterator[Chunk]:
+    for batch in fit_batches(_checked(batches), schema, "", rejects):
+        if batch.num_rows:
+            yield Chunk(batch)
+
+
+def _checked(batches: Iterable[object]) -> Iterator[pa.RecordBatch]:
+    for number, batch in enumerate(batches, start=1):
+        if not isinstance(batch, pa.RecordBatch):
+            raise SourceError(
+                f"item {number} of the batches is a {type(batch).__name__}",
+                expected="a RecordBatch, like the first one",
+            )
+        yield batch
+
+
+MemorySource: TypeAlias = BatchSource | RowSource | IteratorSource | AsyncSource
 
 
 def memory_source(data: object, schema: Schema | None = None) -> tuple[MemorySource, Schema]:
@@ -71,20 +109,54 @@ def memory_source(data: object, schema: Schema | None = None) -> tuple[MemorySou
         if schema is None:
             raise SourceError("asynchronous rows do not show their columns", expected="a schema")
         return live, schema
-    arrow = _as_arrow(data)
-    if arrow is not None:
-        return _batch_source(*arrow, name, schema)
-    if not isinstance(data, Iterable) or isinstance(data, str | bytes | Mapping):
-        raise SourceError(
-            f"a {type(data).__name__} is not a table",
-            expected=_EXPECTED,
-            hint="pyarrow.table(...) for a dict of columns" if isinstance(data, dict) else None,
-        )
-    rows: Iterable[Any] = rereadable(data)
-    first = next(iter(rows), None)
-    if isinstance(first, pa.RecordBatch):
-        return _batch_source(rows, first.schema, name, schema)
-    return RowSource(rows, name), _schema_of(rows) if schema is None else schema
+    if isinstance(data, pa.RecordBatchReader):
+        given = _checked_schema(data.schema, schema)
+        return IteratorSource(Once(data), name), given
+    table = _as_table(data)
+    if table is not None:
+        given = _checked_schema(table.schema, schema)
+        return BatchSource(table.to_batches(max_chunksize=BATCH), name), given
+    if isinstance(data, list | tuple):
+        return _of_list(data, name, schema)
+    items = _items(data)
+    return IteratorSource(items, name), _schema_of(_sample(items)) if schema is None else schema
+
+
+def _of_list(data: Sequence[Any], name: str, schema: Schema | None) -> tuple[MemorySource, Schema]:
+    if data and isinstance(data[0], pa.RecordBatch):
+        return BatchSource(data, name), _checked_schema(data[0].schema, schema)
+    return RowSource(data, name), _schema_of(data[:SAMPLE]) if schema is None else schema
+
+
+def _items(data: object) -> Once[Any] | Made[Any]:
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
+        return items_of(data)
+    if callable(data):
+        return Made(lambda: _made_by(data))
+    raise _no_table(data)
+
+
+def _sample(items: Once[Any] | Made[Any]) -> Sequence[object]:
+    first = items.peek(1)
+    return first if first and isinstance(first[0], pa.RecordBatch) else items.peek(SAMPLE)
+
+
+def _made_by(function: Any) -> Iterable[Any]:
+    made: object = function()
+    table = _as_table(made)
+    if table is not None:
+        return iter(table.to_batches(max_chunksize=BATCH))
+    if not isinstance(made, Iterable) or isinstance(made, str | bytes | Mapping):
+        raise _no_table(made)
+    return made
+
+
+def _no_table(data: object) -> SourceError:
+    return SourceError(
+        f"a {type(data).__name__} is not a table",
+        expected=_EXPECTED,
+        hint="pyarrow.table(...) for a dict of columns" if isinstance(data, dict) else None,
+    )
 
 
 def _name(data: object) -> str:
@@ -93,23 +165,21 @@ def _name(data: object) -> str:
     return name if package == "builtins" else f"{package}.{name}"
 
 
-def _as_arrow(data: Any) -> tuple[Iterable[pa.RecordBatch], pa.Schema] | None:
+def _as_table(data: Any) -> pa.Table | None:
+    if isinstance(data, pa.Table):
+        return data
     if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    elif _is_frame(data, "pandas", "DataFrame"):
+        return pa.Table.from_batches([data])
+    if _is_frame(data, "pandas", "DataFrame"):
         try:
-            data = pa.Table.from_pandas(data, preserve_index=False)
+            return pa.Table.from_pandas(data, preserve_index=False)
         except (pa.ArrowException, TypeError, ValueError) as error:
             reason = " ".join(map(str, error.args))
             raise SourceError(f"the DataFrame cannot be converted to Arrow: {reason}") from error
-    elif _is_frame(data, "polars", "LazyFrame"):
-        data = data.collect().to_arrow()
-    elif _is_frame(data, "polars", "DataFrame"):
-        data = data.to_arrow()
-    if isinstance(data, pa.Table):
-        return data.to_batches(max_chunksize=BATCH), data.schema
-    if isinstance(data, pa.RecordBatchReader):
-        return Replay(data), data.schema
+    if _is_frame(data, "polars", "LazyFrame"):
+        return data.collect().to_arrow()
+    if _is_frame(data, "polars", "DataFrame"):
+        return data.to_arrow()
     return None
 
 
@@ -120,19 +190,19 @@ def _is_frame(data: object, package: str, name: str) -> bool:
     )
 
 
-def _batch_source(
-    batches: Iterable[pa.RecordBatch], found: pa.Schema, name: str, schema: Schema | None
-) -> tuple[MemorySource, Schema]:
+def _checked_schema(found: pa.Schema, schema: Schema | None) -> Schema:
+    """The schema for Arrow data; what cannot fit is said now rather than when the query runs."""
     if schema is None:
         schema = schema_of_arrow(found)
-    check_columns(found, schema, "")  # now rather than when the query runs
-    return BatchSource(batches, name), schema
+    check_columns(found, schema, "")
+    return schema
 
 
-def _schema_of(rows: Iterable[object]) -> Schema:
-    sample = list(islice(rows, SAMPLE))
+def _schema_of(sample: Sequence[object]) -> Schema:
     if not sample:
         raise SourceError("there are no rows to take a schema from", expected="a schema")
+    if isinstance(sample[0], pa.RecordBatch):
+        return _checked_schema(sample[0].schema, None)
     named = [row for row in sample if isinstance(row, Mapping)]
     if not named:
         raise SourceError(

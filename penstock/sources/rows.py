@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -15,7 +15,6 @@ from penstock.sources.columns import whole_rows
 from penstock.sources.objects import fit_objects, why_misfit
 from penstock.sources.reasons import row_as_json
 from penstock.sources.rejects import StreamRejects
-from penstock.sources.replay import Replay
 from penstock.sources.source import Chunk
 
 BATCH = 4096  # rows
@@ -24,7 +23,7 @@ PATIENCE = 0.01  # seconds that rows may have to wait for others; no answer depe
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    rows: Iterable[object]  # can be read again and again
+    rows: Sequence[object]
     name: str
 
     def describe(self) -> str:
@@ -34,22 +33,32 @@ class RowSource:
         return [""]
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
-        rows_before = 0
         rest = iter(self.rows)
-        while rows := list(_prompt(rest) if isinstance(self.rows, Replay) else islice(rest, BATCH)):
-            batch = read_rows(rows, schema, rows_before, rejects)
-            rows_before += len(rows)
-            if batch.num_rows:
-                yield Chunk(batch)
+        return read_batches(lambda: list(islice(rest, BATCH)), schema, rejects)
 
 
-def _prompt(rest: Iterator[object]) -> Iterator[object]:
+def read_batches(
+    take: Callable[[], list[object]], schema: Schema, rejects: StreamRejects
+) -> Iterator[Chunk]:
+    """The rows that `take` gives out, some at a time, until there are none."""
+    rows_before = 0
+    while rows := take():
+        batch = read_rows(rows, schema, rows_before, rejects)
+        rows_before += len(rows)
+        del rows  # nobody needs them while the batch is worked on
+        if batch.num_rows:
+            yield Chunk(batch)
+
+
+def promptly(rest: Iterator[object]) -> list[object]:
     """A batch of rows that somebody makes: a full one, or what there is when it takes long."""
     begun = time.monotonic()
+    rows = []
     for row in islice(rest, BATCH):
-        yield row
+        rows.append(row)
         if time.monotonic() - begun > PATIENCE:
-            return
+            break
+    return rows
 
 
 def read_rows(

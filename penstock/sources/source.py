@@ -76,3 +76,8 @@ class Source(Protocol):
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
         """The rows; those that do not fit `schema` go to `rejects` instead."""
         ...
+
+
+def can_be_read_again(source: Source | None) -> bool:
+    """Not so an iterator: then `source.once` is true."""
+    return not getattr(source, "once", False)

@@ -1,0 +1,59 @@
+"""Streams that can be read once, and are asked for more than once in one pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.errors import EngineError
+from penstock.optimizer.rewrite import with_inputs
+from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.node import Node
+from penstock.plan.query import Query
+from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamDefinition
+from penstock.sources.once import AGAIN
+from penstock.sources.shared import SharedReading
+from penstock.sources.source import can_be_read_again
+
+
+def share_readings(queries: Sequence[Query]) -> list[Query]:
+    """For engines that read a stream anew for every scan: one reading serves all of them.
+
+    before: Union (Scan s, Scan s), where s is an iterator
+    after:  the same, where s remembers what was read of the iterator
+    """
+    asked = Counter(id(stream) for query in queries for stream in _read_once(query))
+    shared: dict[int, StreamDefinition] = {}
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Scan) or asked[id(node.stream)] < 2:
+            return with_inputs(node, change)
+        stream = node.stream
+        if id(stream) not in shared:
+            assert stream.source is not None
+            shared[id(stream)] = replace(stream, source=SharedReading(stream.source))
+        return replace(node, stream=shared[id(stream)])
+
+    return [with_inputs(query, change) for query in queries]
+
+
+def check_one_scan_will_do(query: Query) -> None:
+    """Where one scan serves all that ask for a stream, each tuple comes to all of them at once
+    rather than the whole stream to one after the other.  Only who counts rows can tell."""
+    for node in query.walk():
+        if isinstance(node, WindowAggregate) and node.counts_rows:
+            names = Counter(stream.name for stream in _read_once(node))
+            for name, times in names.items():
+                if times > 1:
+                    raise EngineError(
+                        f"a window counts the rows of stream {name} as they come through"
+                        f" {times} branches, and the stream can be read only once",
+                        hint=AGAIN,
+                    )
+
+
+def _read_once(node: Node) -> list[StreamDefinition]:
+    scans = [each for each in node.walk() if isinstance(each, Scan)]
+    return [scan.stream for scan in scans if not can_be_read_again(scan.stream.source)]
