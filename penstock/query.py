@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from functools import cached_property
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.answer import Account, Answer
+from penstock.answer import Account
 from penstock.delivery import Delivery
 from penstock.language.parse import pointing_into
 from penstock.optimizer.optimize import IN_PROCESS, ON_SPARK, optimize
 from penstock.optimizer.settings import Settings
 from penstock.plan import query as plan
 from penstock.plan.explain import explain
+from penstock.remembered import RememberedAnswer, RememberedRun
 from penstock.run_options import AVAILABLE_NOW, RunOptions
 from penstock.running import Running, Setting
 from penstock.running_async import calling_on, drive_on_loop
 from penstock.sinks.callback import Callback, rows_of
+from penstock.sinks.sink import Collected
 from penstock.started import StartedQuery
 from penstock.targets import SinkLike, Target
 
@@ -29,14 +31,16 @@ if TYPE_CHECKING:
 
 
 class Query:
-    """A query that can be explained and run.  Its answer is computed once; `run` runs it anew."""
+    """A query that can be explained and run.  Its answer is computed once; `run` runs it anew.
+    What was late or rejected is that of the last run."""
 
     def __init__(self, plan_: plan.Query, text: str, setting: Setting) -> None:
         rules = ON_SPARK if setting.engine == "spark" else IN_PROCESS
         self.plan = optimize(plan_, Settings(setting.state_budget), rules)
         self.text = text
         self.setting = setting
-        self._account: Account | None = None
+        self._answered: RememberedAnswer | None = None
+        self._last: RememberedAnswer | RememberedRun | None = None
 
     def explain(self) -> str:
         text = explain(self.plan)
@@ -86,11 +90,9 @@ class Query:
             for each in (late, rejected)
         )
         target = Target(Callback(calling_on(loop, sink), rows), aside, set_aside)
-        with pointing_into(self.text):
-            running = Running(self.setting, [self.plan], [target])
-            (outcome,) = await drive_on_loop(running)
-        self._account = outcome.account
-        return outcome.account
+        with pointing_into(self.text), _remembering([self], [target]) as running:
+            await drive_on_loop(running)
+        return self.account
 
     async def stream(self) -> AsyncIterator[dict[str, Any]]:
         """The rows as they are released, for `async for`."""
@@ -140,32 +142,58 @@ class Query:
 
     def collect(self) -> pa.Table:
         """All rows of the answer."""
-        return self._answer.table
+        return self._answer.answer.table
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows as dictionaries.  A time that `datetime` cannot hold is an ISO 8601 text."""
+        """The rows as dictionaries, on the local engine while they are released: a stream may go on
+        for ever, and to leave the loop is to stop the run.  Rows that may be taken back (LATE
+        AMEND, EMIT EARLY) come when they are final, at the end, and so does everything on the
+        other engines.  A time that `datetime` cannot hold is an ISO 8601 text."""
+        if self._answered is None and self.setting.engine == "local" and not self.plan.revises:
+            yield from self._released()
+            return
         for batch in self.collect().to_batches():
             yield from rows_of(batch)
 
+    def _released(self) -> Iterator[dict[str, Any]]:
+        rows = Collected()
+        with (
+            pointing_into(self.text),
+            _remembering([self], [Target(rows)]) as running,
+            closing(running.steps()) as steps,
+        ):
+            for _ in steps:
+                for batch in rows.take():
+                    yield from rows_of(batch)
+
     @property
     def late(self) -> pa.Table:
-        """The tuples that missed windows, with the bound they broke and the windows they missed."""
-        return self._answer.late
+        """The tuples that missed windows, with the bound they broke and the windows they missed: of
+        the last run, or of the answer if there was none.  A run keeps all of them with LATE SIDE,
+        and the first 10,000 otherwise."""
+        return self._known.late
 
     @property
     def rejected(self) -> pa.Table:
-        """The rows that could not be read, had no progress value or came from the future."""
-        return self._answer.rejects.table()
+        """The rows that could not be read, had no progress value or came from the future: of the
+        last run, which keeps the first 10,000, or of the answer if there was none."""
+        return self._known.rejected
 
     @property
     def account(self) -> Account:
-        """What became of the tuples in the last run, or in the answer if it has not been run."""
-        return self._account or self._answer.account
+        """What became of the tuples in the last run, or in the answer if there was none."""
+        return self._known.account
 
-    @cached_property
-    def _answer(self) -> Answer:
-        with pointing_into(self.text):
-            return self.setting.answer(self.plan)
+    @property
+    def _known(self) -> RememberedAnswer | RememberedRun:
+        return self._last if self._last is not None else self._answer
+
+    @property
+    def _answer(self) -> RememberedAnswer:
+        if self._answered is None:
+            with pointing_into(self.text):
+                self._answered = self._last = RememberedAnswer(self.setting.answer(self.plan))
+        return self._answered
 
     def __repr__(self) -> str:
         return f"<penstock.Query {', '.join(map(str, self.plan.schema))}>"
@@ -192,8 +220,26 @@ def run_together(
     with Delivery(options, rows) as delivery, pointing_into(queries[0].text):
         given = list(zip(sinks, late, rejected, strict=True))
         targets = delivery.targets(given, apart=setting.engine == "spark")
-        running = Running(setting, [query.plan for query in queries], targets, options)
-        accounts = [outcome.account for outcome in running.drive()]
-    for query, account in zip(queries, accounts, strict=True):
-        query._account = account
-    return accounts
+        with _remembering(queries, targets, options) as running:
+            running.drive()
+    return [query.account for query in queries]
+
+
+@contextmanager
+def _remembering(
+    queries: list[Query], targets: list[Target], options: RunOptions | None = None
+) -> Iterator[Running]:
+    """A run of the queries, which remember it, also if it fails or is left."""
+    setting = queries[0].setting
+    remembered = [
+        RememberedRun(query.plan, target, setting.engine)
+        for query, target in zip(queries, targets, strict=True)
+    ]
+    plans = [query.plan for query in queries]
+    running = Running(setting, plans, [each.target for each in remembered], options)
+    try:
+        yield running
+    finally:
+        for query, run, outcome in zip(queries, remembered, running.outcomes(), strict=True):
+            run.finish(outcome)
+            query._last = run

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import pyarrow as pa
 
 from penstock import run_progress
-from penstock.answer import Answer
+from penstock.answer import Account, Answer
 from penstock.engine import local
 from penstock.engine.job import LocalJob, Watch
 from penstock.engine.outlet import SHOWN, Outlet
@@ -78,6 +78,7 @@ class Running:
         self._targets = targets
         self._keeps = options.checkpoint is not None
         self._open = self._keeps and not options.final
+        self._handed = [Outcome(Account(0, 0, 0), 0, []) for _ in queries]
         self._job: LocalJob | RunningOnSpark | None = None
         if setting.engine == "local":
             outlets = [
@@ -98,14 +99,25 @@ class Running:
 
     def drive(self) -> list[Outcome]:
         """Run to the end of the input, or until somebody stops it."""
+        if self._job is not None:
+            self._job.drive()
+        else:
+            together = zip(self._queries, self._targets, strict=True)
+            for number, (query, target) in enumerate(together):
+                self._handed[number] = _hand_over(query, self._setting.answer(query), target)
+        return self.outcomes()
+
+    def steps(self) -> Generator[None, None, None]:
+        """Run on the local engine, step by step as somebody asks."""
+        assert isinstance(self._job, LocalJob)
+        return self._job.steps()
+
+    def outcomes(self) -> list[Outcome]:
+        """What has become of the tuples so far."""
         if isinstance(self._job, RunningOnSpark):
-            return self._job.drive()
+            return self._job.outcomes()
         if self._job is None:
-            return [
-                _hand_over(query, self._setting.answer(query), target)
-                for query, target in zip(self._queries, self._targets, strict=True)
-            ]
-        self._job.drive()
+            return self._handed
         return [
             Outcome(
                 self._job.account(number),

@@ -101,6 +101,9 @@ class RunningOnSpark:
             self._drive(together)
         for outlet in self.outlets:
             outlet.end()
+        return self.outcomes()
+
+    def outcomes(self) -> list[Outcome]:
         return [
             Outcome(
                 run.account(),

@@ -17,11 +17,12 @@ from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
+from penstock.remembered import say_left_out
 from penstock.run_options import RunOptions
 from penstock.run_progress import RunProgress
 from penstock.running import Setting
 from penstock.running_on_spark import delivering_late
-from penstock.sinks.sink import Collected
+from penstock.sinks.kept import Kept
 from penstock.targets import SinkLike
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class StartedQuery:
         """`sinks` are for rows, late tuples and rejected rows; the last two are kept if nobody else
         takes them."""
         self._query = query
-        self._late, self._rejected = Collected(), Collected()
+        self._late, self._rejected = Kept("late tuples", None), Kept("rejected rows")
+        self._keeps_rejected = sinks[2] is None
         self._delivery = Delivery(options, rows)
         kept = [sinks[0], sinks[1] or self._late, sinks[2] or self._rejected]
         with ExitStack() as failing:
@@ -60,6 +62,7 @@ class StartedQuery:
         with self._delivery:
             self._run.wait()
             self._outlet.end()
+        say_left_out(self.account, self._outlet.first_rejects, self._keeps_rejected)
         return self.account
 
     def stop(self) -> None:

@@ -64,6 +64,12 @@ class Driver:
 
     def drive(self) -> None:
         """Feed the run until its sources end or somebody stops it, and close its sinks."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Generator[None, None, None]:
+        """The same, stopping after every piece of a chunk.  Whoever closes it before its end
+        closes the sources."""
         run = self._run
         together = len(run.scans) > 1 and any(scan.ingest.live for scan in run.scans)
         try:
@@ -73,6 +79,7 @@ class Driver:
                         if self.stopped:
                             break
                         self._feed(scan, piece)
+                        yield
                     if self.stopped:
                         break
         except SourceError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from penstock.answer import Account
 from penstock.engine.checkpoint import Checkpoints
@@ -50,8 +50,13 @@ class LocalJob:
 
     def drive(self) -> None:
         """Until the input ends, or somebody stops it."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Generator[None, None, None]:
+        """The same, step by step as somebody asks."""
         try:
-            self._driver.drive()
+            yield from self._driver.steps()
         finally:
             if self._epochs is not None:
                 self._epochs.close()

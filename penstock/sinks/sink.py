@@ -42,6 +42,11 @@ class Collected:
     def end(self) -> None:
         """Memory needs none."""
 
+    def take(self) -> list[pa.RecordBatch]:
+        """The batches that nobody has taken yet."""
+        taken, self._batches = self._batches, []
+        return taken
+
     @property
     def batches(self) -> list[pa.RecordBatch]:
         return self._batches

@@ -142,13 +142,15 @@ def _sample(items: Once[Any] | Made[Any]) -> Sequence[object]:
 
 
 def _made_by(function: Any) -> Iterable[Any]:
-    made: object = function()
+    made = function()
     table = _as_table(made)
     if table is not None:
-        return iter(table.to_batches(max_chunksize=BATCH))
+        batches: list[pa.RecordBatch] = table.to_batches(max_chunksize=BATCH)
+        return batches
     if not isinstance(made, Iterable) or isinstance(made, str | bytes | Mapping):
         raise _no_table(made)
-    return made
+    items: Iterable[Any] = made
+    return items
 
 
 def _no_table(data: object) -> SourceError:
