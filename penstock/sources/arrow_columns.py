@@ -55,6 +55,7 @@ def check_columns(found: pa.Schema, schema: Schema, source: str) -> list[int]:
                 f"{where}: column {field.name} is declared {field.type},"
                 f" but holds {found.field(position).type}",
                 expected=f"{_EXPECTED[field.type.kind]} for {field.type}",
+                hint=_AS_TIMES if field.type.kind in (Kind.DATE, Kind.TIMESTAMP) else None,
             )
     return positions
 
@@ -117,6 +118,7 @@ def castable(found: pa.DataType, declared: Type) -> bool:
     return bool(fits)
 
 
+_AS_TIMES = "cast the column; only dicts and tuples may hold times as texts or integers"
 _EXPECTED = {
     Kind.NULL: "no column",
     Kind.BOOLEAN: "booleans",

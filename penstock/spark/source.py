@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from penstock.errors import EngineError, SourceError
 from penstock.model.schema import Schema
 from penstock.sources.arrow_columns import check_columns, fit_batches
@@ -44,9 +46,19 @@ def dataframe_source(frame: Any, schema: Schema | None) -> tuple[DataFrameSource
     """A source for a DataFrame, and its schema: the given one, or the frame's own."""
     if not hasattr(frame, "isStreaming"):
         raise SourceError(f"a {type(frame).__name__} is not a table", expected="a Spark DataFrame")
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     if schema is None:
         return DataFrameSource(frame), from_spark(frame.schema)
-    check_columns(to_arrow_schema(frame.schema), schema, "the DataFrame")
+    found = pa.schema([(each.name, _arrow_type(each.dataType)) for each in frame.schema])
+    check_columns(found, schema, "the DataFrame")
     return DataFrameSource(frame), schema
+
+
+def _arrow_type(spark_type: Any) -> pa.DataType:
+    """As which type a column arrives, whether or not the stream takes it."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    try:
+        return to_arrow_type(spark_type, timezone="UTC")
+    except PySparkException:  # intervals of months, of which Arrow's are the nearest
+        return pa.month_day_nano_interval()

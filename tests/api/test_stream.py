@@ -148,6 +148,53 @@ def test_times_without_a_zone_are_utc_and_others_are_converted() -> None:
     assert rows(stream(given)) == [{"t": datetime.datetime(2026, 1, 31, 12, tzinfo=UTC)}] * 4
 
 
+NOON = datetime.datetime(2026, 1, 31, 12, tzinfo=UTC)
+MICROSECONDS = int(NOON.timestamp()) * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([NOON], pa.timestamp("s", "UTC")),
+        pa.array([NOON], pa.timestamp("ns", "Europe/Berlin")),
+        pa.array([NOON.replace(tzinfo=None)], pa.timestamp("ms")),
+        pa.array([NOON], pa.timestamp("us", "UTC")).dictionary_encode(),
+    ],
+    ids=str,
+)
+def test_a_declared_timestamp_in_frames(column: pa.Array) -> None:
+    table = pa.table({"t": column, "other": [[1]]})
+    frames: list[Any] = [table, table.to_reader(), iter(table.to_batches()), lambda: table]
+    for data in (*frames, table.drop(["other"]).to_pandas(), pl.from_arrow(table)):
+        progress = ps.progress("t", ordered=True)
+        assert rows(stream(data, schema="t TIMESTAMP", progress=progress)) == [{"t": NOON}]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        NOON,
+        NOON.replace(tzinfo=None),
+        NOON.isoformat(),
+        MICROSECONDS,
+        np.datetime64(MICROSECONDS, "us"),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_a_declared_timestamp_in_rows(given: Any) -> None:
+    for data in ([{"t": given}], [(given,)]):
+        progress = ps.progress("t", ordered=True)
+        assert rows(stream(data, schema="t TIMESTAMP", progress=progress)) == [{"t": NOON}]
+
+
+@pytest.mark.parametrize("values", [[MICROSECONDS], ["2026-01-31"], [1.5], [True]], ids=str)
+def test_a_declared_timestamp_that_a_frame_does_not_hold(values: list[Any]) -> None:
+    for data in (pa.table({"t": values}), pd.DataFrame({"t": values}), pl.DataFrame({"t": values})):
+        with pytest.raises(ps.SourceError, match="column t is declared TIMESTAMP, but") as caught:
+            stream(data, schema="t TIMESTAMP")
+        assert "cast the column" in str(caught.value)
+
+
 def test_no_rows() -> None:
     assert rows(stream([], schema="a INT")) == []
     assert rows(stream(TABLE.slice(0, 0))) == []

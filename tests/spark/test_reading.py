@@ -98,6 +98,46 @@ def test_a_column_that_never_fits(spark: SparkSession) -> None:
         asked(spark, frame, SUM, schema="k STRING, n INT, t BIGINT")
 
 
+MOMENTS = "SELECT count(*) AS n [RANGE 10 SECONDS, SLIDE 10 SECONDS, WA t] FROM s"
+
+
+@pytest.mark.parametrize(
+    ("declared", "column", "given"),
+    [
+        ("TIMESTAMP", "timestamp", datetime(2026, 1, 31, 12, tzinfo=UTC)),
+        ("TIMESTAMP", "timestamp_ntz", datetime(2026, 1, 31, 12)),
+        ("TIMESTAMP", "date", date(2026, 1, 31)),
+        ("DATE", "date", date(2026, 1, 31)),
+    ],
+)
+def test_times_that_are_declared(
+    spark: SparkSession, declared: str, column: str, given: Any
+) -> None:
+    frame = spark.createDataFrame([("a", given), ("b", None)], f"k string, t {column}")
+    query = asked(spark, frame, "SELECT t FROM s", schema=f"t {declared}")
+    (found,) = query.collect().column("t").to_pylist()
+    assert str(found).startswith("2026-01-31")
+    assert query.account.rejected == 1
+    if declared == "TIMESTAMP":
+        assert asked(spark, frame, MOMENTS, schema="t TIMESTAMP").collect().num_rows == 1
+
+
+@pytest.mark.parametrize("column", ["bigint", "string", "double", "array<timestamp>"])
+def test_columns_that_are_no_times(spark: SparkSession, column: str) -> None:
+    frame = spark.createDataFrame([], f"t {column}, u timestamp")
+    with pytest.raises(SourceError, match="column t is declared TIMESTAMP, but holds"):
+        asked(spark, frame, MOMENTS, schema="t TIMESTAMP")
+
+
+def test_columns_that_arrow_does_not_know_can_be_left_out(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT 1L AS t, INTERVAL 1 YEAR AS far, X'01' AS x, TIMESTAMP '2026-01-31' u"
+    )
+    assert len(asked(spark, frame, "SELECT t FROM s", schema="t BIGINT").collect()) == 1
+    with pytest.raises(SourceError, match="column far is declared INT, but holds month"):
+        asked(spark, frame, "SELECT t FROM s", schema="t BIGINT, far INT")
+
+
 def test_every_type_leaves_a_stateful_step_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
     """Rows of a streaming DataFrame pass through pandas, which must not touch them."""
     moment = datetime(1970, 1, 1, 0, 0, 1, 5, tzinfo=UTC)
