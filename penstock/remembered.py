@@ -36,7 +36,7 @@ class RememberedRun:
         self._rejected: Kept | None = None
         # Spark would have to send along what is otherwise only counted
         if target.late is None and (engine != "spark" or query.late is not Late.DROP):
-            self._late = Kept("late tuples", None if query.late is Late.SIDE else LIMIT)
+            self._late = kept_late(query)
         if target.rejected is None:
             self._rejected = Kept("rejected rows")
         self.target = replace(
@@ -55,8 +55,7 @@ class RememberedRun:
             raise _gone("the late tuples", "late")
         if self._late is None:
             raise only_counted(self.account.late)
-        tables = [pa.Table.from_batches([batch]) for batch in self._late.batches]
-        return self._late.marked(join_tables(tables))
+        return late_table(self._late)
 
     @property
     def rejected(self) -> pa.Table:
@@ -82,6 +81,15 @@ class RememberedAnswer:
     @property
     def rejected(self) -> pa.Table:
         return self.answer.rejects.table()
+
+
+def kept_late(query: Query) -> Kept:
+    """Where late tuples are kept: all of them if the query asks for them."""
+    return Kept("late tuples", None if query.late is Late.SIDE else LIMIT)
+
+
+def late_table(kept: Kept) -> pa.Table:
+    return kept.marked(join_tables([pa.Table.from_batches([each]) for each in kept.batches]))
 
 
 def say_left_out(account: Account, first: Iterable[Reject], kept: bool = True) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.answer import Account, join_tables
+from penstock.answer import Account
 from penstock.delivery import Delivery
 from penstock.engine.job import LocalJob
 from penstock.engine.outlet import Outlet
@@ -17,7 +17,7 @@ from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
-from penstock.remembered import say_left_out
+from penstock.remembered import kept_late, late_table, say_left_out
 from penstock.run_options import RunOptions
 from penstock.run_progress import RunProgress
 from penstock.running import Setting
@@ -42,7 +42,7 @@ class StartedQuery:
         """`sinks` are for rows, late tuples and rejected rows; the last two are kept if nobody else
         takes them."""
         self._query = query
-        self._late, self._rejected = Kept("late tuples", None), Kept("rejected rows")
+        self._late, self._rejected = kept_late(query), Kept("rejected rows")
         self._keeps_rejected = sinks[2] is None
         self._delivery = Delivery(options, rows)
         kept = [sinks[0], sinks[1] or self._late, sinks[2] or self._rejected]
@@ -88,8 +88,9 @@ class StartedQuery:
 
     @property
     def late(self) -> pa.Table:
-        """With LATE SIDE: the tuples that missed windows so far, unless a sink takes them."""
-        return join_tables([pa.Table.from_batches([each]) for each in self._late.batches])
+        """The tuples that missed windows so far, unless a sink takes them: all with LATE SIDE, the
+        first 10,000 otherwise, and none with LATE DROP on Spark, where they are only counted."""
+        return late_table(self._late)
 
     @property
     def rejected(self) -> pa.Table:

@@ -157,6 +157,15 @@ def test_not_more_than_some(caplog: pytest.LogCaptureFixture) -> None:
         assert ("of 20,000 late tuples are kept" in caplog.text) == (kept == LIMIT)
 
 
+def test_a_started_query_keeps_as_much() -> None:
+    for late, kept in ((" LATE DROP", LIMIT), (" LATE SIDE", LIMIT + 5)):
+        rows = [{"t": 1_000_000}, *({"t": n} for n in range(LIMIT + 5)), *[{"t": "x"}] * 5]
+        started = ask(database(rows), COUNT + late).start(nothing)
+        assert started.wait() == Account(LIMIT + 11, LIMIT + 5, 5)
+        assert started.late.num_rows == kept
+        assert started.rejected.num_rows == 5
+
+
 def test_an_endless_stream_of_bad_rows() -> None:
     query = ask(database({"t": n if n % 2 else "x"} for n in count()), "SELECT t FROM s")
     assert len(list(islice(query, 5 * LIMIT))) == 5 * LIMIT

@@ -40,7 +40,8 @@ def over(spark: SparkSession, folder: Path, table: pa.Table, streaming: bool = F
 
 def asked(spark: SparkSession, frame: DataFrame, sql: str, **options: Any) -> ps.Query:
     db = ps.connect(spark)
-    db.stream("s", frame, progress=ps.progress("t", delay=5), **options)
+    options = {"progress": ps.progress("t", delay=5), **options}
+    db.stream("s", frame, **options)
     query = db.sql(sql)
     assert isinstance(query, ps.Query)
     return query
@@ -114,12 +115,13 @@ def test_times_that_are_declared(
     spark: SparkSession, declared: str, column: str, given: Any
 ) -> None:
     frame = spark.createDataFrame([("a", given), ("b", None)], f"k string, t {column}")
-    query = asked(spark, frame, "SELECT t FROM s", schema=f"t {declared}")
+    options = {"schema": f"t {declared}", "progress": ps.progress("t", ordered=True)}
+    query = asked(spark, frame, "SELECT t FROM s", **options)
     (found,) = query.collect().column("t").to_pylist()
     assert str(found).startswith("2026-01-31")
     assert query.account.rejected == 1
     if declared == "TIMESTAMP":
-        assert asked(spark, frame, MOMENTS, schema="t TIMESTAMP").collect().num_rows == 1
+        assert asked(spark, frame, MOMENTS, **options).collect().num_rows == 1
 
 
 @pytest.mark.parametrize("column", ["bigint", "string", "double", "array<timestamp>"])
