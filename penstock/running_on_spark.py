@@ -15,6 +15,7 @@ from penstock.run_options import RunOptions
 from penstock.run_progress import Watch
 from penstock.spark.explain import explain_on_spark
 from penstock.spark.session import BUCKETS, session
+from penstock.spark.versions import check_packages
 from penstock.targets import Outcome, Target
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class SparkSetting:
         return self.given if self.given is not None else session(self.master, self.conf)
 
     def answer(self, query: Query, strict: bool) -> Answer:
+        check_packages()
         from penstock.spark.answer import answer
 
         return answer(query, self.session, strict, self.buckets)
@@ -46,6 +48,7 @@ class SparkSetting:
     def run(
         self, query: Query, receiver: Receiver, strict: bool, options: RunOptions
     ) -> SparkRun | BatchRun:
+        check_packages()
         from penstock.spark.batch_run import BatchRun, is_at_once
         from penstock.spark.options import Options
         from penstock.spark.run import SparkRun
@@ -59,6 +62,7 @@ class SparkSetting:
         return explain_on_spark(query, self.buckets)
 
     def dataframe(self, query: Query, strict: bool) -> DataFrame:
+        check_packages()
         from penstock.spark.dataframe import dataframe
 
         return dataframe(query, self.session, strict, self.buckets)

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from penstock import __version__
 from penstock.cli.demo.run import run_demo
 from penstock.cli.report import report_error
 from penstock.cli.script import Places, run_script
@@ -22,7 +23,7 @@ from penstock.errors import EngineError, PenstockError, SinkError, SourceError
 from penstock.query import Query
 from penstock.run_options import AVAILABLE_NOW, RunOptions
 from penstock.running_on_spark import SparkSetting
-from penstock.sinks.output import OutputFormat
+from penstock.sinks.output import OutputFormat, format_for
 from penstock.spark.session import BUCKETS
 
 app = typer.Typer(
@@ -31,6 +32,29 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"penstock {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def penstock(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            "-V",
+            help="Say which version this is.",
+            callback=_say_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    pass
+
 
 File = Annotated[str, typer.Argument(help="An SQL script, or - for standard input.")]
 
@@ -42,10 +66,12 @@ def run(
         str, typer.Option(help="spark, local or reference.", envvar="PENSTOCK_ENGINE")
     ] = "spark",
     output_format: Annotated[
-        OutputFormat, typer.Option("--format", help="How rows are written.")
-    ] = OutputFormat.TABLE,
+        OutputFormat | None,
+        typer.Option("--format", help="How rows are written, if not as the name of FILE says."),
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="A file for the rows instead of standard output.")
+        Path | None,
+        typer.Option(metavar="FILE", help="A file for the rows instead of standard output."),
     ] = None,
     late: Annotated[Path | None, typer.Option(help="A file for late tuples (JSON lines).")] = None,
     rejected: Annotated[
@@ -84,8 +110,9 @@ def run(
         )
     spark = SparkSetting(None, master, _settings(conf or []), buckets or BUCKETS)
     database = Database(engine, strict=strict, spark=spark)
+    chosen = output_format or format_for(output)
     options = RunOptions(checkpoint, trigger, final)
-    run_script(database, text, Places(output_format, output, late, rejected), options)
+    run_script(database, text, Places(chosen, output, late, rejected), options)
 
 
 def _refuse_for(engine: str, given: dict[str, object]) -> None:

@@ -47,13 +47,14 @@ _BY_ENDING = {
 }
 
 
-def format_by_ending(path: Path) -> OutputFormat:
+def format_by_ending(path: Path, hint: str | None = None) -> OutputFormat:
     """The format that the name of a file stands for."""
     found = _BY_ENDING.get(path.suffix.lower())
     if found is None:
         raise SinkError(
             f"the ending of {path} does not tell a format",
             expected=f"one of {', '.join(_BY_ENDING)}",
+            hint=hint,
         )
     return found
 
@@ -61,6 +62,14 @@ def format_by_ending(path: Path) -> OutputFormat:
 def has_known_ending(path: Path) -> bool:
     """Whether the name is that of a file, rather than of a directory."""
     return path.suffix.lower() in _BY_ENDING
+
+
+def format_for(output: Path | None) -> OutputFormat:
+    """The format of rows when none was asked for.  Standard output gets a table, and so does what
+    has no ending: a device, a pipe, a file for somebody to read."""
+    if output is None or not output.suffix:
+        return OutputFormat.TABLE
+    return format_by_ending(output, f"--format {'|'.join(OutputFormat)}")
 
 
 class Output:

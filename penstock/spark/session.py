@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
 from penstock.spark.failures import first_line
+from penstock.spark.versions import check_installed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,20 +111,6 @@ def _launch_quietly(settings: Mapping[str, str]) -> None:
         kept = {} if file is None else {"stderr": file, "stdout": file}
         gateway = launch_gateway(chosen, kept)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)
-
-
-def check_installed() -> None:
-    if find_spec("pyspark") is None:
-        raise EngineError(
-            "the spark engine needs PySpark", hint="pip install 'penstock[spark]', or engine local"
-        )
-    home = os.environ.get("JAVA_HOME")
-    if not (home and (Path(home) / "bin" / "java").exists()) and shutil.which("java") is None:
-        raise EngineError(
-            "the spark engine needs Java 17 or newer, and there is no java on the PATH",
-            expected="a Java runtime, or JAVA_HOME pointing to one",
-            hint="apt install default-jre-headless, or engine local",
-        )
 
 
 @contextmanager

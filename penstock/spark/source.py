@@ -13,7 +13,6 @@ from penstock.model.schema import Schema
 from penstock.sources.arrow_columns import check_columns, fit_batches
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
-from penstock.spark.types import from_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,6 +45,8 @@ def dataframe_source(frame: Any, schema: Schema | None) -> tuple[DataFrameSource
     """A source for a DataFrame, and its schema: the given one, or the frame's own."""
     if not hasattr(frame, "isStreaming"):
         raise SourceError(f"a {type(frame).__name__} is not a table", expected="a Spark DataFrame")
+    from penstock.spark.types import from_spark  # a program without PySpark imports this file, too
+
     if schema is None:
         return DataFrameSource(frame), from_spark(frame.schema)
     found = pa.schema([(each.name, _arrow_type(each.dataType)) for each in frame.schema])

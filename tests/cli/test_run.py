@@ -45,9 +45,44 @@ def test_rows_to_a_file(script: Run, here: Path, output_format: str) -> None:
     assert sorted(each.name for each in here.iterdir()) == ["readings.csv", "result"]
 
 
+@pytest.mark.parametrize(
+    ("name", "output_format"),
+    [("result.csv", "csv"), ("result.JSONL", "jsonl"), ("result.txt", "table")],
+)
+def test_the_name_of_a_file_tells_the_format(
+    script: Run, here: Path, name: str, output_format: str
+) -> None:
+    assert script(ROWS, "--output", name).code == 0
+    assert (here / name).read_text(encoding="utf-8") == EXPECTED[output_format]
+
+
+def test_a_format_that_was_asked_for_counts_more_than_a_name(script: Run, here: Path) -> None:
+    assert script(ROWS, "--format", "csv", "--output", "result.parquet").err == REPORT
+    assert (here / "result.parquet").read_text(encoding="utf-8") == EXPECTED["csv"]
+
+
+def test_a_name_without_an_ending_gets_a_table(script: Run, here: Path) -> None:
+    assert script(ROWS, "--output", "result").code == 0
+    assert (here / "result").read_text(encoding="utf-8") == EXPECTED["table"]
+
+
+def test_an_ending_that_tells_nothing(script: Run, here: Path) -> None:
+    outcome = script(ROWS, "--output", "result.xlsx")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.splitlines() == [
+        "error: the ending of result.xlsx does not tell a format",
+        "  expected: one of .jsonl, .json, .ndjson, .csv, .parquet, .pq, .txt",
+        "  try: --format table|jsonl|csv|parquet",
+    ]
+    assert [each.name for each in here.iterdir()] == ["readings.csv"]
+
+
 def test_parquet(script: Run, here: Path) -> None:
+    rows = {"k": ["a", None, "d"], "v": [1, 3, None]}
     assert script(ROWS, "--format", "parquet", "--output", "result").code == 0
-    assert pq.read_table(here / "result").to_pydict() == {"k": ["a", None, "d"], "v": [1, 3, None]}
+    assert pq.read_table(here / "result").to_pydict() == rows
+    assert script(ROWS, "--output", "result.parquet").code == 0
+    assert pq.read_table(here / "result.parquet").to_pydict() == rows
     outcome = script(ROWS, "--format", "parquet")
     assert (outcome.code, outcome.out) == (1, "")
     assert "Parquet is not for the terminal" in outcome.err

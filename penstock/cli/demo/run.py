@@ -19,7 +19,8 @@ from penstock.cli.demo.plot import plot
 from penstock.cli.demo.recording import Recording
 from penstock.cli.demo.watching import watch
 from penstock.errors import EngineError
-from penstock.spark.session import check_installed, session
+from penstock.spark.session import session
+from penstock.spark.versions import check_installed
 
 SECONDS = 180  # of the links
 SPEED = 10  # seconds of the links in a second of the demo
@@ -42,7 +43,7 @@ def run_demo(engine: str, picture: Path, seconds: float = SECONDS) -> None:
         return
     if engine != "spark":
         raise EngineError(f"there is no demo on {engine!r}", expected="spark or local")
-    _check_spark()
+    check_installed()
     console = Console(highlight=False, soft_wrap=True)
     console.print(
         f"{len(LINKS)} links send packets for {seconds:g} seconds, played at {SPEED} times their"
@@ -82,15 +83,6 @@ def run_demo(engine: str, picture: Path, seconds: float = SECONDS) -> None:
         plot(traffic, talkers, picture, console)
         console.print("comparing with Spark's own window() …")
         console.print(compare(spark, recording, QUERIES))
-
-
-def _check_spark() -> None:
-    try:
-        check_installed()
-    except EngineError as error:
-        raise EngineError(
-            error.message, hint="without Spark and Java: penstock demo --engine local"
-        ) from None
 
 
 def _last_window(answer: pa.Table, key: str, title: str) -> Table:
