@@ -29,11 +29,11 @@ from penstock.spark.session import (
     FILE_MANAGER,
     PARTITIONS,
     PROVIDER,
-    RENAMING,
     ROCKSDB,
     setting,
 )
 from penstock.spark.sources import Feeds, parts_of, streaming_sources
+from penstock.spark.versions import file_manager
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,7 +100,7 @@ class SparkRun:
             PARTITIONS: str(self._buckets),
             PROVIDER: ROCKSDB,
             CHANGELOG: "true",
-            FILE_MANAGER: RENAMING,
+            FILE_MANAGER: file_manager(self._spark.version),
         }
         with setting(self._spark, settings):
             writer = self.job.packed().writeStream.outputMode("append")

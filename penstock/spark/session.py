@@ -22,11 +22,8 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 PARTITIONS = "spark.sql.shuffle.partitions"
 # write what has changed to the checkpoint, not all of the state: half the bytes, and less time
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-# Spark's usual way of renaming a file starts a process if the file is on a local disk
+# who writes the files of a checkpoint; see versions.py
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-RENAMING = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
 LOG = "PENSTOCK_SPARK_LOG"  # the environment variable that says where Java's messages go
 BUCKETS = 4  # by default; fixed for a query when it first starts
 

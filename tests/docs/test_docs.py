@@ -11,7 +11,8 @@ What the fenced blocks of a page mean:
 * `console` holds commands after `$ `, each followed by what it prints.  The commands are
   `penstock …` and `cat FILE`.
 * A block with a name behind the language, such as `csv packets.csv`, is a file for the examples.
-* `sh` holds `make` commands for the reader; the Makefile has to know their targets.
+* `sh` holds commands for the reader that are not run: `make` with targets of the Makefile,
+  `pip install` of this folder with extras that there are, and examples that are there.
 * `ebnf` is grammar and `plain` a drawing; they are not run.
 
 Every page starts in an empty directory.  A page without an example that was run fails.
@@ -45,6 +46,7 @@ from penstock.database import Database
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md")]
 
 _FENCE = re.compile(r"```(\S*) ?(.*)")
 _LANGUAGES = {"sql", "text", "python", "console", "sh", "csv", "json", "ebnf", "plain"}
@@ -157,7 +159,7 @@ class Session:
             case "python":
                 self.examples.append(Example(block, "", self._python(block)))
             case "sh":
-                self._make(block)
+                self._shell(block)
             case "csv" | "json":
                 self._complain(block, "data without the name of a file")
 
@@ -211,18 +213,31 @@ class Session:
         self.names = test.globs
         return "".join(complaints)
 
-    def _make(self, block: Block) -> None:
-        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    def _shell(self, block: Block) -> None:
         for line in block.lines:
-            match line.partition("#")[0].split():
-                case ["make", target] if target in targets:
-                    continue
-                case []:
-                    continue
-            self._complain(block, f"{line!r} is not a target of the Makefile")
+            command = shlex.split(line, comments=True)
+            if command and not _is_known(command):
+                self._complain(block, f"{line!r} does not work")
 
     def _complain(self, block: Block, what: str) -> None:
         self.problems.append(f"line {block.first}: {what}")
+
+
+def _is_known(command: list[str]) -> bool:
+    match command:
+        case ["make", target]:
+            makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+            return target in re.findall(r"^([a-z-]+):", makefile, re.MULTILINE)
+        case ["pip", "install", *_, place]:
+            project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+                "project"
+            ]
+            extras = re.fullmatch(r"\.(?:\[([a-z,]+)\])?", place)
+            asked = set((extras[1] or "").split(",")) - {""} if extras else {place}
+            return asked <= project["optional-dependencies"].keys()
+        case ["python", path] | ["penstock", "run", path, *_]:
+            return (ROOT / path).exists()
+    return False
 
 
 def wrong_examples(page: str, directory: Path) -> list[str]:
@@ -269,7 +284,12 @@ def test_examples(page: Path, tmp_path: Path) -> None:
     assert not wrong, "\n\n".join([page.name, *wrong])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.name)
+def test_pages_without_examples(page: Path, tmp_path: Path) -> None:
+    assert wrong_examples(page.read_text(encoding="utf-8"), tmp_path) == ["no example was run"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: page.name)
 def test_references(page: Path) -> None:
     broken = broken_references(page.read_text(encoding="utf-8"), page)
     assert not broken, "\n".join([page.name, *broken])
@@ -282,7 +302,8 @@ def test_all_pages_are_there() -> None:
 
 def test_the_layers_of_the_architecture_are_those_that_are_checked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (contract,) = project["tool"]["importlinter"]["contracts"]
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each["type"] == "layers")
     blocks, _ = blocks_and_prose((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
     drawing = next(block.lines for block in blocks if block.language == "plain")
     drawn = [re.split(r" {2,}", line)[0] for line in drawing]
@@ -317,7 +338,7 @@ x
         (GOOD.replace("```text", "Words.\n\n```text"), "a query without the text"),
         (GOOD.replace("```text", "```txt"), "'txt' is not a language"),
         ("Words, and no example.\n", "no example was run"),
-        ("```sh\nmake coffee\n```\n", "'make coffee' is not a target"),
+        ("```sh\nmake coffee\n```\n", "'make coffee' does not work"),
         ("```python\n>>> 1 + 1\n3\n```\n", "Expected:\n    3\nGot:\n    2"),
         ("```python\n1 + 1\n```\n", "Python without prompts"),
         ("```csv a.csv\nx\n1\n```\n\n```console\n$ cat a.csv\nx\n1\n2\n```\n", "-2"),

@@ -128,3 +128,18 @@ except ps.EngineError as error:
     assert done.returncode == 0, done.stderr
     assert "the spark engine needs pandas" in done.stdout
     assert ADVICE in done.stdout
+
+
+def test_a_spark_that_is_too_old() -> None:
+    code = f"""
+import importlib.metadata
+importlib.metadata.version = lambda name: "3.5.9"
+{QUERY.format(engine="spark")}
+try:
+    query.collect()
+except ps.EngineError as error:
+    print(error)
+"""
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+    assert "the spark engine needs PySpark 4.0 or newer, and 3.5.9 is installed" in done.stdout
