@@ -27,7 +27,7 @@ from penstock.started import StartedQuery
 from penstock.targets import SinkLike, Target
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Observation
 
 
 class Query:
@@ -134,11 +134,28 @@ class Query:
         with pointing_into(self.text):
             return StartedQuery(self.plan, self.setting, sinks, rows, options)
 
-    def dataframe(self) -> DataFrame:
+    def dataframe(self, *, metrics: str | Observation | None = None) -> DataFrame:
         """The rows as a Spark DataFrame, streaming if a source is.  A streaming one does not know
-        that its input ends: windows that no bound has passed stay open; `start` closes them."""
+        that its input ends: windows that no bound has passed stay open; `start` closes them.
+
+        What was read, late and rejected is counted in `lastProgress.observedMetrics["penstock"]`,
+        or under the name `metrics`; for a table, in an Observation that is given as `metrics`."""
+        return self._dataframe("rows", metrics)
+
+    def late_dataframe(self, *, metrics: str | Observation | None = None) -> DataFrame:
+        """The tuples that missed windows as a Spark DataFrame, with or without LATE SIDE.  Beside
+        `dataframe` it is a streaming query of its own, with its own state and checkpoint."""
+        return self._dataframe("late", metrics)
+
+    def rejected_dataframe(self, *, metrics: str | Observation | None = None) -> DataFrame:
+        """The rows that could not take part as a Spark DataFrame.  Beside `dataframe` it is a
+        streaming query of its own, without state."""
+        return self._dataframe("rejected", metrics)
+
+    def _dataframe(self, wanted: str, metrics: str | Observation | None) -> DataFrame:
         with pointing_into(self.text):
-            return self.setting.on_spark.dataframe(self.plan, self.setting.strict)
+            strict = self.setting.strict
+            return self.setting.on_spark.dataframe(self.plan, strict, wanted, metrics)
 
     def collect(self) -> pa.Table:
         """All rows of the answer."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.spark.batch_run import BatchRun
+    from penstock.spark.observing import Metrics
     from penstock.spark.outcome import Receiver
     from penstock.spark.run import SparkRun
 
@@ -61,11 +62,13 @@ class SparkSetting:
     def explain(self, query: Query) -> str:
         return explain_on_spark(query, self.buckets)
 
-    def dataframe(self, query: Query, strict: bool) -> DataFrame:
+    def dataframe(
+        self, query: Query, strict: bool, wanted: str = "rows", metrics: Metrics | None = None
+    ) -> DataFrame:
         check_packages()
-        from penstock.spark.dataframe import dataframe
+        from penstock.spark.dataframe import Wanted, dataframe
 
-        return dataframe(query, self.session, strict, self.buckets)
+        return dataframe(query, self.session, strict, self.buckets, Wanted(wanted), metrics)
 
 
 class RunningOnSpark:

@@ -11,9 +11,8 @@ import pyarrow as pa
 from penstock.answer import Answer, join_tables
 from penstock.engine.final_rows import final_rows
 from penstock.errors import EngineError
-from penstock.model.batch import SIGN
 from penstock.plan.query import Query
-from penstock.sources.rejects import RejectLog
+from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.spark.failures import failure
 from penstock.spark.job import Job
 from penstock.spark.outcome import Collected, deliver
@@ -39,13 +38,15 @@ def answer(
     tally = deliver(packed_answer(query, spark, strict, buckets), collected)
     schema = collected.rows[0].schema if collected.rows else query.schema.arrow
     table = pa.Table.from_batches(collected.rows, schema)
-    if SIGN in table.column_names:
+    if table.num_columns > len(query.schema):  # with signs
         table = final_rows(table)
     if query.in_order:
         table = table.sort_by(query.progress[0].field.qualified)
+    unreadable = sum(each.kind is RejectKind.BAD_ROW for each in collected.rejects)
     for reject in collected.rejects:
         rejects.add(reject)
-    return Answer(table, join_tables(collected.late), rejects, tally.read, tally.late)
+    delivered = tally.read - unreadable
+    return Answer(table, join_tables(collected.late), rejects, delivered, tally.late)
 
 
 def packed_answer(query: Query, spark: SparkSession, strict: bool, buckets: int) -> pa.Table:

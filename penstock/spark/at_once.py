@@ -30,7 +30,7 @@ def at_once(config: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], 
                 register.finish()
         packed += bucket.take_in([], now)
         if config.destination.stage is None:
-            packed = final(packed)
+            packed = final(packed, config.destination.width)
         made = pa.Table.from_batches([packed_batch(packed)])
         passing = table.filter(pa.array([r["kind"] != Kind.MESSAGE for r in rows]))
         return pa.concat_tables([passing.cast(made.schema), made])
@@ -38,12 +38,12 @@ def at_once(config: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], 
     return run
 
 
-def final(packed: list[Packed]) -> list[Packed]:
+def final(packed: list[Packed], width: int) -> list[Packed]:
     """Without the results that were taken back, if there are such: those of a group are all here,
-    and a table has no use for signs."""
+    and a table has no use for signs, which are a column more than results have (`width`)."""
     results = [each for each in packed if each.kind is Kind.ROWS]
     tables = [unpack_rows(each.payload) for each in results]
-    if not tables or SIGN not in tables[0].column_names:
+    if not tables or tables[0].num_columns == width:
         return packed
     table = pa.concat_tables(tables)
     if np.asarray(table.column(SIGN)).min() > 0:

@@ -48,7 +48,7 @@ class Books:
 
     def as_of_now(self) -> Tally:
         """Where a run begins: nothing has been counted, but how far the streams are is known."""
-        return replace(self.all, read=0, late=0, rejected=0, rows=0, bad_rows=0)
+        return replace(self.all, read=0, late=0, rejected=0, rows=0)
 
     def write(self, directory: Path) -> None:
         write_json(directory / _NAME, asdict(self))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.operators.aggregates.build import build
 from penstock.plan.aggregates import WindowAggregate
@@ -11,7 +11,8 @@ from penstock.plan.algorithms import Algorithm
 from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.spark.buckets import Router
-from penstock.spark.stages import Entry, Stage
+from penstock.spark.messages import Kind
+from penstock.spark.stages import Branch, Entry, Stage
 from penstock.spark.state_identity import StateIdentity
 from penstock.windows.sliding import Sliding
 
@@ -23,6 +24,15 @@ class Destination:
     tail: Entry
     stage: StageConfig | None
     entry: int = 0
+
+    @property
+    def width(self) -> int:
+        """How many columns results have there, without a sign."""
+        if not self.tail.steps:
+            assert isinstance(self.tail.leaf, Stage)
+            return len(self.tail.leaf.node.schema)
+        last = self.tail.steps[-1]
+        return len(last.union.schema if isinstance(last, Branch) else last.schema)
 
     def router(self) -> Router | None:
         if self.stage is None:
@@ -54,6 +64,14 @@ class StageConfig:
     @property
     def buckets(self) -> int:
         return len(self.bucket_keys)
+
+    def giving(self, kind: Kind) -> StageConfig:
+        """For a DataFrame of one kind of rows: what one of late tuples has read, one of results
+        must not take for its own."""
+        if kind is not Kind.LATE:
+            return self
+        plan = (*self.identity.plan, "gives late tuples alone")
+        return replace(self, identity=replace(self.identity, plan=plan))
 
     @property
     def makes_panes(self) -> bool:

@@ -1,16 +1,20 @@
-"""A query as an ordinary DataFrame, streaming if one of its sources is, to be written anywhere."""
+"""A query as ordinary DataFrames, streaming if one of its sources is, to be written anywhere: its
+rows, its late tuples, and the rows that could not take part."""
 
 from __future__ import annotations
 
 import atexit
 import shutil
 import tempfile
+from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
-from penstock.plan.query import Query
+from penstock.plan.query import Late, Query
 from penstock.spark.job import Frame, Job, Sources
+from penstock.spark.observing import Metrics, free_name, observed_plainly
 from penstock.spark.session import PARTITIONS, PROVIDER, ROCKSDB
 from penstock.spark.source import DataFrameSource
 from penstock.spark.sources import batch_sources, streams_of
@@ -19,29 +23,66 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def dataframe(query: Query, spark: SparkSession, strict: bool, buckets: int) -> DataFrame:
+class Wanted(Enum):
+    """What of a query a DataFrame has."""
+
+    ROWS = "rows"
+    LATE = "late"
+    REJECTED = "rejected"
+
+
+def dataframe(
+    query: Query,
+    spark: SparkSession,
+    strict: bool,
+    buckets: int,
+    wanted: Wanted = Wanted.ROWS,
+    metrics: Metrics | None = None,
+) -> DataFrame:
+    """`metrics` is the name of the counts, or an Observation that gets them."""
+    if wanted is Wanted.LATE:  # early answers would be for nothing
+        late = Late.SIDE if query.late is Late.DROP else query.late
+        query = replace(query, late=late, early_every=None)
+    sources = _sources(query, spark, strict, buckets, wanted)
+    job = Job(query, sources, buckets, strict)
+    name = metrics if metrics is not None else free_name(job.frames)
+    match wanted:
+        case Wanted.ROWS:
+            plain = job.plain_rows()
+            if plain is not None:  # a table is not observed unless somebody asks: what is done
+                # to it later could not be pushed into its scan
+                unasked = metrics is None and not plain.isStreaming
+                return plain if unasked else observed_plainly(plain, name)
+            rows = job.rows()
+        case Wanted.LATE:
+            rows = job.late_rows()
+        case Wanted.REJECTED:
+            rows = job.rejected_rows()
+    return rows.observed(name)
+
+
+def _sources(
+    query: Query, spark: SparkSession, strict: bool, buckets: int, wanted: Wanted
+) -> Sources:
     streams = streams_of(query)
     frames = {
         name: stream.source.frame
         for name, stream in streams.items()
         if isinstance(stream.source, DataFrameSource)
     }
-    if any(frame.isStreaming for frame in frames.values()):
-        if len(frames) < len(streams):
-            others = sorted(streams.keys() - frames.keys())
-            raise EngineError(
-                f"{', '.join(others)}: only DataFrames can be read beside streaming DataFrames",
-                hint="query.start(…) reads both",
-            )
-        make_fit(spark, buckets)
-        sources = Sources({name: [Frame(frame)] for name, frame in frames.items()}, {})
-    else:
+    if not any(frame.isStreaming for frame in frames.values()):
         directory = Path(tempfile.mkdtemp(prefix="penstock-"))  # read whenever somebody asks
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        sources = batch_sources(query, spark, directory, strict)
-    job = Job(query, sources, buckets, strict)
-    plain = job.plain_rows()
-    return plain if plain is not None else job.rows()
+        return batch_sources(query, spark, directory, strict)
+    if len(frames) < len(streams):
+        others = sorted(streams.keys() - frames.keys())
+        raise EngineError(
+            f"{', '.join(others)}: only DataFrames can be read beside streaming DataFrames",
+            hint="query.start(…) reads both",
+        )
+    if wanted is not Wanted.REJECTED:  # which has no state
+        make_fit(spark, buckets)
+    return Sources({name: [Frame(frame)] for name, frame in frames.items()}, {})
 
 
 def make_fit(spark: SparkSession, buckets: int) -> None:

@@ -28,7 +28,7 @@ from penstock.operators.partial_panes import PaneMaker
 from penstock.operators.ticks import to_ticks
 from penstock.plan.stateless import Scan, Stamp
 from penstock.sources.arrow_columns import fit_batches
-from penstock.sources.rejects import RejectLog, rejects_batch
+from penstock.sources.rejects import RejectKind, RejectLog, rejects_batch
 from penstock.sources.source import Chunk
 from penstock.spark.buckets import Router
 from penstock.spark.chain import Chain
@@ -219,11 +219,12 @@ class IngestTask:
 
     def _account(self) -> Iterator[Packed]:
         key, rejects = self._config.bucket_keys[0], self._log.take()
+        read = self._ingest.read + self._log.count(RejectKind.BAD_ROW)
         if rejects:
             payload = pack_rows(rejects_batch(rejects))
             yield Packed(key, Kind.REJECTED, payload, rejected=len(rejects))
         status = portions_read(self._scan.stream.name, self._portions)
-        yield Packed(key, Kind.STATUS, status, read=self._ingest.read)
+        yield Packed(key, Kind.STATUS, status, read=read)
 
 
 class Kit:

@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ByteType, StructType
+from pyspark.sql.types import StructType
 
-from penstock.model.batch import SIGN
+from penstock.errors import EngineError
 from penstock.operators.build_revising import asked_of_results
 from penstock.optimizer.rewrite import with_inputs
 from penstock.plan.identity import identity
@@ -28,16 +26,22 @@ from penstock.spark.checkpoint import algorithms_on_spark
 from penstock.spark.columns import SETTINGS
 from penstock.spark.config import Destination, StageConfig
 from penstock.spark.feed import portions_in
+from penstock.spark.frame_columns import (
+    FrameColumns,
+    late_frame_columns,
+    reject_columns,
+    result_columns,
+)
 from penstock.spark.ingest_task import IngestTask, Kit
 from penstock.spark.joining import joined
-from penstock.spark.messages import PACKED, Kind, packed_batch, unpack_columns
+from penstock.spark.messages import PACKED, packed_batch
+from penstock.spark.observing import FrameWithCounts, spark_schema
 from penstock.spark.reading import narrowed, read
 from penstock.spark.session import setting
 from penstock.spark.stages import Entry, Stage, entries_of
 from penstock.spark.state_identity import StateIdentity
 from penstock.spark.stateless import Passing, plain
 from penstock.spark.step import StageStep
-from penstock.spark.types import to_spark
 from penstock.spark.worker_memory import settle
 from penstock.spark.worker_python import installed_packages
 
@@ -71,13 +75,6 @@ class Sources:
     parts: dict[str, tuple[str, ...]]
 
 
-class Columns(NamedTuple):
-    """The columns of results, as Arrow and as Spark have them."""
-
-    arrow: pa.Schema
-    spark: StructType
-
-
 class Job:
     def __init__(
         self,
@@ -98,16 +95,16 @@ class Job:
         self.entries = entries_of(_without_sources(narrowed(query)), asked_of_results(query))
 
     @property
-    def _frames(self) -> list[DataFrame]:
+    def frames(self) -> list[DataFrame]:
         return [each.frame for frames in self._sources.frames.values() for each in frames]
 
     @property
     def _spark(self) -> SparkSession:
-        return self._frames[0].sparkSession
+        return self.frames[0].sparkSession
 
     @property
     def streaming(self) -> bool:
-        return any(frame.isStreaming for frame in self._frames)
+        return any(frame.isStreaming for frame in self.frames)
 
     @property
     def stateful(self) -> bool:
@@ -119,28 +116,42 @@ class Job:
         with installed_packages(self._spark):
             return reduce(DataFrame.union, [self._outputs(entry) for entry in self.entries])
 
-    def rows(self) -> DataFrame:
-        """The results as columns, and nothing else."""
+    def rows(self) -> FrameWithCounts:
+        """The results as columns."""
+        columns = result_columns(self.query, self.streaming)
+        return self._counted([(entry, columns) for entry in self.entries])
+
+    def late_rows(self) -> FrameWithCounts:
+        """The tuples that missed windows.  Results are never late, so the stages that sources come
+        to are enough."""
+        stages = [stage for entry in self.entries for stage in _first_stages(entry)]
+        made = late_frame_columns(self.query, [stage.node for stage in stages])
+        able = [
+            (Entry(stage), columns)
+            for stage, columns in zip(stages, made, strict=True)
+            if columns is not None
+        ]
+        if not able:
+            raise EngineError(
+                "no tuple of this query can be late: nothing in it waits for progress",
+                expected="windows, or groups of a column that progresses",
+                hint="query.rejected_dataframe() has the rows that could not take part",
+            )
+        return self._counted(able)
+
+    def rejected_rows(self) -> FrameWithCounts:
+        """The rows that could not take part, which needs no state."""
+        columns = reject_columns()
+        scans = [
+            node for node in _without_sources(self.query.input).walk() if isinstance(node, Scan)
+        ]
+        return self._counted([(Entry(scan), columns) for scan in scans])
+
+    def _counted(self, ways: list[tuple[Entry, FrameColumns]]) -> FrameWithCounts:
         with installed_packages(self._spark):
-            return reduce(DataFrame.union, [self._rows(entry) for entry in self.entries])
-
-    def _rows(self, entry: Entry) -> DataFrame:
-        columns = self._columns()
-        if isinstance(entry.leaf, Stage) and self.streaming:
-            config = self._config(entry.leaf, Destination(entry, None))
-            return self._step(config, self._given(config), columns)
-        packed = self._outputs(entry)
-        rows = packed.where(F.col("kind") == int(Kind.ROWS)).select("payload")
-        return rows.mapInArrow(Unpacking(columns.arrow), columns.spark)
-
-    def _columns(self) -> Columns:
-        """Rows of a table are final; those of a stream have a sign if they may be taken back."""
-        schema = self.query.schema
-        columns = Columns(schema.arrow, to_spark(schema))
-        if not (self.query.revises and self.streaming):
-            return columns
-        signed = columns.arrow.append(pa.field(SIGN, pa.int8()))
-        return Columns(signed, columns.spark.add(SIGN, ByteType()))
+            made = [self._outputs(entry, columns) for entry, columns in ways]
+        _, columns = ways[0]
+        return FrameWithCounts(reduce(DataFrame.union, made), columns)
 
     def plain_rows(self) -> DataFrame | None:
         """The results by Catalyst alone, filters pushed into the scan; None if it cannot give them.
@@ -159,17 +170,18 @@ class Job:
             made.append(rows)
         return reduce(DataFrame.union, made)
 
-    def _outputs(self, entry: Entry) -> DataFrame:
-        if isinstance(entry.leaf, Scan):
-            return reduce(
-                DataFrame.union,
-                (
-                    frame.mapInArrow(Passing(entry, source.feed, self._strict), PACKED)
-                    for source, frame in self._read(entry.leaf)
-                ),
-            )
-        config = self._config(entry.leaf, Destination(entry, None))
-        return self._stage(config)
+    def _outputs(self, entry: Entry, columns: FrameColumns | None = None) -> DataFrame:
+        """Everything that comes out on a way, packed, or the rows of some columns."""
+        if isinstance(entry.leaf, Stage):
+            config = self._config(entry.leaf, Destination(entry, None))
+            if columns is not None:
+                config = config.giving(columns.kind)
+            return self._stage(config, columns)
+        made = []
+        for source, frame in self._read(entry.leaf):
+            passing = Passing(entry, source.feed, self._strict, columns)
+            made.append(frame.mapInArrow(passing, _schema(columns)))
+        return reduce(DataFrame.union, made)
 
     def _read(self, scan: Scan) -> Iterator[tuple[Frame, DataFrame]]:
         for source in self._sources.frames[scan.stream.name]:
@@ -206,11 +218,14 @@ class Job:
         number = numbers.index(id(stage)) + 1
         return StateIdentity(tuple(plan), tuple(algorithms), number, buckets)
 
-    def _stage(self, config: StageConfig) -> DataFrame:
+    def _stage(self, config: StageConfig, columns: FrameColumns | None = None) -> DataFrame:
         given = self._given(config)
-        if not given.isStreaming:
-            return given.groupBy("bucket").applyInArrow(at_once(config), PACKED)
-        return self._step(config, given)
+        if given.isStreaming:
+            return self._step(config, given, columns)
+        packed = given.groupBy("bucket").applyInArrow(at_once(config), PACKED)
+        if columns is None:
+            return packed
+        return packed.mapInArrow(columns.unpacked, _schema(columns))
 
     def _given(self, config: StageConfig) -> DataFrame:
         """What comes to the buckets of a stage."""
@@ -226,19 +241,36 @@ class Job:
         return reduce(DataFrame.union, inputs)
 
     def _step(
-        self, config: StageConfig, given: DataFrame, columns: Columns | None = None
+        self, config: StageConfig, given: DataFrame, columns: FrameColumns | None
     ) -> DataFrame:
-        """The stateful step; what comes out is packed, or results in columns."""
+        """The stateful step; what comes out is packed, or rows in columns."""
         from penstock.spark.stepping import Stepping  # needs pandas, which batch jobs do not
 
         timed = config.looks_at_clock and not self._bounded
-        stepping = Stepping(config, timed, columns.arrow if columns is not None else None)
         return given.groupBy("bucket").transformWithStateInPandas(
-            StageStep(stepping),
-            columns.spark if columns is not None else PACKED,
+            StageStep(Stepping(config, timed, columns)),
+            _schema(columns),
             "Append",
             "ProcessingTime" if timed else "None",
         )
+
+
+def _schema(columns: FrameColumns | None) -> StructType | str:
+    return spark_schema(columns) if columns is not None else PACKED
+
+
+def _first_stages(entry: Entry) -> Iterator[Stage]:
+    """The stages that nothing but sources comes to, among those before an entry."""
+    if isinstance(entry.leaf, Scan):
+        return
+    below = [stage for each in entry.leaf.entries for stage in _first_stages(each)]
+    if below and any(isinstance(each.leaf, Scan) for each in entry.leaf.entries):
+        raise EngineError(
+            "tuples meet results of other windows here, and may be late for both",
+            expected="windows over streams, or over results, but not over both together",
+            hint="query.start(…, late=…) has the late tuples",
+        )
+    yield from below or [entry.leaf]
 
 
 def _without_sources(node: Node) -> Node:
@@ -275,17 +307,4 @@ class Ingesting:
         else:
             yield packed_batch(task.run(task.fitted(joined(batches))))
         kit.tidy()
-        settle()
-
-
-class Unpacking:
-    """The function that makes rows of packed ones."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for payload in batch.column(0):
-                yield from unpack_columns(payload.as_buffer(), self._schema).to_batches()
         settle()

@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.model.batch import SIGN
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.chunks import Tree, pack, unpack
 from penstock.operators.exact_sums import Ints
@@ -147,15 +145,3 @@ def pack_rows(batch: pa.RecordBatch) -> bytes:
 def unpack_rows(payload: bytes) -> pa.Table:
     with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
         return reader.read_all()
-
-
-def unpack_columns(payload: bytes, schema: pa.Schema) -> pa.Table:
-    """Results in the columns of a schema.  They have signs if they may be revised, the schema has
-    them if somebody wants to know."""
-    rows = unpack_rows(payload)
-    if SIGN in rows.column_names and SIGN not in schema.names:
-        rows = rows.drop_columns([SIGN])
-    elif SIGN in schema.names and SIGN not in rows.column_names:
-        given = pa.array(np.ones(rows.num_rows, np.int8))
-        rows = rows.append_column(SIGN, given)
-    return rows.rename_columns(schema.names)

@@ -38,7 +38,6 @@ class Tally:
     late: int = 0
     rejected: int = 0
     rows: int = 0
-    bad_rows: int = 0  # of those that were rejected: they could not even be read
     sources: list[SourceStatus] = field(default_factory=list)
     open_windows: int | None = None  # or groups, where there are no windows; None: nobody has said
     portions: dict[str, int] = field(default_factory=dict)  # by stream: so many have been read
@@ -49,7 +48,6 @@ class Tally:
             self.late + other.late,
             self.rejected + other.rejected,
             self.rows + other.rows,
-            self.bad_rows + other.bad_rows,
             other.sources or self.sources,
             self.open_windows if other.open_windows is None else other.open_windows,
             {**self.portions, **other.portions},
@@ -57,7 +55,7 @@ class Tally:
 
     @property
     def account(self) -> Account:
-        return Account(self.read + self.bad_rows, self.late, self.rejected)
+        return Account(self.read, self.late, self.rejected)
 
 
 def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> Tally:
@@ -88,9 +86,7 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
                 elif kind is Kind.LATE:
                     receiver.on_late(batch)
                 else:
-                    rejects = rejects_of(batch)
-                    tally.bad_rows += sum(each.kind is RejectKind.BAD_ROW for each in rejects)
-                    receiver.on_rejects(rejects)
+                    receiver.on_rejects(rejects_of(batch))
     tally.sources = list(sources.values())
     if open_:
         tally.open_windows = sum(each.count for each in open_.values())

@@ -9,24 +9,27 @@ pushes filters into the scan and leaves out columns that nobody needs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark
 
+from penstock.answer import Account
 from penstock.engine.ingest import Ingest
 from penstock.model.clock import SystemClock
 from penstock.model.schema import Schema
 from penstock.operators.bounds import without_bounds
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
 from penstock.sources.arrow_columns import fit_batches
-from penstock.sources.rejects import RejectLog, rejects_batch
+from penstock.sources.rejects import RejectKind, RejectLog, rejects_batch
 from penstock.sources.source import Chunk
 from penstock.spark.chain import Chain
 from penstock.spark.columns import column_or_reason, quoted
 from penstock.spark.failing import may_fail
 from penstock.spark.feed import portions_in
+from penstock.spark.frame_columns import FrameColumns
 from penstock.spark.joining import joined
 from penstock.spark.messages import Kind, Packed, pack_rows, packed_batch, portions_read
 from penstock.spark.stages import Branch, Entry, Step
@@ -38,12 +41,16 @@ from penstock.spark.worker_memory import settle
 class Passing:
     """The function that Spark maps over the rows, or the portions, of a source."""
 
-    def __init__(self, entry: Entry, feed: str | None, strict: bool) -> None:
+    def __init__(
+        self, entry: Entry, feed: str | None, strict: bool, columns: FrameColumns | None = None
+    ) -> None:
+        """Gives everything that comes out, packed, or with `columns` the rows that they are for."""
         assert isinstance(entry.leaf, Scan)
         self._scan = entry.leaf
         self._steps = entry.steps
         self._feed = feed
         self._strict = strict
+        self._columns = columns
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         clock, log = SystemClock(), RejectLog(self._strict)
@@ -53,17 +60,33 @@ class Passing:
         chain = Chain(self._steps, clock)
         for chunk in self._chunks(batches, ingest):
             for item in ingest.on_chunk(chunk):
-                if isinstance(item, pa.RecordBatch):
+                if isinstance(item, pa.RecordBatch) and self._gives_rows:
                     rows, _ = chain.batch(item, [])
                     if rows.num_rows:
-                        yield packed_batch([Packed(0, Kind.ROWS, pack_rows(without_bounds(rows)))])
+                        yield from self._out(Kind.ROWS, without_bounds(rows))
         status = portions_read(self._scan.stream.name, self._upto)
-        yield packed_batch([Packed(0, Kind.STATUS, status, read=ingest.read)])
+        read = ingest.read + log.count(RejectKind.BAD_ROW)
         rejects = log.take()
         if rejects:
-            payload = pack_rows(rejects_batch(rejects))
-            yield packed_batch([Packed(0, Kind.REJECTED, payload, rejected=len(rejects))])
+            yield from self._out(Kind.REJECTED, rejects_batch(rejects))
+        yield from self._count(Account(read, 0, len(rejects)), status)
         settle()
+
+    @property
+    def _gives_rows(self) -> bool:
+        return self._columns is None or self._columns.kind is Kind.ROWS
+
+    def _out(self, kind: Kind, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if self._columns is None:
+            yield packed_batch([Packed(0, kind, pack_rows(rows))])
+        elif kind is self._columns.kind:
+            yield from self._columns.fitted(pa.Table.from_batches([rows])).to_batches()
+
+    def _count(self, account: Account, status: bytes) -> Iterator[pa.RecordBatch]:
+        if self._columns is None:
+            yield packed_batch([Packed(0, Kind.STATUS, status, **asdict(account))])
+        else:
+            yield from self._columns.counted(account).to_batches()
 
     def _chunks(self, batches: Iterator[pa.RecordBatch], ingest: Ingest) -> Iterator[Chunk]:
         schema = self._scan.stream.input_schema

@@ -12,20 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
+from penstock.answer import Account
 from penstock.operators.chunks import MemoryStore, Tree, pack, unpack
 from penstock.spark.bucket import Bucket
 from penstock.spark.config import StageConfig
-from penstock.spark.messages import (
-    PACKED_ARROW,
-    Kind,
-    Message,
-    Packed,
-    packed_batch,
-    unpack_columns,
-)
+from penstock.spark.frame_columns import NOTHING, FrameColumns, counted_in
+from penstock.spark.messages import PACKED_ARROW, Kind, Message, Packed, packed_batch
 from penstock.spark.worker_memory import settle
 
 _VERSION = "version"
@@ -36,11 +30,11 @@ _kept: dict[tuple[str, int], tuple[str, Bucket]] = {}  # by token and bucket: ve
 
 @dataclass(frozen=True)
 class Stepping:
-    """Gives everything that comes out, packed, or with a `schema` the results in its columns."""
+    """Gives everything that comes out, packed, or with `columns` the rows that they are for."""
 
     config: StageConfig
     timed: bool
-    schema: pa.Schema | None = None
+    columns: FrameColumns | None = None
 
     def on_rows(
         self,
@@ -55,10 +49,11 @@ class Stepping:
             (row for row in given if row.kind == Kind.MESSAGE), key=lambda row: int(row.place)
         )
         passing = [row for row in given if row.kind != Kind.MESSAGE]
-        if passing and self.schema is None:  # late and rejected rows of the stages before
+        if passing and self.columns is None:  # late and rejected rows of the stages before
             yield pd.DataFrame(passing, columns=PACKED_ARROW.names)
         unpacked = [Message.unpack(row.payload) for row in messages]
-        yield from self._run(key, unpacked, now, chunks, handle)
+        counted = counted_in(passing) if self.columns is not None else NOTHING
+        yield from self._run(key, unpacked, now, chunks, handle, counted)
 
     def on_timer(
         self, key: int, now: int, chunks: Any, handle: StatefulProcessorHandle
@@ -72,6 +67,7 @@ class Stepping:
         milliseconds: int,
         chunks: Any,
         handle: StatefulProcessorHandle,
+        counted: Account = NOTHING,
     ) -> Iterator[pd.DataFrame]:
         now = milliseconds * _MILLISECOND
         store = _StateStore(chunks)
@@ -86,7 +82,7 @@ class Stepping:
         _kept[self.config.token, number] = (version, bucket)
         if self.timed:
             _wake_up(handle, now, bucket.looks_at_clock)
-        yield from self._frames(packed)
+        yield from self._frames(packed, counted)
         settle()
 
     def _number(self, key: int, store: _StateStore) -> int:
@@ -105,14 +101,12 @@ class Stepping:
         bucket.load(store.read())
         return bucket
 
-    def _frames(self, packed: list[Packed]) -> Iterator[pd.DataFrame]:
-        if self.schema is None:
+    def _frames(self, packed: list[Packed], counted: Account) -> Iterator[pd.DataFrame]:
+        if self.columns is None:
             yield packed_batch(packed).to_pandas()
             return
-        for each in packed:
-            if each.kind is Kind.ROWS:  # which stay in Arrow: pandas only hands them on
-                rows = unpack_columns(each.payload, self.schema)
-                yield rows.to_pandas(types_mapper=pd.ArrowDtype)
+        for table in self.columns.tables(packed, counted):
+            yield table.to_pandas(types_mapper=pd.ArrowDtype)  # pandas only hands it on
 
 
 def _wake_up(handle: StatefulProcessorHandle, now: int, due: int | None) -> None:
