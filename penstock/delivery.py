@@ -26,18 +26,18 @@ _SIDES = ("rows", "late", "rejected")
 
 class Delivery:
     """The sinks of some queries.  Files are put into place when the delivery is left without an
-    error.  `rows` hands functions dictionaries; `output_format` is for paths whose name does not
-    tell one."""
+    error.  `rows` hands functions dictionaries; `formats` are those of rows, and of late and
+    rejected ones, where something else than the name of a place decides."""
 
     def __init__(
         self,
         options: RunOptions,
         rows: bool = False,
-        output_format: OutputFormat | None = None,
+        formats: tuple[OutputFormat | None, OutputFormat | None] = (None, None),
     ) -> None:
         self._options = options
         self._rows = rows
-        self._format = output_format
+        self._formats = formats
         self._outputs = ExitStack()
         self._ledgers: dict[Path, Ledger] = {}
 
@@ -76,7 +76,8 @@ class Delivery:
 
     def _sink(self, given: SinkLike | None, name: str, ledger: Ledger | None) -> Sink:
         if isinstance(given, str | Path):
-            return self._at(Path(given), str(given).endswith("/"), name, ledger)
+            is_directory = isinstance(given, str) and given.endswith("/")
+            return self._at(Path(given), is_directory, name, ledger)
         if given is None and ledger is not None:
             raise SinkError(
                 "standard output cannot be gone on with: after a kill, rows would be missing there"
@@ -85,7 +86,7 @@ class Delivery:
                 hint="--output rows.jsonl",
             )
         if given is None:
-            output = Output(self._format or OutputFormat.TABLE, None)
+            output = Output(self._formats[0] or OutputFormat.TABLE, None)
             return self._outputs.enter_context(output).result()
         if isinstance(given, Sink):
             return given
@@ -97,13 +98,12 @@ class Delivery:
             " write, flush and end",
         )
 
-    def _at(self, path: Path, directory: bool, name: str, ledger: Ledger | None) -> Sink:
-        if directory or path.is_dir() or not has_known_ending(path):
-            told = self._format in (None, OutputFormat.TABLE)
-            of_parts = OutputFormat.PARQUET if told or self._format is None else self._format
+    def _at(self, path: Path, is_directory: bool, name: str, ledger: Ledger | None) -> Sink:
+        given = self._formats[not name.endswith(_SIDES[0])]
+        if is_directory or path.is_dir() or not has_known_ending(path):
             owner = ledger.owner if ledger is not None else uuid.uuid4().hex
-            return PartFiles(path, of_parts, owner)
-        chosen = self._format or format_by_ending(path)
+            return PartFiles(path, given or OutputFormat.PARQUET, owner)
+        chosen = given or format_by_ending(path)
         if ledger is not None:
             return AppendedFile(path, chosen, ledger, name)
         return self._outputs.enter_context(Output(chosen, path)).result()

@@ -110,7 +110,9 @@ def run(
         )
     spark = SparkSetting(None, master, _settings(conf or []), buckets or BUCKETS)
     database = Database(engine, strict=strict, spark=spark)
-    chosen = output_format or format_for(output)
+    chosen = output_format
+    if chosen is None and checkpoint is None:
+        chosen = format_for(output)
     options = RunOptions(checkpoint, trigger, final)
     run_script(database, text, Places(chosen, output, late, rejected), options)
 

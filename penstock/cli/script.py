@@ -28,17 +28,13 @@ from penstock.targets import Outcome, SinkLike, Target
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the rows of a script go, and everything else."""
+    """Where the rows of a script go, and everything else.  Without a format, the name of a place
+    decides."""
 
-    format: OutputFormat
+    format: OutputFormat | None
     output: Path | None = None
     late: Path | None = None
     rejected: Path | None = None
-
-    @property
-    def chosen(self) -> OutputFormat | None:
-        """None where the name of a place decides."""
-        return None if self.format is OutputFormat.TABLE else self.format
 
 
 def run_script(
@@ -89,14 +85,15 @@ class _Outputs:
 
     def targets(self, results: Sequence[Query | Explanation]) -> list[Target]:
         places = self._places
-        self._rows = self._stack.enter_context(Output(places.format, places.output))
+        chosen = places.format or OutputFormat.TABLE
+        self._rows = self._stack.enter_context(Output(chosen, places.output))
         for name, path in (("late", places.late), ("rejected", places.rejected)):
             if path is not None:
                 output = Output(OutputFormat.JSONL, path)
                 self._sides[name] = self._stack.enter_context(output)
-        if len(results) > 1 and places.format in ONE_RESULT:
+        if len(results) > 1 and chosen in ONE_RESULT:
             raise SinkError(
-                f"{places.format.value} holds one result, and the script has {len(results)}",
+                f"{chosen.value} holds one result, and the script has {len(results)}",
                 hint="--format jsonl, or one SELECT per script",
             )
         made = []
@@ -137,7 +134,8 @@ def _kept_targets(
         else:
             queries.append(result)
     several = len(queries) > 1
-    delivery = stack.enter_context(Delivery(options, output_format=places.chosen))
+    formats = (places.format, OutputFormat.JSONL)
+    delivery = stack.enter_context(Delivery(options, formats=formats))
     sinks: list[list[SinkLike | None]] = []
     for number in range(len(queries)):
         given = (places.output, places.late, places.rejected)
@@ -154,7 +152,7 @@ def _kept_targets(
 def _bars(places: Places) -> ProgressBars | ExitStack:
     """Progress bars where somebody sees them, and no rows come in between."""
     on_terminal = places.output is None and sys.stdout.isatty()
-    if not sys.stderr.isatty() or (on_terminal and places.format is not OutputFormat.TABLE):
+    if not sys.stderr.isatty() or (on_terminal and places.format not in (None, OutputFormat.TABLE)):
         return ExitStack()
     return ProgressBars(Console(stderr=True), SCREENFUL // 2 if on_terminal else None)
 
