@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import EngineError
 from penstock.spark.failures import first_line
@@ -105,8 +105,12 @@ def _launch_quietly(settings: Mapping[str, str]) -> None:
     place = os.environ.get(LOG, os.devnull)
     chosen = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with nullcontext() if place == "-" else Path(place).open("ab") as file:
-        kept = {} if file is None else {"stderr": file, "stdout": file}
-        gateway = launch_gateway(chosen, kept)  # type: ignore[no-untyped-call]
+        # a signal to all processes of a terminal or a service is for this one: it ends Java when
+        # it is ready, and if it is killed, Java notices
+        options: dict[str, Any] = {"start_new_session": True}
+        if file is not None:
+            options |= {"stderr": file, "stdout": file}
+        gateway = launch_gateway(chosen, options)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)
 
 
