@@ -15,6 +15,7 @@ from penstock.model.types import INT64_MAX, Kind, Type
 from penstock.plan.closing import closing_reach
 from penstock.plan.query import Query
 from penstock.plan.streams import StreamDefinition
+from penstock.run_options import AVAILABLE_NOW
 from penstock.spark.books import Books
 from penstock.spark.sources import Feeds
 
@@ -26,9 +27,9 @@ class Closing:
     reach: int | None
 
     @staticmethod
-    def of(query: Query, temporary: bool) -> Closing:
-        """Nobody goes on from a checkpoint that is temporary, so it can as well be ended."""
-        return Closing(None if temporary else closing_reach(query))
+    def of(query: Query, ends: bool) -> Closing:
+        """Where nobody goes on from the checkpoint anyway, the streams can as well end."""
+        return Closing(None if ends else closing_reach(query))
 
     def at_once(self, feeds: Feeds) -> None:
         """What can be said before the streams have been read: those that are fed end."""
@@ -62,14 +63,19 @@ def _highest(stream: StreamDefinition) -> int:
     return INT64_MAX
 
 
-def closed_before(feeds: Feeds, books: Books, checkpoint: Path) -> str | None:
+def closed_before(feeds: Feeds, books: Books, checkpoint: Path, bounded: bool) -> str | None:
     """What a final run has left behind for those after it, in a sentence.  If nothing can go on, an
-    error; a final run that was interrupted may be finished."""
-    if feeds.ended:
+    error; a final run that was interrupted can be brought to its end."""
+    if feeds.ending:
         if books.ended:
             raise CheckpointError(
                 f"the checkpoint {checkpoint} was ended by a final run: nothing can go on from it",
                 hint="another --checkpoint, or delete the directory to begin anew",
+            )
+        if not bounded:
+            raise CheckpointError(
+                f"the checkpoint {checkpoint} is being ended by a final run that was interrupted",
+                expected=f"a run with the trigger {AVAILABLE_NOW}, which brings it to its end",
             )
         return "the checkpoint is being ended by a final run: what has come since is not read"
     promised = feeds.promised

@@ -35,12 +35,16 @@ class FileToRead(NamedTuple):
     format: str
     size: int
 
-    def check_size(self) -> None:
-        """What was read, or is to be read, must not change any more."""
+    def check(self) -> None:
+        """Before it is read; if it is gone, whoever reads it says so."""
         try:
             size = Path(self.path).stat().st_size
         except OSError:
-            return  # gone; whoever has still to read it says so
+            return
+        self.check_size(size)
+
+    def check_size(self, size: int) -> None:
+        """What was read, or is to be read, must not change any more."""
         if size != self.size:
             raise SourceError(
                 f"{self.name} has changed: it had {self.size:,} bytes when it was handed to the"
@@ -91,7 +95,7 @@ class Portion:
 
     def read(self, schema: Schema, rejects: StreamRejects, directory: Path) -> Iterator[Chunk]:
         for file in self.files:
-            file.check_size()
+            file.check()
             data = DataFile(Path(file.path), file.name)
             for batch in read_file(data, file.format, schema, rejects):
                 if batch.num_rows:

@@ -57,16 +57,26 @@ def fill_files(
     ready: Callable[[FileToRead], bool] = lambda _: True,
 ) -> None:
     """The files that are `ready`; the others are for another time."""
-    for known in feed.files.values():
-        known.check_size()
-    found = [_sized(*file) for file in source.files() if file[1] not in feed.files]
-    files = [file for file in found if ready(file)]
+    found = _found(feed, source)
+    for file in found:
+        if file.name in feed.files:
+            feed.files[file.name].check_size(file.size)
+    files = [file for file in found if file.name not in feed.files and ready(file)]
     at_once = FILES_AT_ONCE if portions is None else max(1, -(-len(files) // portions))
     per_file = stream.progress is not None and stream.progress.per_file
     joins = tuple(file.name for file in files) if per_file else ()
     for begin in range(0, len(files), at_once):
         own = tuple(files[begin : begin + at_once])
         feed.add(Portion(feed.size, own, () if begin else joins))
+
+
+def _found(feed: Feed, source: FileSource) -> list[FileToRead]:
+    try:
+        return [_sized(*file) for file in source.files()]
+    except SourceError:
+        if not feed.files:
+            raise
+        return []  # those that have been read may have been taken away
 
 
 def _sized(path: str, name: str, file_format: str) -> FileToRead:

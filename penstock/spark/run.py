@@ -86,12 +86,13 @@ class SparkRun:
         self.tally = self._books.as_of_now()
         self._buckets = begun.buckets
         self._feeds = Feeds.of(query, self._own / "feed")
-        self.closed = closed_before(self._feeds, self._books, self.checkpoint)
+        self.closed = closed_before(self._feeds, self._books, self.checkpoint, options.bounded)
         self._feeds.fill(strict, options.portions, kept=not self._temporary)
         sources = streaming_sources(self._feeds, self._spark, begun.parts)
         self.job = Job(query, sources, self._buckets, strict, options.bounded)
-        closes = options.bounded and (options.final or self._temporary) and self.job.stateful
-        self._closing = Closing.of(query, self._temporary) if closes else None
+        ends = self._temporary or self._feeds.ending
+        closes = options.bounded and (options.final or ends) and self.job.stateful
+        self._closing = Closing.of(query, ends) if closes else None
         if self._closing is not None:
             self._closing.at_once(self._feeds)
 

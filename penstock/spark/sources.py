@@ -64,8 +64,9 @@ class Feeds:
         return [n for n, s in self.streams.items() if not isinstance(s.source, DataFrameSource)]
 
     @property
-    def ended(self) -> bool:
-        return all(feed.ended for feed in self.by_name.values())
+    def ending(self) -> bool:
+        """Whether a final run has begun to end the streams: some may have heard of it."""
+        return any(feed.ended for feed in self.by_name.values())
 
     @property
     def promised(self) -> int | None:

@@ -9,16 +9,22 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import penstock as ps
 from penstock.errors import CheckpointError, SourceError
 from penstock.model.schema import Field, Schema
 from penstock.model.types import INT
 from penstock.plan.streams import StreamDefinition
+from penstock.run_progress import SourceStatus
 from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectLog
+from penstock.spark.books import Books
 from penstock.spark.checksums import rows_checksum
+from penstock.spark.closing import closed_before
 from penstock.spark.feed import Feed, Portion
 from penstock.spark.file_names import file_name
 from penstock.spark.filling import fill_files
+from penstock.spark.outcome import Tally
+from penstock.spark.sources import Feeds
 
 SCHEMA = Schema([Field("t", INT)])
 STREAM = StreamDefinition("s", SCHEMA)
@@ -116,3 +122,38 @@ def test_names_stay_in_their_directory(tmp_path: Path) -> None:
     for name in escaped:
         assert (tmp_path / name).resolve().parent == tmp_path.resolve()
         assert len(name) < 120
+
+
+def test_files_that_were_taken_away(tmp_path: Path) -> None:
+    """When they have been read, nobody minds."""
+    data = tmp_path / "a.csv"
+    data.write_text("t\n1\n")
+    source, feed = FileSource("*.csv", base=tmp_path), Feed(tmp_path / "feed")
+    fill_files(feed, STREAM, source)
+    data.unlink()
+    fill_files(feed, STREAM, source)
+    assert feed.size == 1
+    with pytest.raises(SourceError, match=r"a\.csv does not exist \(any more\)"):
+        list(feed.written[0].read(SCHEMA, RejectLog().of("s"), feed.directory))
+
+
+def test_streams_that_are_being_ended(tmp_path: Path) -> None:
+    """A final run may be killed when only some of the streams have heard of it."""
+    db = ps.connect("reference")
+    *_, query = db.script(
+        "CREATE STREAM a (t INT) FROM VALUES (1); CREATE STREAM b (t INT) FROM VALUES (2);"
+        "SELECT count(*) AS n [RANGE 2 ROWS, SLIDE 2 ROWS]"
+        " FROM (SELECT t FROM a UNION ALL SELECT t FROM b) AS u"
+    )
+    assert isinstance(query, ps.Query)
+    feeds = Feeds.of(query.plan, tmp_path)
+    assert closed_before(feeds, Books(), tmp_path, bounded=True) is None
+    feeds.by_name["a"].end()
+    said = closed_before(feeds, Books(), tmp_path, bounded=True)
+    assert said is not None
+    assert "is being ended" in said
+    with pytest.raises(CheckpointError, match="is being ended"):
+        closed_before(feeds, Books(), tmp_path, bounded=False)
+    ended = Tally(sources=[SourceStatus("a", 0, 0, True, []), SourceStatus("b", 0, 0, True, [])])
+    with pytest.raises(CheckpointError, match="nothing can go on"):
+        closed_before(feeds, Books(1, ended, ended), tmp_path, bounded=True)
