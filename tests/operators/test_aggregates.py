@@ -135,10 +135,9 @@ def rows_for(random: Random, sql_type: Type) -> list[Tuple]:
 def folded(what: Aggregate[Any], rows: list[Tuple], sql_type: Type) -> Any:
     partial = what.new(1)
     what.grow(partial, GROUPS)
-    if rows:
-        codes = np.array([row.group for row in rows], np.int64)
-        column = to_arrow([row.value for row in rows], sql_type)
-        what.fold(partial, codes, [column], np.array([row.position for row in rows], np.int64))
+    codes = np.array([row.group for row in rows], np.int64)
+    column = to_arrow([row.value for row in rows], sql_type)
+    what.fold(partial, codes, [column], np.array([row.position for row in rows], np.int64))
     return partial
 
 

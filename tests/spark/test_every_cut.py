@@ -45,6 +45,7 @@ PANED = (
     "SELECT /*+ paned */ k, count(*) AS n, sum(x) AS z [RANGE 5, SLIDE 5, WA t] FROM s GROUP BY k",
     "SELECT /*+ paned */ k, count(*) AS n, max(x) AS z [RANGE 10, SLIDE 4, WA t] FROM s GROUP BY k",
     "SELECT /*+ paned */ count(*) AS n, avg(x) AS mean [RANGE 3, SLIDE 5, WA t] FROM s",
+    "SELECT /*+ paned */ k, max(x) AS z, last(link) AS l [RANGE 2, SLIDE 5, WA t] FROM s GROUP BY k",
     "SELECT /*+ paned */ k, count(x) AS n, first(x) AS f [RANGE 6, SLIDE 3, WA u]"
     " FROM (SELECT k, x, t * 2 + 1 AS u FROM s WHERE x > 0) AS q GROUP BY k",
 )
@@ -188,6 +189,16 @@ def test_a_newcomer_joins_at_what_slack_released_since_the_last_micro_batch() ->
     run_in_cuts(job, query, {"s": [(0, 1), (1, 3)]}, 1, set())
     assert_reference(query, job)
     assert job.tally.late == 1
+
+
+@pytest.mark.parametrize("call", ["count(*)", "sum(x)", "var_pop(x)", "min(k)", "max(x)", "last(x)"])
+def test_a_task_may_read_only_what_is_in_no_window(call: str) -> None:
+    select = f"SELECT /*+ paned */ {call} AS z [RANGE 2, SLIDE 5, WA t] FROM s"
+    query = asked(select, ps.progress("t", delay=4), [("u", "a", 1, 0), ("u", "b", 2, 4)])
+    job = WithoutSpark(query.plan, 2)
+    run_in_cuts(job, query, {"s": [(0, 1), (1, 2)]}, 1, set())
+    assert job.makes_panes
+    assert_reference(query, job)
 
 
 def test_tuples_are_folded_before_they_are_sent() -> None:

@@ -33,7 +33,8 @@ class Aggregate(ABC, Generic[P]):
 
     @abstractmethod
     def fold(self, partial: P, codes: Codes, arguments: list[pa.Array], positions: Ints) -> None:
-        """Take in rows: their groups, arguments (no NULLs), and positions in the window."""
+        """Take in rows, if there are any: their groups, arguments (no NULLs), and positions in the
+        window."""
 
     @abstractmethod
     def merge(self, partial: P, other: P) -> None:

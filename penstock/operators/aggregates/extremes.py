@@ -85,6 +85,8 @@ class Extreme(Aggregate[Best]):
         partial.grow(size)
 
     def fold(self, partial: Best, codes: Codes, arguments: list[pa.Array], positions: Ints) -> None:
+        if len(codes) == 0:
+            return
         values = plain(arguments[0], self.argument)
         places = positions if self.by_position else np.zeros(len(codes), np.int64)
         # sorted so that the best row of each group comes last, and wins below
