@@ -7,6 +7,8 @@ arithmetic.  Only what is asked for in the end is rounded, once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from math import isqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +23,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 _BITS = 32
 _MASK = (1 << _BITS) - 1
 _MANTISSA = 53
+_ROOT_BITS = 2 * (_MANTISSA + 3)  # of what a root is taken of
 _HALF = 27  # bits of the lower half of a mantissa, for squares
 
 
@@ -194,11 +197,30 @@ def divide(
     dividends: npt.NDArray[np.object_], exponent: int, divisors: npt.NDArray[np.object_]
 ) -> Floats:
     """dividend·2**exponent / divisor, each rounded once: integer division does that exactly."""
+    fractions = _fractions(dividends, exponent, divisors)
+    return np.array([_quotient(a, b) for a, b in fractions], np.float64)
+
+
+def roots(
+    dividends: npt.NDArray[np.object_], exponent: int, divisors: npt.NDArray[np.object_]
+) -> Floats:
+    """The square roots of such quotients, each rounded once.
+
+    >>> roots(np.array([2, 9], object), 2, np.array([1, 1], object))
+    array([2.82842712, 6.        ])
+    """
+    fractions = _fractions(dividends, exponent, divisors)
+    return np.array([_root(a, b) for a, b in fractions], np.float64)
+
+
+def _fractions(
+    dividends: npt.NDArray[np.object_], exponent: int, divisors: npt.NDArray[np.object_]
+) -> Iterator[tuple[int, int]]:
     if exponent >= 0:
         dividends = dividends << exponent
     else:
         divisors = divisors << -exponent
-    return np.array([_quotient(a, b) for a, b in zip(dividends, divisors, strict=True)], np.float64)
+    return zip(dividends, divisors, strict=True)
 
 
 def _quotient(dividend: int, divisor: int) -> float:
@@ -206,3 +228,16 @@ def _quotient(dividend: int, divisor: int) -> float:
         return dividend / divisor
     except OverflowError:
         return float("inf") if dividend > 0 else float("-inf")
+
+
+def _root(dividend: int, divisor: int) -> float:
+    """The root as an integer with more bits than a double has, the last of which says whether
+    anything follows: so the division, which rounds, sees on which side of a half it is."""
+    shift = (dividend.bit_length() - divisor.bit_length() - _ROOT_BITS) // 2
+    if shift >= 0:
+        divisor <<= 2 * shift
+    else:
+        dividend <<= -2 * shift
+    root = isqrt(dividend // divisor)
+    root |= root * root * divisor != dividend
+    return _quotient(root << max(0, shift), 1 << max(0, -shift))

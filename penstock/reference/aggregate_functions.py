@@ -21,6 +21,9 @@ from penstock.scalars.casts import fits
 from penstock.scalars.ordering import canonical, shown, sort_key
 
 
+_ROOT_BITS = 1200  # behind the point; the deviation of doubles is 0, or above 2**-1100
+
+
 class Input(NamedTuple):
     """The arguments of one tuple, and where it stands in the window."""
 
@@ -114,18 +117,31 @@ def _avg(values: list[Any]) -> float:
 
 
 def _variance(values: list[Any], sample: bool) -> float | None:
+    return _of_variance(values, sample, _float)
+
+
+def _deviation(values: list[Any], sample: bool) -> float | None:
+    return _of_variance(values, sample, _root)
+
+
+def _of_variance(
+    values: list[Any], sample: bool, rounded: Callable[[Fraction], float]
+) -> float | None:
     count = len(values) - sample
     if count < 1:
         return None
     if _infinite(values) is not None:
         return math.nan
     mean = _total(values) / len(values)
-    return _float(_total([(Fraction(value) - mean) ** 2 for value in values]) / count)
+    return rounded(_total([(Fraction(value) - mean) ** 2 for value in values]) / count)
 
 
-def _deviation(values: list[Any], sample: bool) -> float | None:
-    variance = _variance(values, sample)
-    return None if variance is None else math.sqrt(variance)
+def _root(exact: Fraction) -> float:
+    """The square root, rounded once: far more bits than a double has, and one that says whether
+    there are others behind them."""
+    scaled = exact * 4**_ROOT_BITS
+    root = math.isqrt(math.floor(scaled))
+    return _float(Fraction(2 * root + (root**2 != scaled), 2 * 2**_ROOT_BITS))
 
 
 def _quantile(values: list[float], share: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.exact_sums import ExactSums, divide
+from penstock.operators.exact_sums import ExactSums, divide, roots
 from tests.engine.helpers import examples
 
 GROUPS = 3
@@ -211,3 +212,20 @@ def test_divide_rounds_once(exponent: int) -> None:
         for a, b in zip(dividends, divisors, strict=True)
     ]
     assert divide(dividends, exponent, divisors).tolist() == expected
+
+
+@examples
+@given(st.integers(0, 2**200), st.integers(-2200, 200), st.integers(1, 2**80))
+def test_roots_are_rounded_once(dividend: int, exponent: int, divisor: int) -> None:
+    """No double is nearer: the root lies between the middles to both neighbours."""
+    (root,) = roots(np.array([dividend], object), exponent, np.array([divisor], object)).tolist()
+    exact = Fraction(dividend) * Fraction(2) ** exponent / divisor
+    below, above = math.nextafter(root, -math.inf), math.nextafter(root, math.inf)
+    assert max(Fraction(0), Fraction(root) + Fraction(below)) ** 2 <= 4 * exact
+    assert 4 * exact <= (Fraction(root) + Fraction(above)) ** 2
+
+
+def test_roots_of_squares_and_of_nothing() -> None:
+    squares = np.array([0, 1, 9, 2**200], object)
+    assert roots(squares, 0, np.array([1, 4, 1, 1], object)).tolist() == [0.0, 0.5, 3.0, 2.0**100]
+    assert roots(np.array([1], object), 2048, np.array([1], object)).tolist() == [math.inf]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.functions.aggregates import AGGREGATES, ALIASES
-from tests.reference.helpers import Stream, ask, plain
+from tests.engine.helpers import locally
+from tests.reference.helpers import Stream, ask, examples, plain
 
 NAN, INF = float("nan"), float("inf")
 
@@ -111,6 +114,9 @@ EXAMPLES: list[tuple[str, str, list[Any], Any]] = [
     ("var_pop(x)", "INT", [1, 2, 3, 4], 1.25),
     ("stddev_samp(x)", "INT", [1, 3], math.sqrt(2)),
     ("stddev_pop(x)", "INT", [1, 3], 1.0),
+    ("stddev_pop(x)", "DOUBLE", [1e200, -1e200], 1e200),  # though the variance is no double
+    ("stddev_pop(x)", "DOUBLE", [5e-324, 1.5e-323], 5e-324),
+    ("stddev_samp(x)", "DOUBLE", [1.7e308, -1.7e308], INF),
     ("var_pop(x)", "DOUBLE", [INF, 1.0], NAN),
     ("first(x)", "INT", [None, 7, 3], 7),
     ("last(x)", "INT", [7, 3, None], 3),
@@ -356,3 +362,18 @@ def test_registering() -> None:
         db.aggregate("sum", GeometricMean(), returns="DOUBLE")
     with pytest.raises(ps.BindError):
         db.aggregate("f", object(), returns="DOUBLE")  # type: ignore[arg-type]
+
+
+@examples
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=6), st.booleans())
+def test_a_deviation_is_rounded_once(values: list[float], sample: bool) -> None:
+    call = "stddev_samp" if sample else "stddev_pop"
+    with localcontext(prec=2000):  # more digits than any of these sums has
+        exact = list(map(Decimal, values))
+        mean = sum(exact) / len(exact)
+        variance = sum((each - mean) ** 2 for each in exact) / (len(exact) - sample)
+        expected = float(variance.sqrt())
+    rows = Stream("x DOUBLE, t INT", [(x, 1) for x in values], ps.progress("t", ordered=True))
+    sql = f"SELECT {call}(x) AS d [RANGE 5, SLIDE 5, WA t] FROM s"
+    assert plain(ask(sql, s=rows).collect().column("d")) == [expected]
+    assert plain(locally(sql, s=rows).table.column("d")) == [expected]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal
 
 import numpy as np
@@ -14,7 +13,7 @@ from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.counts import Counts
 from penstock.operators.chunks import Tree
-from penstock.operators.exact_sums import ExactSums, Floats, Ints, divide
+from penstock.operators.exact_sums import ExactSums, Floats, Ints, divide, roots
 from penstock.operators.scatter import Codes, add_ones, grown, spread
 
 _EXACT_IN_FLOAT = 2**53
@@ -210,7 +209,7 @@ class Average(_OfMoments):
 
 
 class Variance(_OfMoments):
-    """(n·Σx² − (Σx)²) / (n·m), with m = n for all there is and n − 1 for a sample."""
+    """(n·Σx² − (Σx)²) / (n·m), with m = n for all there is and n − 1 for a sample; its root."""
 
     squares = True
 
@@ -228,8 +227,7 @@ class Variance(_OfMoments):
         lowest = min(2 * exponent, squares_exponent)
         spread = counts * (squares << (squares_exponent - lowest))
         spread = spread - ((sums * sums) << (2 * exponent - lowest))
-        values = divide(spread, lowest, counts * (counts - self.sample))
-        values = partial.without_special(codes, values)
-        if self.root:
-            values = np.array([math.sqrt(value) for value in values])
-        return pa.array(values, mask=empty)
+        # the root is taken of the exact variance, so that a deviation is rounded once, too
+        rounded = roots if self.root else divide
+        values = rounded(spread, lowest, counts * (counts - self.sample))
+        return pa.array(partial.without_special(codes, values), mask=empty)
