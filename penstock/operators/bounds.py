@@ -11,7 +11,9 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import RunError
 from penstock.expressions.compile import compile_expression
+from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.schema import Field, Schema
 from penstock.operators.exact_sums import Ints
@@ -20,6 +22,7 @@ from penstock.operators.operator import Progress
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.monotone import rises_with
+from penstock.scalars.bounds import bounding
 
 _PREFIX = "_bound "
 _KEPT = 64  # values of bounds that are kept
@@ -49,9 +52,9 @@ class BoundOf:
         fields = [Field(each.name, each.type, each.relation) for each in self._columns]
         self._schema = Schema(tuple(fields))
         self._names = [field.qualified for field in fields]
-        self._evaluate = (
-            None if isinstance(expression, Column) else compile_expression(expression, self._schema)
-        )
+        plain = isinstance(expression, Column) or not self._columns
+        self._evaluate = None if plain else compile_expression(expression, self._schema)
+        self._bounding = None if plain else bounding(expression, self._columns)
         self._evaluated: dict[tuple[Bound, ...], int] = {}  # often the same is asked again
 
     def promised(self, progress: Progress) -> Bound:
@@ -62,15 +65,14 @@ class BoundOf:
         return self._at(progress.high)
 
     def _at(self, bounds: Mapping[str, Bound]) -> Bound:
-        if self._evaluate is None:
-            return bounds.get(self._names[0], BEGINNING)
         found = tuple(bounds.get(name, BEGINNING) for name in self._names)
         if not found or BEGINNING in found:
             return BEGINNING
+        if self._bounding is None:
+            return found[0]
         value = self._evaluated.get(found)
         if value is None:
-            ticks = [np.array([int(bound)], np.int64) for bound in found]
-            value = int(self._on(ticks)[0])
+            value = self._saturated([int(bound) for bound in found])
             if len(self._evaluated) >= _KEPT:
                 self._evaluated.clear()
             self._evaluated[found] = value
@@ -95,7 +97,22 @@ class BoundOf:
         return rows, ticks[0] if self._evaluate is None else self._on(ticks)
 
     def _on(self, ticks: list[Ints]) -> Ints:
+        """The bounds on the expression; one by one where it has no value for some of them, because
+        no tuple needs to have come so far."""
         assert self._evaluate is not None
-        arrays = [from_ticks(t, each.type) for t, each in zip(ticks, self._columns, strict=True)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
-        return to_ticks(self._evaluate(batch), self._type)
+        pairs = zip(ticks, self._columns, strict=True)
+        try:
+            arrays = [from_ticks(each, column.type) for each, column in pairs]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
+            return to_ticks(self._evaluate(batch), self._type)
+        except (RunError, pa.ArrowInvalid):
+            different, inverse = np.unique(np.stack(ticks), axis=1, return_inverse=True)
+            found = [self._saturated(each) for each in different.T.tolist()]
+            saturated: Ints = np.array(found, np.int64)[inverse.reshape(-1)]
+            return saturated
+
+    def _saturated(self, ticks: list[int]) -> int:
+        assert self._bounding is not None
+        pairs = zip(ticks, self._columns, strict=True)
+        values = [Domain(column.type).value(tick) for tick, column in pairs]
+        return Domain(self._type).tick(self._bounding(values))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Any
+
 from penstock.functions.scalar import SCALARS
 from penstock.model.types import Kind
 from penstock.plan.expressions import Call, Cast, Column, Expression, Literal
@@ -15,29 +18,45 @@ def rises_with(expression: Expression) -> tuple[Column, ...]:
     `ts`, `ts + INTERVAL 1 MINUTE`, `date_trunc('hour', ts)`, `CAST(ts AS DATE)` rise with `ts`,
     and `greatest(a.ts, b.ts)` with both.
     """
+    if isinstance(expression, Column):
+        return (expression,) if expression.type.kind in _PROGRESSING_KINDS else ()
+    risen = [rises_with(operand) for operand in rising_operands(expression)]
+    return tuple(column for each in risen for column in each) if all(risen) else ()
+
+
+def rising_operands(expression: Expression) -> tuple[Expression, ...]:
+    """The operands that the expression never goes down with, all others being constant; none if it
+    may go down."""
     if expression.type.kind not in _PROGRESSING_KINDS:
         return ()
     match expression:
-        case Column():
-            return (expression,)
         case Cast(operand, _, False) if operand.type.kind in _PROGRESSING_KINDS:
-            return rises_with(operand)
-        case Call("add", (Literal(value), inner)) | Call(
-            "add" | "subtract", (inner, Literal(value))
-        ) if value is not None:
-            return rises_with(inner)
-        case Call("multiply", (Literal(factor), inner)) | Call(
-            "multiply", (inner, Literal(factor))
-        ) if factor is not None and factor > 0:
-            return rises_with(inner)
+            return (operand,)
+        case Call("add" | "subtract", (inner, constant)) if written(constant) is not None:
+            return (inner,)
+        case Call("add", (constant, inner)) if written(constant) is not None:
+            return (inner,)
+        case Call("multiply", (factor, inner)) if _positive(factor):
+            return (inner,)
+        case Call("multiply", (inner, factor)) if _positive(factor):
+            return (inner,)
         case Call("greatest" | "least", arguments):
-            risen = [rises_with(argument) for argument in arguments]
-            return tuple(column for each in risen for column in each) if all(risen) else ()
+            return arguments
         case Call(name, arguments) if name in SCALARS and SCALARS[name].monotone:
-            constant = all(
-                isinstance(argument, Literal) and argument.value is not None
-                for argument in arguments[:-1]
-            )
-            return rises_with(arguments[-1]) if constant else ()
+            rest = all(written(argument) is not None for argument in arguments[:-1])
+            return arguments[-1:] if rest else ()
         case _:
             return ()
+
+
+def written(constant: Expression) -> Any:
+    """The value of a literal as it was written, also where the types of the operands made another
+    type of it: `1` in `price + 1`.  None if it is none, or NULL."""
+    while isinstance(constant, Cast) and not constant.tries:
+        constant = constant.operand
+    return constant.value if isinstance(constant, Literal) else None
+
+
+def _positive(factor: Expression) -> bool:
+    value = written(factor)
+    return isinstance(value, int | float | Decimal) and value > 0

@@ -20,7 +20,6 @@ from penstock.plan.expressions import AggregateCall, Literal
 from penstock.scalars.casts import fits
 from penstock.scalars.ordering import canonical, shown, sort_key
 
-
 _ROOT_BITS = 1200  # behind the point; the deviation of doubles is 0, or above 2**-1100
 
 

@@ -11,7 +11,7 @@ from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.schema import Field, Schema
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.monotone import rises_with
-from penstock.scalars.evaluate import evaluator
+from penstock.scalars.bounds import bounding
 
 Key: TypeAlias = tuple[str, str | None]
 Bounds: TypeAlias = dict[Key, Any]
@@ -41,14 +41,13 @@ class Relation:
 def bound_evaluator(expression: Expression) -> Callable[[Bounds], Any]:
     """From bounds on columns to the bound on an expression that rises with them."""
     columns = tuple(dict.fromkeys(rises_with(expression)))
-    schema = Schema(tuple(Field(each.name, each.type, each.relation) for each in columns))
-    evaluate = evaluator(expression, schema)
+    evaluate = bounding(expression, columns) if columns else None
 
     def bound(bounds: Bounds) -> Any:
         found = [bounds.get((each.name, each.relation), BEGINNING) for each in columns]
-        if not found or BEGINNING in found:
+        if evaluate is None or BEGINNING in found:
             return BEGINNING
-        return evaluate(tuple(found))
+        return evaluate(found)
 
     return bound
 

@@ -45,7 +45,7 @@ PANED = (
     "SELECT /*+ paned */ k, count(*) AS n, sum(x) AS z [RANGE 5, SLIDE 5, WA t] FROM s GROUP BY k",
     "SELECT /*+ paned */ k, count(*) AS n, max(x) AS z [RANGE 10, SLIDE 4, WA t] FROM s GROUP BY k",
     "SELECT /*+ paned */ count(*) AS n, avg(x) AS mean [RANGE 3, SLIDE 5, WA t] FROM s",
-    "SELECT /*+ paned */ k, max(x) AS z, last(link) AS l [RANGE 2, SLIDE 5, WA t] FROM s GROUP BY k",
+    "SELECT /*+ paned */ k, max(x) AS z, last(k) AS l [RANGE 2, SLIDE 5, WA t] FROM s GROUP BY k",
     "SELECT /*+ paned */ k, count(x) AS n, first(x) AS f [RANGE 6, SLIDE 3, WA u]"
     " FROM (SELECT k, x, t * 2 + 1 AS u FROM s WHERE x > 0) AS q GROUP BY k",
 )
@@ -191,7 +191,9 @@ def test_a_newcomer_joins_at_what_slack_released_since_the_last_micro_batch() ->
     assert job.tally.late == 1
 
 
-@pytest.mark.parametrize("call", ["count(*)", "sum(x)", "var_pop(x)", "min(k)", "max(x)", "last(x)"])
+@pytest.mark.parametrize(
+    "call", ["count(*)", "sum(x)", "var_pop(x)", "min(k)", "max(x)", "last(x)"]
+)
 def test_a_task_may_read_only_what_is_in_no_window(call: str) -> None:
     select = f"SELECT /*+ paned */ {call} AS z [RANGE 2, SLIDE 5, WA t] FROM s"
     query = asked(select, ps.progress("t", delay=4), [("u", "a", 1, 0), ("u", "b", 2, 4)])
