@@ -99,11 +99,13 @@ class Bins:
     ) -> Missed:
         """Late tuples open no window, and count in those that were not complete before them."""
         _, ends = self.window.wid_bounds(ticks)
+        counting = np.flatnonzero(bounds < ends)
+        late = late.take(pa.array(counting))
         parts = self.partitions.codes(late)
-        rows = self.folder.rows(late, ticks)
-        for row in np.flatnonzero(bounds < ends).tolist():
-            part, start, end = int(parts[row]), int(bounds[row]), int(ends[row])
-            own = rows.take(np.array([row]))
+        rows = self.folder.rows(late, ticks[counting])
+        for number, row in enumerate(counting.tolist()):
+            part, start, end = int(parts[number]), int(bounds[row]), int(ends[row])
+            own = rows.take(np.array([number]))
             self._count_late(part, start, end, own)
             self._log.append(*_late_piece(part, start, end, own))
         return Missed(places, bounds, ticks, np.minimum(bounds, ends) - 1)

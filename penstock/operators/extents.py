@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.operators.aggregates.counts import Counts
+from penstock.operators.arguments import Arguments
 from penstock.operators.exact_sums import Ints
-from penstock.operators.folding import Arguments, Folder, Mask, Partials, Rows
+from penstock.operators.folding import Folder, Mask, Partials, Rows
 from penstock.operators.forgetting import mark_groups
 from penstock.operators.pane_contents import BlockContents, Panes, SlidingContents
 from penstock.operators.scatter import Codes

@@ -15,18 +15,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.expressions.compile import compile_expression, compile_predicate
+from penstock.expressions.compile import compile_expression
 from penstock.expressions.node import arrow
 from penstock.model.schema import Schema
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.build import build
 from penstock.operators.aggregates.counts import Counts
+from penstock.operators.arguments import Arguments, ArgumentsOf
 from penstock.operators.chunks import Tree
 from penstock.operators.exact_sums import Ints
 from penstock.operators.keys import KeyCodes
 from penstock.operators.scatter import Codes
 from penstock.plan.aggregates import NamedAggregate
-from penstock.plan.expressions import Expression, Named
+from penstock.plan.expressions import Named
 
 Mask = npt.NDArray[np.bool_]
 _TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
@@ -38,14 +39,6 @@ class Partials:
 
     rows: Counts
     parts: list[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """What one aggregate sees of some rows: which of them (None: all), and its arguments there."""
-
-    chosen: Mask | None
-    columns: list[pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,29 +102,17 @@ class Folder:
         self.keys = KeyCodes([key.expression.type for key in keys])
         self._key_columns = [compile_expression(key.expression, schema) for key in keys]
         self.aggregates: list[Aggregate[Any]] = [build(each.call) for each in calls]
-        self._arguments = [
-            [compile_expression(argument, schema) for argument in _evaluated(each)]
-            for each in calls
-        ]
-        self._filters = [
-            compile_predicate(each.call.where, schema) if each.call.where is not None else None
-            for each in calls
-        ]
+        self._arguments = [ArgumentsOf(each.call, schema) for each in calls]
 
     @property
     def differential(self) -> bool:
         return all(aggregate.differential for aggregate in self.aggregates)
 
     def rows(self, batch: pa.RecordBatch, positions: Ints) -> Rows:
+        """Rows that count: keys and arguments need not have a value for any others."""
         keys = [column(batch) for column in self._key_columns]
         codes = self.keys.encode(keys, batch.num_rows)
-        arguments = [
-            _without_nulls(
-                [column(batch) for column in columns], filter_(batch) if filter_ else None
-            )
-            for columns, filter_ in zip(self._arguments, self._filters, strict=True)
-        ]
-        return Rows(codes, positions, arguments)
+        return Rows(codes, positions, [each.of(batch) for each in self._arguments])
 
     def new(self) -> Partials:
         size = max(1, len(self.keys))
@@ -227,28 +208,3 @@ class Folder:
             for aggregate, part in zip(self.aggregates, partials.parts, strict=True)
         ]
         return [*self.keys.take(codes), *results]
-
-
-def _evaluated(each: NamedAggregate) -> Sequence[Expression]:
-    """The arguments that differ from row to row: without the constants at the end."""
-    call = each.call
-    return call.arguments[: len(call.arguments) - call.function.constants]
-
-
-def _without_nulls(columns: list[pa.Array], chosen: Any) -> Arguments:
-    mask: Mask | None = None if chosen is None else np.asarray(chosen)
-    if mask is not None:
-        columns = [column.filter(pa.array(mask)) for column in columns]
-    for column in columns:
-        if column.null_count:
-            valid = np.asarray(pc.is_valid(columns[0]))
-            for other in columns[1:]:
-                valid &= np.asarray(pc.is_valid(other))
-            columns = [column.filter(pa.array(valid)) for column in columns]
-            if mask is None:
-                mask = valid
-            else:
-                mask = mask.copy()
-                mask[mask] = valid
-            break
-    return Arguments(mask, columns)

@@ -66,30 +66,28 @@ class Paned:
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
         if not has_broken(batch):
             for ready in self.waiting.add(batch):
-                self._take_in(*self._rows(ready))
+                self._take_in(ready, self._ticks(ready))
             return
         self._settle()
-        rows, ticks, late = self._set_late_aside(batch, *self._rows(batch))
+        in_time, ticks, late = self._set_late_aside(batch, self._ticks(batch))
         if late is not None:
             yield late.late_rows(batch, self.attribute_type, self.node.schema.fields[0].type)
-        self._take_in(rows, ticks)
+        self._take_in(in_time, ticks)
 
     def _settle(self) -> None:
         """Nothing is to wait any longer."""
         for batch in self.waiting.take():
-            self._take_in(*self._rows(batch))
+            self._take_in(batch, self._ticks(batch))
 
-    def _rows(self, batch: pa.RecordBatch) -> tuple[Rows, Ints]:
-        ticks = to_ticks(self._attribute(batch), self.attribute_type)
-        return self.folder.rows(batch, ticks), ticks
+    def _ticks(self, batch: pa.RecordBatch) -> Ints:
+        return to_ticks(self._attribute(batch), self.attribute_type)
 
-    def _take_in(self, rows: Rows, ticks: Ints) -> None:
-        if self.per_slide > self.per_window:  # then some tuples are in no window
-            first, stop = self.window.wid_bounds(ticks)
-            inside = np.flatnonzero(first < stop)
-            rows, ticks = rows.take(inside), ticks[inside]
-        if len(rows):
-            self._fold(rows, ticks)
+    def _take_in(self, batch: pa.RecordBatch, ticks: Ints) -> None:
+        inside = self.window.covered(ticks)
+        if inside is not None:
+            batch, ticks = batch.filter(pa.array(inside)), ticks[inside]
+        if batch.num_rows:
+            self._fold(self.folder.rows(batch, ticks), ticks)
 
     def _fold(self, rows: Rows, ticks: Ints) -> None:
         first, last = extreme_quotients(ticks, plus=-self.window.origin, by=self.pane)
@@ -111,8 +109,8 @@ class Paned:
             begin = end
 
     def _set_late_aside(
-        self, batch: pa.RecordBatch, rows: Rows, ticks: Ints
-    ) -> tuple[Rows, Ints, Missed | None]:
+        self, batch: pa.RecordBatch, ticks: Ints
+    ) -> tuple[pa.RecordBatch, Ints, Missed | None]:
         """Tuples that broke the promise and miss windows: they count in the windows that they do
         not miss, one by one."""
         broke, bounds = self._bound.broken(batch)
@@ -121,20 +119,21 @@ class Paned:
         open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
         missing = (open_ > first) & (first < stop)
         if not missing.any():
-            return rows, ticks, None
+            return batch, ticks, None
         late, open_ = broke[missing], np.minimum(open_[missing], stop[missing])
         still = open_ < stop[missing]
         spans = np.stack([open_[still], stop[missing][still] - 1])
+        counting = late[still]
+        rows = self.folder.rows(batch.take(pa.array(counting)), ticks[counting])
         for first_, last_ in np.unique(spans, axis=1).T.tolist():
-            own = rows.take(late[still][(spans[0] == first_) & (spans[1] == last_)])
+            own = rows.take(np.flatnonzero((spans[0] == first_) & (spans[1] == last_)))
             codes, groups = np.unique(own.codes, return_inverse=True)
             partials = self.folder.folded(replace(own, codes=groups), len(codes))
             self.stragglers.append(Straggler(first_, last_, codes, partials))
         kept = np.ones(len(ticks), np.bool_)
         kept[late] = False
-        order = np.flatnonzero(kept)
         missed = Missed(late, bounds[missing], first[missing], open_ - 1)
-        return rows.take(order), ticks[order], missed
+        return batch.filter(pa.array(kept)), ticks[kept], missed
 
     def on_panes(self, made: PartialPanes, bounds: Ints) -> int:
         """Take in panes that were begun elsewhere; `bounds` on the attribute held before the tuples

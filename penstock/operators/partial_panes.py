@@ -75,12 +75,11 @@ class PaneMaker:
     def panes(self, batch: pa.RecordBatch, places: Ints | None) -> tuple[PartialPanes, Codes]:
         """The pairs of a batch, and the code of the group of each; `places` are the sub-sources."""
         ticks = to_ticks(self._attribute(batch), self._type)
-        rows = self.folder.rows(batch, ticks)
-        if self._window.slide > self._window.range:  # then some tuples are in no window
-            first, stop = self._window.wid_bounds(ticks)
-            inside = np.flatnonzero(first < stop)
-            rows, ticks = rows.take(inside), ticks[inside]
+        inside = self._window.covered(ticks)
+        if inside is not None:
+            batch, ticks = batch.filter(pa.array(inside)), ticks[inside]
             places = places[inside] if places is not None else None
+        rows = self.folder.rows(batch, ticks)
         panes = floor_div(ticks, plus=-self._window.origin, by=self._pane)
         lowest = int(panes.min()) if len(panes) else 0
         sources = 1 if places is None else int(places.max(initial=0)) + 1

@@ -72,13 +72,13 @@ class RevisingWindows(ABC):
             if late_rows is not None:
                 yield late_rows
         self.reach(int(ticks.max()))
-        rows = self.folder.rows(batch, ticks)
         inside = begin < stop
         if not inside.all():
-            kept = np.flatnonzero(inside)
-            rows, first, begin, stop = rows.take(kept), first[kept], begin[kept], stop[kept]
-        if len(rows) == 0:
+            batch, ticks = batch.filter(pa.array(inside)), ticks[inside]
+            first, begin, stop = first[inside], begin[inside], stop[inside]
+        if batch.num_rows == 0:
             return
+        rows = self.folder.rows(batch, ticks)
         self.fold(rows, first, begin, stop)
         if self.changes is not None:
             self.changes.add(rows.codes, int(begin.min()), int(stop.max()))

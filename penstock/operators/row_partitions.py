@@ -26,7 +26,6 @@ from penstock.operators.pane_contents import BlockContents, Panes, SlidingConten
 from penstock.operators.partitions import Partition, known, load_known, localized, save_known
 from penstock.operators.scatter import Codes
 from penstock.windows.rows import RowWindow
-from penstock.windows.sliding import Sliding
 
 _BLOCK = 64  # partitions that are saved together
 _RUNNING = -1  # the pane that RANGE ALL merges the others into
@@ -37,7 +36,7 @@ class CountedRows(Partition):
     def __init__(self, folder: Folder, window: RowWindow, count: int) -> None:
         super().__init__(folder)
         self.window = window
-        self.count = count
+        self.count = count  # of all rows; those in no window are not kept
         self.next_window = count // window.slide  # the first that has not been released
 
     def stop(self) -> int:
@@ -67,11 +66,6 @@ class PanesOfRows(CountedRows):
             self.contents = BlockContents(folder, self.panes)
 
     def take(self, rows: Rows) -> None:
-        self.count += len(rows)
-        over = self.window.over_rows
-        if isinstance(over, Sliding) and over.slide > over.range:  # some rows are in no window
-            first, stop = over.wid_bounds(rows.positions)
-            rows = rows.take(np.flatnonzero(first < stop))
         for pane, own in runs_of(rows, rows.positions // self.pane):
             self.folder.fold(self.panes.open(pane), own)
 
@@ -174,28 +168,39 @@ def _panes_of(block: int, number: int, states: States) -> Iterator[Tree]:
 class KeptRows(CountedRows):
     def __init__(self, folder: Folder, window: RowWindow, count: int) -> None:
         super().__init__(folder, window, count)
-        self.extents = Extents(folder, count)
+        self.extents = Extents(folder, int(self._place(np.array(count))))
 
     def take(self, rows: Rows) -> None:
-        self.count += len(rows)
         self.extents.append(rows)
+
+    def _place(self, numbers: Ints) -> Ints:
+        """Where rows stand among those that are in windows, or the next one that is, by numbers."""
+        assert self.window.range is not None
+        gap = self.window.slide - self.window.range
+        if gap <= 0:
+            return numbers
+        before, within = np.divmod(numbers, self.window.slide)
+        places: Ints = before * self.window.range + np.maximum(within - gap, 0)
+        return places
 
     def windows(self, first: int, stop: int) -> Iterator[tuple[Ints, list[pa.Array]]]:
         assert self.window.range is not None
         ends = (np.arange(first, stop) + 1) * self.window.slide
         begins = np.clip(ends - self.window.range, 0, self.count)
-        for which, columns in self.extents.of(begins, np.minimum(ends, self.count)):
+        ends = np.minimum(ends, self.count)
+        for which, columns in self.extents.of(self._place(begins), self._place(ends)):
             yield which + first, columns
-        self.extents.drop((stop + 1) * self.window.slide - self.window.range)
+        self.extents.drop(int(self._place(np.array(self.needed(stop)))))
 
-    def needed(self) -> int:
-        """The first row that is in a window still to come."""
+    def needed(self, window: int) -> int:
+        """The first row that is in a window or a later one."""
         assert self.window.range is not None
-        return (self.count // self.window.slide + 1) * self.window.slide - self.window.range
+        return (window + 1) * self.window.slide - self.window.range
 
     def restore(self, rows: Rows) -> None:
         """Rows that had been counted before; they come in their order."""
-        rows = rows.take(np.flatnonzero(rows.positions >= self.needed()))
+        needed = self.needed(self.count // self.window.slide)
+        rows = rows.take(np.flatnonzero(rows.positions >= needed))
         if len(rows):
             self.extents.append(localized(self.folder, rows))
             self.extents.first -= len(rows)
@@ -228,7 +233,7 @@ class SavedRows:
         return self._logs[block]
 
     def append(self, rows: Rows, parts: Codes, different: Iterable[int]) -> None:  # noqa: ARG002
-        if not self._used:
+        if not self._used or len(rows) == 0:
             return
         for block, places in runs_of_places(parts // _BLOCK):
             own = rows if len(places) == len(rows) else rows.take(places)
@@ -242,7 +247,7 @@ class SavedRows:
     def pass_(self, part: int, state: CountedRows) -> None:
         if self._used and not self._partitioned:
             assert isinstance(state, KeptRows)
-            self._log(part // _BLOCK).pass_(state.extents.first)
+            self._log(part // _BLOCK).pass_(state.needed(state.next_window))
 
     def begin_anew(self, states: States) -> None:  # noqa: ARG002
         for block in self._logs:

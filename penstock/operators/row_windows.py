@@ -28,6 +28,7 @@ from penstock.operators.row_partitions import KeptRows, PanesOfRows, SavedPanes,
 from penstock.operators.scatter import Codes
 from penstock.plan.aggregates import WindowAggregate
 from penstock.windows.rows import RowWindow
+from penstock.windows.sliding import Sliding
 
 _WIDE_PANE = 32  # rows; narrower panes cost more than they save
 
@@ -72,12 +73,22 @@ class RowsOperator:
     def _count(self, batch: pa.RecordBatch) -> Iterator[Item]:
         """Number tuples, fold them, and release the windows whose end the count has passed."""
         parts, numbers = self.partitions.number(batch)
-        rows = self.folder.rows(batch, numbers)
+        different, begins = np.unique(parts, return_index=True)
         closed: dict[int, int] = {}
-        for part, own in runs_of(rows, parts):
-            state = self._state(part, int(own.positions[0]))
-            state.take(localized(state.folder, own))
+        for part, before in zip(different.tolist(), numbers[begins].tolist(), strict=True):
+            state = self._state(part, before)
+            state.count = int(self.partitions.counts[part])
             closed[part] = state.count // self.window.slide
+        covered = self.over.covered(numbers) if isinstance(self.over, Sliding) else None
+        if covered is not None:
+            batch, parts, numbers = (
+                batch.filter(pa.array(covered)),
+                parts[covered],
+                numbers[covered],
+            )
+        rows = self.folder.rows(batch, numbers)
+        for part, own in runs_of(rows, parts):
+            self.states[part].take(localized(self.states[part].folder, own))
         self._chunks.append(rows, parts, closed)
         released = list(self._released(closed))
         for part in closed:

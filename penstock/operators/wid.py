@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.operators.arguments import Arguments
 from penstock.operators.bounds import BoundOf, has_broken
 from penstock.operators.chunks import ChunkStore, Tree
 from penstock.operators.closed_groups import ClosedGroups, Closing
 from penstock.operators.exact_sums import Ints
-from penstock.operators.folding import Arguments, Folder, Mask, Rows
+from penstock.operators.folding import Folder, Mask, Rows
 from penstock.operators.forgetting import DeadKeys
 from penstock.operators.open_results import OpenResults, open_windows
 from penstock.operators.operator import Item, LateRows, Progress
@@ -174,7 +175,7 @@ class Bucket:
         """The same with the rows that broke a bound given.  A late tuple begins with the first
         window that its bound has not closed; if late as a `whole`, it is in no window at all."""
         first, stop = self.window.wid_bounds(ticks)
-        tagged = Tagged(self._folder.rows(batch, ticks), first, stop)
+        raised = False
         late = None
         if broke is not None and bounds is not None and len(broke):
             open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
@@ -184,11 +185,13 @@ class Bucket:
                 from_ = stop[rows] if whole else np.minimum(open_[missing], stop[rows])
                 missed = Missed(rows, bounds, first[rows], from_ - 1)
                 late = missed.late_rows(batch, self._type, self._id_type)
-                raised = first.copy()
-                raised[rows] = from_
-                tagged = replace(tagged, first=raised, raised=not whole)
-        inside = tagged.first < tagged.stop
-        return tagged if inside.all() else tagged.take(np.flatnonzero(inside)), late
+                first, raised = first.copy(), not whole
+                first[rows] = from_
+        inside = first < stop
+        if not inside.all():
+            batch, ticks = batch.filter(pa.array(inside)), ticks[inside]
+            first, stop = first[inside], stop[inside]
+        return Tagged(self._folder.rows(batch, ticks), first, stop, raised), late
 
     def promised(self, progress: Progress) -> Bound:
         return self._bound.promised(progress)

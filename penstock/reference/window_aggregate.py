@@ -68,6 +68,8 @@ def _place(node: WindowAggregate, given: Relation, run: Run) -> list[Placed]:
     def item(row: Row, tick: int) -> Item:
         return Item(tick, tuple(canonical(evaluate(row.values)) for evaluate in partition))
 
+    # what is late as a whole is of no partition
+    by_rank = isinstance(node.window, RowWindow | SlideByTuple) and node.window.order is Order.RANK
     if node.attribute is None:
         return [Placed(row, item(row, 0), BEGINNING, BEGINNING) for row in given.rows]
     domain = Domain(node.attribute.type)
@@ -76,7 +78,9 @@ def _place(node: WindowAggregate, given: Relation, run: Run) -> list[Placed]:
     for row in given.rows:
         before = tick_bound(domain, bound(row.bounds))
         tick = domain.tick(value(row.values))
-        placed.append(Placed(row, item(row, tick), before, run.gone(before, domain)))
+        gone = run.gone(before, domain)
+        own = Item(tick) if by_rank and tick < gone else item(row, tick)
+        placed.append(Placed(row, own, before, gone))
     return placed
 
 

@@ -8,6 +8,7 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import RunError
 from penstock.expressions.compile import compile_expression
 from penstock.model.schema import Schema
 from penstock.model.texts import to_json
@@ -30,12 +31,21 @@ class Router:
         self._of: Codes = np.zeros(0, np.int64)
 
     def buckets(self, batch: pa.RecordBatch) -> Codes:
-        """The bucket of each row."""
+        """The bucket of each row.  One whose key has no value goes to the first: if it counts,
+        which only a bucket can tell, it is an error there."""
         if not self._columns or self._buckets == 1:
             return np.zeros(batch.num_rows, np.int64)
+        try:
+            columns = [column(batch) for column in self._columns]
+        except RunError:
+            half = batch.num_rows // 2
+            if half == 0:
+                return np.zeros(1, np.int64)
+            halves = (batch.slice(0, half), batch.slice(half))
+            return np.concatenate([self.buckets(each) for each in halves])
         if len(self._keys) > _MANY:
             self._keys, self._of = KeyCodes(self._types), np.zeros(0, np.int64)
-        codes = self._keys.encode([column(batch) for column in self._columns], batch.num_rows)
+        codes = self._keys.encode(columns, batch.num_rows)
         if len(self._of) < len(self._keys):
             known = len(self._of)
             fresh = self._keys.take(np.arange(known, len(self._keys)))

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.ingest import Ingest
+from penstock.errors import RunError
 from penstock.model.clock import SystemClock
 from penstock.model.progress import ProgressPolicy, Slack
 from penstock.model.punctuation import BEGINNING, Bound
@@ -176,7 +177,11 @@ class IngestTask:
     def _route_panes(self, batch: pa.RecordBatch, places: Ints | None) -> None:
         maker = self._kit.maker
         assert maker is not None
-        made, groups = maker.panes(batch, places)
+        try:
+            made, groups = maker.panes(batch, places)
+        except RunError:  # perhaps of a tuple that came too late to count, which a bucket can tell
+            self._route_rows(batch, places, None)
+            return
         buckets = self._kit.bucket_of_groups()[groups]
         for bucket, pairs in _by_bucket(buckets):
             own = made if len(pairs) == len(made) else maker.take(made, pairs)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.windows.category import Category
-from penstock.windows.columns import Ints, floor_div
+from penstock.windows.columns import Flags, Ints, floor_div
 from penstock.windows.window import IdRange, Stream, require_positive
 
 
@@ -71,3 +71,11 @@ class Sliding:
         first = floor_div(values, plus=-self.origin, by=self.slide)
         stop = floor_div(values, plus=self.range - self.origin, by=self.slide)
         return first, stop
+
+    def covered(self, values: Ints) -> Flags | None:
+        """Which values of a column are in a window; None where all are, as without gaps."""
+        if self.slide <= self.range:
+            return None
+        first, stop = self.wid_bounds(values)
+        found: Flags = first < stop
+        return None if found.all() else found
