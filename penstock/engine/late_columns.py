@@ -14,6 +14,8 @@ from penstock.plan.query import Query
 def late_columns(query: Query) -> pa.Schema:
     """Those of the first operator, from the sources on, that can find a tuple late."""
     found = _first(query.input)
+    if found is None and query.in_order:
+        found = query.schema, query.progress[0].field.type, BIGINT
     if found is None:
         return pa.schema([])
     schema, bound_type, id_type = found

@@ -170,8 +170,8 @@ class LocalRun:
             begin = len(self.stages)
             asked = asked_of_results(query)
             target: _Target = _Exit(outlet)
-            if query.in_order and not query.revises:
-                target = Stage(f"{number}/order", InOrder(query), target, 0, outlet)
+            if query.in_order:
+                target = Stage(f"{number}/order", InOrder(query, asked), target, 0, outlet)
                 self.stages.append(target)
             self._build(query.input, f"{number}", target, 0, outlet, asked)
             if query.early_every is not None:

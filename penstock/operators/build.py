@@ -13,6 +13,7 @@ from penstock.operators.build_revising import revising_operator_for
 from penstock.operators.distinct import DistinctOperator
 from penstock.operators.grace import Revising
 from penstock.operators.grouped import GroupedOperator
+from penstock.operators.in_order import InOrder
 from penstock.operators.landmark import LandmarkOperator
 from penstock.operators.operator import Operator
 from penstock.operators.paned import Paned
@@ -24,6 +25,7 @@ from penstock.operators.wid import Wid
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.node import Node
+from penstock.plan.query import Query
 from penstock.plan.stateless import Filter, Project, Stamp, Union
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow
@@ -33,7 +35,7 @@ from penstock.windows.sliding import Sliding
 
 def operator_for(node: Node, clock: Clock, revising: Revising | None = None) -> Operator:
     """A new operator for any node but a scan, which is the host's business; `revising` if its
-    results may be revised."""
+    results may be revised.  For a query as a whole it is the one that puts its rows in order."""
     if revising is not None and not any(each.signed for each in node.inputs):
         found = revising_operator_for(node, revising)
         if found is not None:
@@ -53,6 +55,8 @@ def operator_for(node: Node, clock: Clock, revising: Revising | None = None) -> 
             return GroupedOperator(node)
         case Distinct():
             return DistinctOperator(node)
+        case Query():
+            return InOrder(node, revising)
     raise EngineError(
         f"the local engine cannot run a {type(node).__name__.lower()} yet",
         hint="the reference engine: --engine reference, or connect('reference')",

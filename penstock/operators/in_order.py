@@ -1,4 +1,7 @@
-"""EMIT IN ORDER: rows wait until progress has passed them, and leave sorted."""
+"""EMIT IN ORDER: rows wait until progress has passed them, and leave sorted.
+
+A row below the bound that held before it is late: what should follow it may have left.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,44 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.bounds import without_bounds
+from penstock.operators.bounds import has_broken
 from penstock.operators.chunks import ChunkStore
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
+from penstock.operators.grace import Forgiving, Revising
+from penstock.operators.grouped import InTime
 from penstock.operators.operator import Item, Progress
 from penstock.operators.ticks import to_ticks
+from penstock.plan.expressions import Column, Expression
 from penstock.plan.query import Query
 
 
 class InOrder:
-    """By the first column that progresses.  A row that comes below what has left already leaves
-    with the next ones."""
+    """By the first column that progresses.  Rows that may be revised do not wait: they are taken
+    back at any time, so only those too late to count are set aside."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query, revising: Revising | None = None) -> None:
         field = query.progress[0].field
         self._name, self._type = field.qualified, field.type
         self._names = [each.qualified for each in query.schema]
+        columns: list[Expression] = [Column.of(field)]
+        self._in_time = (
+            InTime(columns, query.input)
+            if revising is None
+            else Forgiving(columns, query.input, revising)
+        )
+        self._waits = revising is None
         self._held: list[pa.RecordBatch] = []
 
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:  # noqa: ARG002
-        self._held.append(without_bounds(batch))
-        return iter(())
+        if has_broken(batch):
+            batch, _, late = self._in_time.split(batch)
+            yield from late
+        if batch.num_rows == 0:
+            return
+        if self._waits:
+            self._held.append(batch)
+        else:
+            yield batch
 
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         bound = END if progress.ended else progress.bounds.get(self._name, BEGINNING)

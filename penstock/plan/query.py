@@ -40,9 +40,14 @@ class Query(Unary):
         if self.amend_for is not None:
             if self.late is not Late.AMEND:
                 raise PlanError("FOR is how long results can be amended, so it needs LATE AMEND")
-            for sql_type in late_types(self.input):
+            for sql_type in self._late_types():
                 if self.amend_for.ticks(Domain(sql_type)) <= 0:
                     raise PlanError(f"AMEND FOR {self.amend_for}", expected="more than zero")
+
+    def _late_types(self) -> Iterator[Type]:
+        yield from late_types(self.input)
+        if self.in_order and not any(isinstance(each, _STATEFUL) for each in self.input.walk()):
+            yield self.input.progress[0].field.type
 
     @property
     def revises(self) -> bool:

@@ -13,12 +13,13 @@ from penstock.model.clock import Clock
 from penstock.model.schema import Field
 from penstock.model.types import to_arrow
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.expressions import Column
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.reference.difference import difference
-from penstock.reference.group_aggregate import distinct, group_aggregate
+from penstock.reference.group_aggregate import distinct, group_aggregate, in_time
 from penstock.reference.join import join
 from penstock.reference.relation import Relation
 from penstock.reference.run import Run
@@ -37,6 +38,7 @@ def answer(query: Query, clock: Clock, strict: bool = False) -> Answer:
     if query.in_order:
         first = query.progress[0].field
         position = query.schema.index(first.name, first.relation)
+        rows = in_time(relation, [Column.of(first)], run)  # what should follow others may be out
         rows = sorted(rows, key=lambda row: sort_key(row.values[position]))
     columns = {
         field.qualified: _column([row.values[i] for row in rows], field)

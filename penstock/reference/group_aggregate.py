@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.model.domain import Domain
+from penstock.model.punctuation import BEGINNING
 from penstock.model.schema import Schema
 from penstock.plan.aggregates import Distinct, GroupAggregate
 from penstock.plan.expressions import Column, Expression
 from penstock.reference.grouping import grouper
-from penstock.reference.relation import Relation, Row, bound_evaluator, field_key, tick_bound
+from penstock.reference.relation import Relation, Row, bound_evaluator, field_key
 from penstock.reference.run import LateTuple, Run
 from penstock.scalars.evaluate import evaluator
 from penstock.scalars.ordering import canonical, shown
@@ -66,8 +67,10 @@ def _bound_broken(expression: Expression, schema: Schema) -> Callable[[Row, Run]
     value, bound = evaluator(expression, schema), bound_evaluator(expression)
 
     def test(row: Row, run: Run) -> Broken | None:
-        found, limit = domain.tick(value(row.values)), bound(row.bounds)
-        ticks = tick_bound(domain, limit)
+        limit = bound(row.bounds)
+        if limit == BEGINNING:
+            return None
+        found, ticks = domain.tick(value(row.values)), domain.tick(limit)
         return Broken(limit, found >= run.gone(ticks, domain)) if found < ticks else None
 
     return test

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.errors import EngineError
-from penstock.operators.build_revising import asked_of_results
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
 from penstock.spark.config import makes_panes
 from penstock.spark.reading import columns_read, narrowed
 from penstock.spark.source import DataFrameSource
-from penstock.spark.stages import Entry, Stage, entries_of
+from penstock.spark.stages import Entry, Stage, entries_of_query
 
 
 def explain_on_spark(query: Query, buckets: int) -> str:
@@ -27,7 +26,7 @@ def explain_on_spark(query: Query, buckets: int) -> str:
       then: Project
     """
     try:
-        entries = entries_of(narrowed(query), asked_of_results(query))
+        entries = entries_of_query(query, narrowed(query))
     except EngineError as error:
         return f"On Spark: {error.message}"
     return "\n".join(["On Spark", *_lines(query, entries, buckets)])
@@ -51,7 +50,7 @@ def _lines(query: Query, entries: tuple[Entry, ...], buckets: int) -> Iterator[s
 def _stage(query: Query, stage: Stage, buckets: int, numbers: dict[int, int]) -> Iterator[str]:
     keys = ", ".join(map(str, stage.routing))
     where = f"{buckets} bucket{'s' * (buckets != 1)} by {keys}" if keys else "one bucket"
-    yield f"  stage {numbers[id(stage)]}: {type(stage.node).__name__} in {where}"
+    yield f"  stage {numbers[id(stage)]}: {_named(stage)} in {where}"
     for entry in stage.entries:
         steps = [_step(step) for step in entry.steps]
         if isinstance(entry.leaf, Scan):
@@ -62,6 +61,10 @@ def _stage(query: Query, stage: Stage, buckets: int, numbers: dict[int, int]) ->
         else:
             done = ", ".join(steps) or "as they are"
             yield f"    results of stage {numbers[id(entry.leaf)]}: {done}"
+
+
+def _named(stage: Stage) -> str:
+    return "InOrder" if isinstance(stage.node, Query) else type(stage.node).__name__
 
 
 def _step(step: object) -> str:

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from penstock.errors import EngineError
-from penstock.operators.build_revising import asked_of_results
 from penstock.optimizer.rewrite import with_inputs
 from penstock.plan.identity import identity
 from penstock.plan.node import Node
@@ -38,7 +37,7 @@ from penstock.spark.messages import PACKED, packed_batch
 from penstock.spark.observing import FrameWithCounts, spark_schema
 from penstock.spark.reading import narrowed, read
 from penstock.spark.session import setting
-from penstock.spark.stages import Entry, Stage, entries_of
+from penstock.spark.stages import Entry, Stage, entries_of_query
 from penstock.spark.state_identity import StateIdentity
 from penstock.spark.stateless import Passing, plain
 from penstock.spark.step import StageStep
@@ -92,7 +91,7 @@ class Job:
         self._strict = strict
         self._token = uuid.uuid4().hex
         # executors are handed the data, and must not be sent it along with the plan
-        self.entries = entries_of(_without_sources(narrowed(query)), asked_of_results(query))
+        self.entries = entries_of_query(query, _without_sources(narrowed(query)))
 
     @property
     def frames(self) -> list[DataFrame]:

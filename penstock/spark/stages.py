@@ -7,18 +7,20 @@ done before the shuffle, so that a stage gets rows that look as its node wants t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from penstock.errors import EngineError
-from penstock.operators.build_revising import asked_below, asked_of
+from penstock.operators.build_revising import asked_below, asked_of, asked_of_results
 from penstock.operators.grace import Revising
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.node import Node
+from penstock.plan.query import Query
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 
-Stateful: TypeAlias = WindowAggregate | GroupAggregate | Distinct
+# A query is a stage of its own where its rows have to wait until they are in order.
+Stateful: TypeAlias = WindowAggregate | GroupAggregate | Distinct | Query
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class Stage:
                 return tuple(key.expression for key in self.node.keys)
             case Distinct():
                 return tuple(Column.of(field) for field in self.node.input.schema)
+            case Query():
+                return ()
 
     def stages(self) -> Iterator[Stage]:
         """This one after those that feed it."""
@@ -66,6 +70,27 @@ class Stage:
             if isinstance(entry.leaf, Stage):
                 yield from entry.leaf.stages()
         yield self
+
+
+def entries_of_query(query: Query, node: Node) -> tuple[Entry, ...]:
+    """All ways on which the rows of a query come out of its plan, which may have been rewritten."""
+    asked = asked_of_results(query)
+    entries = entries_of(node, asked)
+    if not query.in_order or _leave_in_order(entries, query.revises):
+        return entries
+    return (Entry(Stage(replace(query, input=node), entries, asked)),)
+
+
+def _leave_in_order(entries: tuple[Entry, ...], revises: bool) -> bool:
+    """Whether rows leave in order by themselves, but for those of one micro-batch, and are never
+    late: windows and groups close one after the other.  What is revised has no order."""
+    stages = [entry.leaf.node for entry in entries if isinstance(entry.leaf, Stage)]
+    if len(stages) < len(entries) or revises:
+        return len(stages) == len(entries)
+    return len(stages) == 1 and (
+        isinstance(stages[0], WindowAggregate)
+        or (isinstance(stages[0], GroupAggregate) and len(stages[0].progress) == 1)
+    )
 
 
 def entries_of(node: Node, asked: Revising | None = None) -> tuple[Entry, ...]:
