@@ -6,7 +6,7 @@ The run says what follows from a chunk; when which source is read is the driver'
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import Protocol
@@ -20,12 +20,18 @@ from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING
 from penstock.operators.bounds import bound_name
 from penstock.operators.build import operator_for
-from penstock.operators.build_revising import asked_below, asked_of, asked_of_results
+from penstock.operators.build_revising import (
+    asked_below,
+    asked_of,
+    asked_of_results,
+    is_stateful,
+)
 from penstock.operators.grace import Revising
 from penstock.operators.in_order import InOrder
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.optimizer.share_readings import check_one_scan_will_do
+from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.closing import closing_reach
 from penstock.plan.node import Node
 from penstock.plan.query import Query
@@ -50,9 +56,12 @@ class Stage:
     next: _Target
     port: int  # of the next one
     outlet: Outlet
+    in_order: bool = False  # results are wanted window by window, not group by group
 
     def take(self, port: int, item: Item) -> None:
         if isinstance(item, Progress):
+            if self.in_order and item.groups is not None:
+                item = replace(item, groups=None)
             self._hand_on(self.operator.on_progress(port, item))
         else:
             self._hand_on(self.operator.on_batch(port, item))
@@ -260,16 +269,20 @@ class LocalRun:
         port: int,
         outlet: Outlet,
         asked: Revising | None,
+        in_order: bool = False,
     ) -> None:
+        """`in_order` if whoever gets the results counts them."""
         if isinstance(node, Scan):
             self._scan(node).tap(node, target, port, outlet)
             return
         operator = operator_for(node, self._clock, asked_of(node, asked))
-        stage = Stage(name, operator, target, port, outlet)
+        stage = Stage(name, operator, target, port, outlet, in_order and is_stateful(node))
         self.stages.append(stage)
+        if is_stateful(node):
+            in_order = isinstance(node, WindowAggregate) and node.counts_rows
         for number, each in enumerate(node.inputs):
             below = asked_below(node, asked)
-            self._build(each, f"{name}/{number}", stage, number, outlet, below)
+            self._build(each, f"{name}/{number}", stage, number, outlet, below, in_order)
 
     def _scan(self, node: Scan) -> SharedScan:
         """One scan for all queries.  A query that asks twice gets two, one read after the other, as

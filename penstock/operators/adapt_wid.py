@@ -208,19 +208,29 @@ class AdaptWid:
             self._set_buffer(buffered.take(np.flatnonzero(~expired)))
         for wid in sorted({*lazy, *(wid for wid in self.windows.open if wid <= last)}):
             rows, eager = lazy.get(wid), self.windows.close(wid)
+            found: list[tuple[Codes, list[pa.Array]]] = []
             if eager is not None:
-                rows = self._finish_eager(wid, eager, rows, results)
+                groups, columns, rows = self._finish_eager(eager, rows)
+                found.append((groups, columns))
             if rows is not None and len(rows):
                 groups, codes = np.unique(rows.codes, return_inverse=True)
-                found = self.windows.new(len(groups))
-                self.windows.fold_into(found, Rows(codes, rows.positions, rows.arguments))
-                results.add(wid, self.windows.finish(found, groups, np.arange(len(groups))))
+                window_ = self.windows.new(len(groups))
+                self.windows.fold_into(window_, Rows(codes, rows.positions, rows.arguments))
+                columns = self.windows.finish(window_, groups, np.arange(len(groups)))
+                found.append((groups, columns))
+            results.add(wid, self._in_key_order(found))
         self._next = last + 1
         self._log.pass_(self._next)
 
+    def _in_key_order(self, found: list[tuple[Codes, list[pa.Array]]]) -> list[pa.Array]:
+        """The groups of a window, eager and lazy ones together."""
+        order = pa.array(self.folder.keys.order_of(np.concatenate([codes for codes, _ in found])))
+        joined_ = [pa.concat_arrays(parts) for parts in zip(*(c for _, c in found), strict=True)]
+        return [column.take(order) for column in joined_]
+
     def _finish_eager(
-        self, wid: int, window: OpenWindow, rows: Rows | None, results: Results
-    ) -> Rows | None:
+        self, window: OpenWindow, rows: Rows | None
+    ) -> tuple[Codes, list[pa.Array], Rows | None]:
         """The groups with partial results, after folding what the buffer has of them (transition);
         the rows of others are given back."""
         if rows is not None:
@@ -231,10 +241,11 @@ class AdaptWid:
                 self.windows.fold_into(window, Rows(slots[both], mine.positions, mine.arguments))
                 rows = rows.take(np.flatnonzero(~both))
         slots, owner = np.flatnonzero(window.partials.rows.rows), self.windows.owner
-        results.add(wid, self.windows.finish(window, owner[slots], slots))
+        groups = owner[slots]
+        columns = self.windows.finish(window, groups, slots)
         expiring = np.flatnonzero(window.expiring)
         self.volume[owner[expiring]] -= window.expiring[expiring]
-        return rows
+        return groups, columns, rows
 
     def _close(self, last: Bound) -> None:
         """After windows are out: how long they were open, and what that means for groups."""

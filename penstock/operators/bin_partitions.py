@@ -73,9 +73,9 @@ class BinPartition(Partition):
             if (times[which] == 1).all():
                 yield ids[which], columns
             else:
-                repeated = pa.array(np.repeat(np.arange(len(which)), times[which]))
-                again = [column.take(repeated) for column in columns]
-                yield np.repeat(ids[which], times[which]), again
+                repeated = _again(which, times[which])
+                again = [column.take(pa.array(repeated)) for column in columns]
+                yield ids[which[repeated]], again
 
     def forget(self, bound: Bound) -> None:
         """Drop what no window at or above the bound contains."""
@@ -87,3 +87,14 @@ class BinPartition(Partition):
             self.ticks = self.ticks[gone:]
         if self.stragglers:
             self.stragglers = [late for late in self.stragglers if late.end > bound]
+
+
+def _again(which: Ints, times: Ints) -> Ints:
+    """Places of rows, those of each window as often as it was opened, one opening after the other.
+
+    >>> _again(np.array([4, 4, 5]), np.array([2, 2, 1])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    places = np.repeat(np.arange(len(which)), times)
+    opening = np.arange(len(places)) - np.repeat(np.cumsum(times) - times, times)
+    return places[np.lexsort((places, opening, which[places]))]

@@ -10,6 +10,7 @@ bin does not; tuples leave for good when the bound passes their end bin.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,7 @@ from penstock.plan.aggregates import WindowAggregate
 from penstock.windows.rows import Order
 from penstock.windows.slide_by_tuple import SlideByTuple
 
+_Found: TypeAlias = tuple[int, Ints, list[pa.Array]]  # the partition of windows, ids, results
 _OPENS = "_opens"  # a column of waiting tuples: whether they open a window
 
 
@@ -130,8 +132,9 @@ class Bins:
         if settled is not None:
             found = list(self._settle(*settled))
             if found:
-                self.high = max(self.high, *(int(ids.max()) for ids, _ in found))
-                yield windows_batch(self.node, found)
+                self.high = max(self.high, *(int(ids.max()) for _, ids, _ in found))
+                batch = windows_batch(self.node, [(ids, columns) for _, ids, columns in found])
+                yield batch if len(found) == 1 else batch.take(pa.array(self._leaving(found)))
         self._passed = bound
         self._log.pass_(bound)
         self._forget(bound)
@@ -148,7 +151,16 @@ class Bins:
             self.states = {part: state for part, state in self.states.items() if not state.empty}
             self._dead.forget(self._mark, self._renumber)
 
-    def _settle(self, batch: pa.RecordBatch, ticks: Ints) -> Iterator[tuple[Ints, list[pa.Array]]]:
+    def _leaving(self, found: list[_Found]) -> Ints:
+        """How to put windows in order: one after the other, those of several partitions by what
+        the partitions are called."""
+        ids = np.concatenate([ids for _, ids, _ in found])
+        parts = np.concatenate([np.full(len(ids), part) for part, ids, _ in found])
+        by_part = self.partitions.order_of(parts)
+        order: Ints = by_part[np.argsort(ids[by_part], kind="stable")]
+        return order
+
+    def _settle(self, batch: pa.RecordBatch, ticks: Ints) -> Iterator[_Found]:
         """Take in tuples in the order of their values, and give the windows that they open."""
         if self.window.order is Order.RANK:
             opens = self._opens(batch)
@@ -162,7 +174,8 @@ class Bins:
             state = self._state(part)
             state.append(localized(state.folder, own))
             if part in opened:
-                yield from state.windows(opened[part])
+                for ids, columns in state.windows(opened[part]):
+                    yield part, ids, columns
 
     def _promise(self, bound: Bound, ended: bool) -> Progress:
         if self.node.partition:

@@ -160,8 +160,7 @@ class Buffering:
                     self.folder.fold(content, extent)
                 else:
                     content = self._sliding.to(wid, buffered)
-                codes = np.flatnonzero(content.rows.rows)
-                results.add(wid, self.folder.finish(content, codes))
+                results.add(wid, self.folder.finish(content, self.folder.present(content)))
             self._next = last + 1
             expired = int(np.searchsorted(buffered.stop, self._next, "right"))
             if self._sliding is not None:

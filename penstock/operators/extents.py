@@ -124,7 +124,7 @@ class Extents:
             for from_, to, rows in extra:
                 if from_ <= i < to:
                     self.folder.fold(content, rows)
-            codes = np.flatnonzero(content.rows.rows)
+            codes = self.folder.present(content)
             yield np.full(len(codes), i), self.folder.finish(content, codes)
 
     def _fold(self, partials: Partials, begin: int, end: int) -> None:
@@ -148,6 +148,9 @@ def fold_apart(folder: Folder, rows: Rows, which: Ints) -> tuple[Ints, list[pa.A
     folder.fold(partials, Rows(groups, rows.positions, rows.arguments))
     codes = np.flatnonzero(partials.rows.rows)
     named = codes if known is None else known[codes]
+    by_key = folder.keys.order_of(named % width)
+    order = by_key[np.argsort(named[by_key] // width, kind="stable")]
+    codes, named = codes[order], named[order]
     pairs = zip(folder.aggregates, partials.parts, strict=True)
     results = [aggregate.finish(part, codes) for aggregate, part in pairs]
     return named // width + first, [*folder.keys.take(named % width), *results]

@@ -200,6 +200,10 @@ class Folder:
         parts = [aggregate.load(part) for aggregate, part in pairs]
         return saved["codes"], Partials(Counts.load(saved["rows"]), parts)
 
+    def present(self, partials: Partials) -> Codes:
+        """The groups that have rows, in the order of their keys: so they leave a window."""
+        return self.keys.present(partials.rows.rows)
+
     def finish(self, partials: Partials, codes: Codes) -> list[pa.Array]:
         """The keys and the results of some groups."""
         self.grow(partials)

@@ -25,7 +25,7 @@ from penstock.operators.keys import KeyCodes
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.punctuated_groups import PunctuatedGroups
-from penstock.operators.scatter import grown
+from penstock.operators.scatter import Codes, grown
 from penstock.operators.slices import Slices
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.plan.aggregates import GroupAggregate
@@ -64,6 +64,7 @@ class GroupedOperator:
         for groups in self._slices.upto(END if anywhere else bounds[0]):
             codes = groups.complete(bounds, self._punctuated if punctuated else None)
             if len(codes):
+                codes = codes[leaving_order(codes, groups.ticks[0], groups.folder)]
                 self.high = [
                     max(high, int(ticks[codes].max()))
                     for high, ticks in zip(self.high, groups.ticks, strict=True)
@@ -149,6 +150,14 @@ class _Groups:
         saved = required(store, "groups")
         self.ticks, self._left = saved["ticks"], np.zeros(len(self), np.bool_)
         self.partials = self.folder.load(saved["partials"])
+
+
+def leaving_order(codes: Codes, ticks: Ints, folder: Folder) -> Ints:
+    """How to put groups in the order in which they leave: by the first key that can complete them,
+    of which every code has a tick, then by all keys."""
+    by_key = folder.keys.order_of(codes)
+    order: Ints = by_key[np.argsort(ticks[codes[by_key]], kind="stable")]
+    return order
 
 
 # --- late as a whole -----------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from penstock.model.types import Kind, Type, to_arrow, to_python
 from penstock.operators.chunks import ChunkStore
 from penstock.operators.close_integers import CloseIntegers
 from penstock.operators.exact_sums import Ints
+from penstock.operators.key_order import KeyOrder
 from penstock.operators.scatter import Codes
 
 _TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
@@ -110,6 +111,7 @@ class KeyCodes:
         self.columns = [ColumnCodes(sql_type) for sql_type in types]
         self._codes: dict[tuple[int, ...], int] = {}
         self._parts = np.zeros((len(types), 0), np.int64)  # the column codes of every key
+        self._order = KeyOrder()
         self._saved = 0  # how many keys a store has of these
         self._blocks = 0  # how many blocks it has, perhaps of others
 
@@ -159,6 +161,18 @@ class KeyCodes:
         return [
             known.take(part[codes]) for known, part in zip(self.columns, self._parts, strict=True)
         ]
+
+    def order_of(self, codes: Codes) -> Ints:
+        """How to put groups in the order of their keys; of groups that are alike, as they were."""
+        if not self.columns:
+            return np.arange(len(codes))
+        return self._order.places(codes, len(self), self.take)
+
+    def present(self, rows: Ints) -> Codes:
+        """The groups that have rows, in the order of their keys."""
+        if not self.columns:
+            return np.flatnonzero(rows)
+        return self._order.present(rows, len(self), self.take)
 
     def only(self, codes: Codes) -> KeyCodes:
         """Some of the keys, numbered by their place in `codes`; all others are forgotten."""

@@ -150,7 +150,7 @@ class Running:
         self._touched.update(np.unique(np.flatnonzero(step.rows.rows) // _BLOCK).tolist())
 
     def results(self) -> list[pa.Array]:
-        return self._folder.finish(self._content, np.flatnonzero(self._content.rows.rows))
+        return self._folder.finish(self._content, self._folder.present(self._content))
 
     def save(self, store: ChunkStore) -> None:
         for block in self._touched:

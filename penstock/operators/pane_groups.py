@@ -42,6 +42,7 @@ class PaneGroups(ClosedGroups):
             places = closing.at(window)
             places = places[content.rows.rows[places] > 0]
             if len(places):
+                places = places[folder.keys.order_of(places)]
                 results.add(window, folder.finish(content, places))
 
     def _windows(self, closing: Closing, stragglers: list[Straggler]) -> Iterator[int]:

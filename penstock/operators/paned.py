@@ -229,7 +229,7 @@ class Paned:
         begin = end - self.per_window
         content = self.contents.of(begin, end)
         content = self._with_stragglers(window, content)
-        codes = self.closed.not_given(window, np.flatnonzero(content.rows.rows))
+        codes = self.closed.not_given(window, self.folder.present(content))
         if len(codes):
             results.add(window, self.folder.finish(content, codes))
 

@@ -37,6 +37,10 @@ class Partitions:
     def codes(self, batch: pa.RecordBatch) -> Codes:
         return self._keys.encode([column(batch) for column in self._columns], batch.num_rows)
 
+    def order_of(self, codes: Codes) -> Ints:
+        """How to put partitions in the order of their values."""
+        return self._keys.order_of(codes)
+
     def number(self, batch: pa.RecordBatch) -> tuple[Codes, Ints]:
         """The partition of each tuple, and its number there."""
         codes = self.codes(batch)
@@ -87,6 +91,13 @@ class LocalKeys(KeyCodes):
 
     def take(self, codes: Codes) -> list[pa.Array]:
         return self._folder.keys.take(self.known[codes])
+
+    def order_of(self, codes: Codes) -> Ints:
+        return self._folder.keys.order_of(self.known[codes])
+
+    def present(self, rows: Ints) -> Codes:
+        codes = np.flatnonzero(rows)
+        return codes[self.order_of(codes)]
 
     def only(self, codes: Codes) -> LocalKeys:
         kept = LocalKeys(self._folder)

@@ -16,6 +16,7 @@ from penstock.operators.chunks import ChunkStore, required
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder, Mask
 from penstock.operators.grace import Forgiving, Revising
+from penstock.operators.grouped import leaving_order
 from penstock.operators.keys import KeyCodes
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Progress
@@ -103,7 +104,7 @@ class RevisingGroups:
         said = [(each, sign) for each, sign in ((taken, -1), (given, 1)) if each is not None]
         signs = np.concatenate([np.full(len(each), sign, np.int8) for each, sign in said])
         if len(signs):
-            rows = joined([each for each, _ in said])
+            rows = joined([each.in_order(groups.leaving(each.codes)) for each, _ in said])
             columns = [*groups.folder.keys.take(rows.codes), *rows.columns]
             batch = signed(columns, self.schema, signs)
             yield positive(batch) if self.patient else batch
@@ -153,6 +154,9 @@ class _Slice:
         codes = np.flatnonzero(passed)
         self.waiting -= len(codes)
         return codes
+
+    def leaving(self, codes: Codes) -> Ints:
+        return leaving_order(codes, self.ticks[0], self.folder)
 
     def results(self, codes: Codes, schema: pa.Schema) -> Groups:
         keys = len(self.folder.keys.columns)

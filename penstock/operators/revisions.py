@@ -29,6 +29,7 @@ class Revisions:
     def add(self, wid: int, taken: Groups | None, given: Groups) -> None:
         for sign, groups in ((-1, taken), (1, given)):
             if groups is not None and len(groups):
+                groups = groups.in_order(self._folder.keys.order_of(groups.codes))
                 self._ids.append(np.full(len(groups), wid, np.int64))
                 self._said.append(groups)
                 self._signs.append(np.full(len(groups), sign, np.int8))

@@ -75,7 +75,7 @@ class PanesOfRows(CountedRows):
         for wid in range(first, stop):
             end = (wid + 1) * per_slide
             content = self.contents.of(end - per_window, end)
-            codes = np.flatnonzero(content.rows.rows)
+            codes = self.folder.present(content)
             yield np.full(len(codes), wid), self.folder.finish(content, codes)
 
     def mark(self, live: Mask) -> None:

@@ -232,7 +232,7 @@ class Wid:
         wid = self.windows.lowest()
         while wid is not None and wid <= last:
             content = self.windows.open(wid)
-            codes = self.closed.not_given(wid, np.flatnonzero(content.rows.rows))
+            codes = self.closed.not_given(wid, self.folder.present(content))
             results.add(wid, self.folder.finish(content, codes))
             self.windows.drop(wid)
             wid = self.windows.lowest()
@@ -254,6 +254,7 @@ class Wid:
             groups = np.flatnonzero(content.rows.rows)
             codes = np.intersect1d(closing.codes[places], groups)
             if len(codes):
+                codes = codes[self.folder.keys.order_of(codes)]
                 self.results.add(wid, self.folder.finish(content, codes))
                 if not len(self.closed.not_given(wid, groups)):
                     self.windows.drop(wid)

@@ -14,7 +14,7 @@ from penstock.reference.grouping import grouper
 from penstock.reference.relation import Relation, Row, bound_evaluator, field_key
 from penstock.reference.run import LateTuple, Run
 from penstock.scalars.evaluate import evaluator
-from penstock.scalars.ordering import canonical, shown
+from penstock.scalars.ordering import canonical, shown, sort_key
 
 
 def group_aggregate(node: GroupAggregate, given: Relation, run: Run) -> Relation:
@@ -26,6 +26,9 @@ def group_aggregate(node: GroupAggregate, given: Relation, run: Run) -> Relation
     position = evaluator(node.position, given.schema)
     placed = ((row, domain.tick(position(row.values))) for row in rows)
     answers = [Row(answer) for answer in groups(placed)]
+    if node.progress:  # they leave by the first key that completes them, then by all keys
+        first = node.schema.names.index(node.progress[0].field.name)
+        answers.sort(key=lambda row: sort_key(row.values[first]))
     return Relation(node.schema, answers, reached(node.schema, node.progress, answers))
 
 

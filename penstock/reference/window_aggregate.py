@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from penstock.reference.grouping import grouper
 from penstock.reference.relation import Relation, Row, bound_evaluator, tick_bound
 from penstock.reference.run import LateTuple, LateTuples, Run
 from penstock.scalars.evaluate import evaluator
-from penstock.scalars.ordering import canonical
+from penstock.scalars.ordering import canonical, sort_key
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import Order, RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple
@@ -140,7 +141,8 @@ def _rows(window: RowWindow, placed: list[Placed], late: LateTuples) -> Iterator
         counted[each.item.partition if window.partitioned else ()].append((each.row, number))
     over = window.over_rows
     found: list[tuple[int, int, Extent]] = []
-    for order, members in enumerate(counted.values()):
+    for order, partition in enumerate(sorted(counted, key=_by_value)):
+        members = counted[partition]
         highest = max(number for _, number in members)
         extents: dict[int, list[tuple[Row, int]]] = defaultdict(list)
         for row, number in members:
@@ -174,7 +176,8 @@ def _slide_by_tuple(
             missed = (shown(value), shown(last_missed))
             late.tuples.append(_late(late, each, missed, value >= each.gone))
     found: list[tuple[int, int, Extent]] = []
-    for order, (partition, members) in enumerate(by_partition.items()):
+    for order, partition in enumerate(sorted(by_partition, key=_by_value)):
+        members = by_partition[partition]
         ids = sorted(opened[partition])
         extents: dict[int, list[tuple[Row, int]]] = {wid: [] for wid in ids}
         for each in members:
@@ -184,6 +187,11 @@ def _slide_by_tuple(
                 extents[wid].append((each.row, value))
         found += [(wid, order, Extent(wid, extents[wid])) for wid in ids]
     yield from (extent for _, _, extent in sorted(found, key=lambda each: each[:2]))
+
+
+def _by_value(partition: tuple[Any, ...]) -> list[Any]:
+    """The order of partitions; `canonical` says what they are made of."""
+    return [sort_key(math.nan if value == canonical(math.nan) else value) for value in partition]
 
 
 def _in_time(placed: list[Placed], late: LateTuples) -> list[Placed]:

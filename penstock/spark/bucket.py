@@ -27,6 +27,7 @@ from penstock.plan.streams import StreamDefinition
 from penstock.spark.chain import Chain
 from penstock.spark.config import StageConfig
 from penstock.spark.ingest_task import split_at_stamp
+from penstock.spark.merging import merged, order_columns, placed
 from penstock.spark.messages import Kind, Message, Packed, RowsPiece, pack_rows
 from penstock.spark.registers import (
     SourceRegister,
@@ -63,6 +64,8 @@ class Bucket:
         self._told = Progress()
         self._tail = Chain(config.destination.tail.steps, self.clock)
         self._router = config.destination.router()
+        fed = config.destination.stage
+        self.order_columns = order_columns(config.stage, fed.stage) if fed is not None else None
         every = config.early_every
         self._early = Timer(self.clock, every) if every is not None else None
         self.late = 0
@@ -81,6 +84,7 @@ class Bucket:
             register = self.registers[message.entry]
             if isinstance(register, SourceRegister):
                 register.let_in(message.joins)
+        messages = merged(messages)
         starts = [self._starts(message) for message in messages]
         for message, start in zip(messages, starts, strict=True):
             for piece in message.rows:
@@ -235,25 +239,34 @@ class _Outgoing:
             bucket.late += late.num_rows
             if config.late is not Late.DROP:
                 yield Packed(own, Kind.LATE, pack_rows(late))
-        rows = [bucket._tail.batch(without_bounds(batch), [])[0] for batch in self._rows]
-        rows = [batch for batch in rows if batch.num_rows]
+        pieces = [self._piece(without_bounds(batch)) for batch in self._rows]
+        pieces = [piece for piece in pieces if piece.batch.num_rows]
         if config.destination.stage is None:
-            for batch in rows:
-                yield Packed(own, Kind.ROWS, pack_rows(batch))
+            for piece in pieces:
+                yield Packed(own, Kind.ROWS, pack_rows(piece.batch))
         else:
-            yield from self._messages(rows, config.destination.stage)
+            yield from self._messages(pieces, config.destination.stage)
         yield Packed(own, Kind.STATUS, pack(bucket.status()), late=bucket.late)
 
-    def _messages(self, rows: list[pa.RecordBatch], stage: StageConfig) -> Iterator[Packed]:
+    def _piece(self, given: pa.RecordBatch) -> RowsPiece:
+        """Results after the steps that follow."""
+        tail, columns = self._bucket._tail, self._bucket.order_columns
+        if columns is None:
+            return RowsPiece(tail.batch(given, [])[0])
+        rows, (left,) = tail.batch(given, [np.arange(given.num_rows)])
+        return RowsPiece(rows, order=placed(given, columns, left))
+
+    def _messages(self, rows: list[RowsPiece], stage: StageConfig) -> Iterator[Packed]:
         """Results and progress for every bucket of the next stage."""
         bucket, destination = self._bucket, self._bucket.config.destination
         pieces: list[list[RowsPiece]] = [[] for _ in range(stage.buckets)]
         assert bucket._router is not None
-        for batch in rows:
-            buckets = bucket._router.buckets(batch)
+        for piece in rows:
+            buckets = bucket._router.buckets(piece.batch)
             for number in np.unique(buckets).tolist():
-                own = batch.filter(pa.array(buckets == number))
-                pieces[number].append(RowsPiece(own))
+                mine = pa.array(buckets == number)
+                order = piece.order.filter(mine) if piece.order is not None else None
+                pieces[number].append(RowsPiece(piece.batch.filter(mine), order=order))
         progress = self._progress and bucket._tail.progress(self._progress)
         for number, mine in enumerate(pieces):
             message = Message(destination.entry, bucket.number, rows=mine, progress=progress)

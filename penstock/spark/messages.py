@@ -66,11 +66,12 @@ def packed_batch(rows: Iterable[Packed]) -> pa.RecordBatch:
 @dataclass(frozen=True, slots=True)
 class RowsPiece:
     """Tuples, the sub-source of each (None: all of the first report) and, under SLACK, the number
-    of each in it (None: high enough)."""
+    of each in it (None: high enough).  Results that are to be merged say where they belong."""
 
     batch: pa.RecordBatch
     places: Ints | None = None
     numbers: Ints | None = None
+    order: pa.RecordBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,9 @@ class Message:
                 "origin": self.origin,
                 "reports": [report.save() for report in self.reports],
                 "high": self.high,
-                "rows": [[piece.batch, piece.places, piece.numbers] for piece in self.rows],
+                "rows": [
+                    [piece.batch, piece.places, piece.numbers, piece.order] for piece in self.rows
+                ],
                 "panes": self.panes,
                 "progress": self.progress.save() if self.progress is not None else None,
                 "joins": self.joins,

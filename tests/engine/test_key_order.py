@@ -1,0 +1,162 @@
+"""Groups leave a window in the order of their keys, whichever came first: what counts rows of
+results sees one order, whatever the algorithm, the cut, the order of arrival and the engine are."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.model.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTERVAL,
+    STRING,
+    TIMESTAMP,
+    Type,
+    decimal_type,
+    to_arrow,
+    to_python,
+)
+from penstock.operators.keys import KeyCodes
+from penstock.plan.algorithms import Algorithm
+from penstock.scalars.ordering import sort_key
+from tests.engine.helpers import locally
+from tests.reference.helpers import Row, Stream, ask, tuples
+from tests.spark.test_every_cut import asked, assert_reference, cuts, run_in_cuts
+from tests.spark.without_spark import WithoutSpark
+
+SCHEMA = "link STRING, k STRING, x INT, t INT"
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from("uv"),
+        st.sampled_from(["b", "a", None, "é", "Z"]),
+        st.sampled_from([2, None, 1, -1]),
+        st.integers(0, 20),
+    ),
+    max_size=25,
+)
+INNER = (
+    *(
+        f"SELECT /*+ {algorithm.name} */ k, x, count(*) AS n [{window}, WA t] FROM s GROUP BY k, x"
+        for algorithm in Algorithm
+        for window in ("RANGE 10, SLIDE 3", "RANGE 4, SLIDE 6")
+    ),
+    "SELECT k, count(*) AS n [RANGE ALL, SLIDE 5, WA t] FROM s GROUP BY k",
+    "SELECT x, count(*) AS n [RANGE 6, RATTR t, SLIDE 1 ROW, SATTR rank(t)] FROM s GROUP BY x",
+    "SELECT k, t, count(*) AS n FROM s GROUP BY k, t",
+    "SELECT t, x, k, count(*) AS n FROM s GROUP BY t, x, k",
+)
+WITHIN = (
+    "SELECT k, count(*) AS n [RANGE 5 ROWS, SLIDE 3 ROWS, WA row-num] FROM s GROUP BY k",
+    "SELECT k, count(*) AS n [RANGE 64 ROWS, SLIDE 32 ROWS, WA row-num] FROM s GROUP BY k",
+    "SELECT k, count(*) AS n [RANGE 5 ROWS, SLIDE 3 ROWS, WA rank(t)] FROM s GROUP BY k",
+    "SELECT k, x [RANGE 6, RATTR t, SLIDE 1 ROW, SATTR rank(t), PA k], count(*) AS n FROM s"
+    " GROUP BY k, x",
+)
+OUTER = (
+    "SELECT sum(n) AS total, count(*) AS c [RANGE 3 ROWS, SLIDE 2 ROWS, WA row-num]"
+    " FROM (SELECT n FROM ({inner}) AS p WHERE n > 0) AS q",
+    "SELECT last(n) AS z, first(n) AS a [RANGE 3 ROWS, SLIDE 2 ROWS, WA row-num]"
+    " FROM ({inner}) AS q",
+)
+RULES = st.sampled_from([{"delay": 3}, {"delay": 100}, {"ordered": True}])
+TYPES: list[tuple[Type, list[Any]]] = [
+    (BIGINT, [3, None, -(2**63), 2**63 - 1, 0]),
+    (DOUBLE, [1.5, None, float("nan"), -0.0, float("inf"), float("-inf"), -2.0]),
+    (STRING, ["b", "", None, "é", "Z", "ab", "a"]),
+    (BINARY, [b"\xff", b"", None, b"a"]),
+    (BOOLEAN, [True, None, False]),
+    (decimal_type(9, 2), [Decimal("1.50"), None, Decimal("-9.00"), Decimal("0.00")]),
+    (DATE, [5, None, -5]),
+    (TIMESTAMP, [5, None, -5]),
+    (INTERVAL, [5, None, -5]),
+]
+
+
+@pytest.mark.parametrize(("sql_type", "values"), TYPES, ids=[str(each) for each, _ in TYPES])
+def test_keys_are_in_the_order_of_the_definition(sql_type: Type, values: list[Any]) -> None:
+    keys = KeyCodes([sql_type])
+    codes = keys.encode([to_arrow(values, sql_type)], len(values))
+    expected = sorted(values, key=sort_key)
+    found = to_python(keys.take(codes[keys.order_of(codes)])[0], sql_type)
+    assert list(map(repr, found)) == [
+        repr(0.0 if each == 0.0 and isinstance(each, float) else each) for each in expected
+    ]
+    assert (
+        keys.present(np.ones(len(values), np.int64)).tolist()
+        == codes[keys.order_of(codes)].tolist()
+    )
+
+
+def test_few_groups_among_many_keys() -> None:
+    keys = KeyCodes([BIGINT, STRING])
+    numbers = list(range(10_000, 0, -1))
+    keys.encode([pa.array(numbers), pa.array(["x"] * 10_000)], 10_000)
+    some = np.array([5, 9_999, 17])
+    assert some[keys.order_of(some)].tolist() == [9_999, 17, 5]
+    assert keys.present(np.ones(10_000, np.int64)).tolist() == list(range(9_999, -1, -1))
+    keys.encode([pa.array([3]), pa.array(["a"])], 1)
+    assert keys.order_of(np.array([10_000, 9_997])).tolist() == [0, 1]
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    rows=ROWS, rule=RULES, sql=st.sampled_from(INNER + WITHIN), cut=st.sampled_from([1, 4, None])
+)
+def test_rows_in_process(rows: list[Row], rule: dict[str, Any], sql: str, cut: int | None) -> None:
+    stream = Stream(SCHEMA, rows, ps.progress("t", **rule))
+    assert tuples(locally(sql, cut, s=stream).table) == tuples(ask(sql, s=stream).collect())
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    data=st.data(),
+    rows=ROWS,
+    rule=RULES,
+    inner=st.sampled_from(INNER),
+    outer=st.sampled_from(OUTER),
+    cut=st.sampled_from([1, 4, None]),
+    late=st.sampled_from(["", " LATE AMEND FOR 3"]),
+)
+def test_counted_rows(
+    data: st.DataObject,
+    rows: list[Row],
+    rule: dict[str, Any],
+    inner: str,
+    outer: str,
+    cut: int | None,
+    late: str,
+) -> None:
+    if late:
+        inner = inner.replace("/*+", "/* ").replace("RANGE ALL", "RANGE 9")
+    sql = outer.format(inner=inner) + late
+    progress = ps.progress("t", **rule)
+    stream = Stream(SCHEMA, rows, progress)
+    expected = tuples(ask(sql, s=stream).collect())
+    assert tuples(locally(sql, cut, s=stream).table) == expected
+    query = asked(sql, progress, rows)
+    job = WithoutSpark(query.plan, 3)
+    run_in_cuts(job, query, {"s": data.draw(cuts(len(rows)))}, 3, {2})
+    assert_reference(query, job)
+
+
+def test_groups_that_are_punctuated_early_wait_for_the_others() -> None:
+    rows = [("d", "b", 1, 1), ("d", "a", 1, 2), ("p", "b", None, 9), ("d", "a", 1, 12)]
+    inner = "SELECT k, count(*) AS n [RANGE 5, SLIDE 5, WA t] FROM s GROUP BY k"
+    sql = f"SELECT first(k) AS k [RANGE 1 ROWS, SLIDE 1 ROWS, WA row-num] FROM ({inner}) AS q"
+    progress = ps.progress("t", punctuated=("link = 'p'", "t"), punctuated_for=["k"])
+    stream = Stream(SCHEMA, rows, progress)
+    for cut in (1, None):
+        found = tuples(locally(sql, cut, s=stream).table)
+        assert found == tuples(ask(sql, s=stream).collect())
+        assert [row[-1] for row in found] == ["a", "b", "a"]
