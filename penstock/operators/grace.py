@@ -60,6 +60,10 @@ class Forgiving(InTime):
         self.graces = [revising.grace(expression.type) for expression in expressions]
         self._says_amended = revising.amend_for is not None
 
+    @property
+    def nothing_final(self) -> list[Bound]:
+        return [BEGINNING for _ in self.graces]
+
     def final(self, progress: Progress) -> list[Bound]:
         """The bounds below which everything is final."""
         promised = self.promised(progress)

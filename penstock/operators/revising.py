@@ -24,6 +24,7 @@ from penstock.operators.folding import Folder, Partials, Rows
 from penstock.operators.grace import Revising, behind, with_amended
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults, open_windows
 from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.provisional import Failing, provisional
 from penstock.operators.release import Missed, promised
 from penstock.operators.revisions import Revisions, typed
 from penstock.operators.scatter import Codes
@@ -57,6 +58,7 @@ class RevisingWindows(ABC):
             set()
         )  # windows about which something was said since the last save
         self._stored: set[int] = set()
+        self._failing = Failing()
         self.changes = Changes() if revising.answers_early else None
 
     # --- tuples ----------------------------------------------------------------------------------
@@ -111,15 +113,22 @@ class RevisingWindows(ABC):
         spans = np.unique(np.stack([begin, stop]), axis=1).T.tolist()
         yield from self._say(list(_union(spans)), np.unique(codes))
 
-    def _say(self, windows: list[int], codes: Codes | None) -> Iterator[Item]:
-        """Give the results of windows, as far as they have not been given before."""
+    def _say(
+        self, windows: list[int], codes: Codes | None, final: Bound = BEGINNING
+    ) -> Iterator[Item]:
+        """Give the results of windows, as far as they have not been given before; up to the `final`
+        one, nothing can change them any more."""
         said = Revisions(self.node, self.folder)
         for wid, groups in self.results(windows, codes):
+            if groups.error is not None and wid <= final:
+                raise groups.error
+            self._failing.note(wid, groups.failing, codes)
             shown = self.shown.setdefault(wid, Shown())
             taken, given = shown.revise(groups, codes)
             said.add(wid, taken, given)
             self._revised.add(wid)
-            self._highest = wid if self._highest is None else max(wid, self._highest)
+            if len(given):
+                self._highest = wid if self._highest is None else max(wid, self._highest)
         batch = said.batch()
         if batch is not None:
             yield positive(batch) if self.patient else batch
@@ -135,9 +144,13 @@ class RevisingWindows(ABC):
         if last > self.released:
             windows = list(self.in_use(self.released + 1, last))
             self.released = last
-            yield from self._say(windows, None)
+            yield from self._say(windows, None, gone)
         if gone > self.gone:
             self.gone = gone
+            for wid, codes in self._failing.upto(min(gone, self.released)):
+                for _, groups in self.results([wid], codes):
+                    if groups.error is not None:
+                        raise groups.error
             for wid in [wid for wid in self.shown if wid <= min(gone, self.released)]:
                 del self.shown[wid]
             self.forget(min(gone, self.released))
@@ -169,9 +182,14 @@ class RevisingWindows(ABC):
 
     def groups(self, folder: Folder, content: Partials, codes: Codes | None = None) -> Groups:
         """The groups that have rows and their results; `codes` are those of the folder's keys."""
-        found = np.flatnonzero(content.rows.rows)
-        results = folder.finish(content, found)[len(self.node.keys) :]
-        return Groups(found if codes is None else codes[found], typed(results, self._result_types))
+        keys = len(self.node.keys)
+        made = provisional(
+            lambda some: typed(folder.finish(content, some)[keys:], self._result_types),
+            np.flatnonzero(content.rows.rows),
+        )
+        if codes is None:
+            return Groups(*made)
+        return Groups(codes[made.codes], made.columns, codes[made.failing], made.error)
 
     # --- what differs between kinds of windows ---------------------------------------------------
 
@@ -225,6 +243,7 @@ class RevisingWindows(ABC):
             store.drop(f"shown/{wid}")
         self._stored &= self.shown.keys()
         self._revised.clear()
+        store.put("failing", self._failing.save())
         changes = self.changes.save() if self.changes is not None else None
         store.put("windows", [self.released, self.gone, self._highest, changes])
 
@@ -235,6 +254,7 @@ class RevisingWindows(ABC):
             if kind == "shown":
                 self.shown[int(wid)] = Shown.load(store.get(key))
         self._stored = set(self.shown)
+        self._failing.load(store.get("failing"))
         saved = store.get("windows")
         if saved is not None:
             self.released, self.gone, self._highest, changes = saved
@@ -246,6 +266,7 @@ class RevisingWindows(ABC):
         for shown in self.shown.values():
             shown.renumber(place)
         self._revised.update(self.shown)
+        self._failing.renumber(place)
         if self.changes is not None:
             self.changes.renumber(place)
 

@@ -20,6 +20,7 @@ from penstock.operators.grouped import leaving_order
 from penstock.operators.keys import KeyCodes
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Progress
+from penstock.operators.provisional import provisional
 from penstock.operators.revisions import joined, signed, typed
 from penstock.operators.scatter import Codes, grown
 from penstock.operators.shown import Groups, Shown
@@ -58,13 +59,14 @@ class RevisingGroups:
             out = groups.out[touched]
             if self.answers_early:
                 groups.changes.append(touched[~out])
-            yield from self._say(groups, touched[out])
+            yield from self._say(groups, touched[out], self._in_time.nothing_final)
 
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
         final = self._in_time.final(progress)
         bounds = final if self.patient else self._in_time.promised(progress)
         for groups in self._slices.upto(bounds[0] if len(bounds) == 1 else END):
-            yield from self._say(groups, groups.complete(bounds))
+            yield from self._say(groups, groups.complete(bounds), final)
+            groups.settle(final, self.schema)
         self._slices.forget(final[0])
         named = zip(self._names, self.high, strict=True)
         high = {name: bound for name, bound in named if bound != BEGINNING}
@@ -79,7 +81,8 @@ class RevisingGroups:
                 touched = np.unique(np.concatenate(groups.changes))
                 groups.changes = []
                 self._slices.touch(groups)
-                yield from self._say(groups, touched[~groups.out[touched]])
+                early = touched[~groups.out[touched]]
+                yield from self._say(groups, early, self._in_time.nothing_final)
 
     def open_results(self) -> OpenResults:
         return OpenResults(others=sum(groups.waiting for groups in self._slices.upto(END)))
@@ -94,13 +97,15 @@ class RevisingGroups:
             self._slices.load(store)
             self.high = saved
 
-    def _say(self, groups: _Slice, codes: Codes) -> Iterator[Item]:
+    def _say(self, groups: _Slice, codes: Codes, final: list[Bound]) -> Iterator[Item]:
+        """Give the results of groups; below a `final` bound nothing can change them any more."""
         if len(codes) == 0:
             return
         self._slices.touch(groups)
-        taken, given = groups.shown.revise(groups.results(codes, self.schema), codes)
-        for place, ticks in enumerate(groups.ticks):
-            self.high[place] = max(self.high[place], int(ticks[codes].max()))
+        taken, given = groups.shown.revise(groups.results(codes, self.schema, final), codes)
+        if len(given):
+            for place, ticks in enumerate(groups.ticks):
+                self.high[place] = max(self.high[place], int(ticks[given.codes].max()))
         said = [(each, sign) for each, sign in ((taken, -1), (given, 1)) if each is not None]
         signs = np.concatenate([np.full(len(each), sign, np.int8) for each, sign in said])
         if len(signs):
@@ -121,6 +126,7 @@ class _Slice:
         self.ticks: Ints = np.zeros((progressing, 0), np.int64)
         self.out: Mask = np.zeros(0, np.bool_)
         self.shown = Shown()
+        self.failing: Codes = np.zeros(0, np.int64)  # groups whose results have no value as it is
         self.changes: list[Codes] = []  # groups that tuples came to since the last early answer
         self.waiting = 0  # groups that are not out
 
@@ -143,12 +149,7 @@ class _Slice:
         """The groups that have come to lie below a bound."""
         if self.waiting == 0:
             return np.zeros(0, np.int64)
-        passed = np.zeros(len(self), np.bool_)
-        for ticks, bound in zip(self.ticks[:, : len(self)], bounds, strict=True):
-            if bound == END:
-                passed[:] = True
-            elif bound != BEGINNING:
-                passed |= ticks < int(bound)
+        passed = self._below(bounds, np.arange(len(self)))
         passed &= ~self.out[: len(self)]
         self.out[: len(self)] |= passed
         codes = np.flatnonzero(passed)
@@ -158,10 +159,31 @@ class _Slice:
     def leaving(self, codes: Codes) -> Ints:
         return leaving_order(codes, self.ticks[0], self.folder)
 
-    def results(self, codes: Codes, schema: pa.Schema) -> Groups:
+    def _below(self, bounds: list[Bound], codes: Codes) -> Mask:
+        """Which groups lie below a bound."""
+        passed = np.zeros(len(codes), np.bool_)
+        for ticks, bound in zip(self.ticks, bounds, strict=True):
+            if bound == END:
+                passed[:] = True
+            elif bound != BEGINNING:
+                passed |= ticks[codes] < int(bound)
+        return passed
+
+    def results(self, codes: Codes, schema: pa.Schema, final: list[Bound]) -> Groups:
         keys = len(self.folder.keys.columns)
-        results = self.folder.finish(self.partials, codes)[keys:]
-        return Groups(codes, typed(results, schema.types[keys:]))
+        made = provisional(
+            lambda some: typed(self.folder.finish(self.partials, some)[keys:], schema.types[keys:]),
+            codes,
+        )
+        if made.error is not None and self._below(final, made.failing).any():
+            raise made.error
+        self.failing = np.union1d(np.setdiff1d(self.failing, codes), made.failing)
+        return Groups(*made)
+
+    def settle(self, final: list[Bound], schema: pa.Schema) -> None:
+        """A result that has no value is an error once it is final."""
+        if len(self.failing):
+            self.results(self.failing[self._below(final, self.failing)], schema, final)
 
     def save(self, store: ChunkStore) -> None:
         self.folder.keys.save(store)
@@ -173,6 +195,7 @@ class _Slice:
                 "out": self.out[:size],
                 "partials": self.folder.save(self.partials),
                 "shown": self.shown.save(),
+                "failing": self.failing,
                 "changes": self.changes,
             },
         )
@@ -182,5 +205,5 @@ class _Slice:
         saved = required(store, "groups")
         self.ticks, self.out, self.changes = saved["ticks"], saved["out"], saved["changes"]
         self.partials = self.folder.load(saved["partials"])
-        self.shown = Shown.load(saved["shown"])
+        self.shown, self.failing = Shown.load(saved["shown"]), saved["failing"]
         self.waiting = int(np.count_nonzero(~self.out))

@@ -7,12 +7,13 @@ takes back a row that is there, whatever an aggregate would compute the second t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import RunError
 from penstock.operators.chunks import Tree
 from penstock.operators.folding import Mask
 from penstock.operators.scatter import Codes
@@ -20,10 +21,13 @@ from penstock.operators.scatter import Codes
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Some groups by their codes, which ascend, and the columns of their results."""
+    """Some groups by their codes, which ascend, and the columns of their results; besides, groups
+    whose results have no value, and why."""
 
     codes: Codes
     columns: list[pa.Array]
+    failing: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
+    error: RunError | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
