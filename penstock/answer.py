@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.sinks.cells import column_texts
+from penstock.model.names import free_name
 from penstock.sources.rejects import RejectKind, RejectLog
 
 
@@ -40,24 +41,52 @@ def plainly_named(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.rename_columns(plain) if len(set(plain)) == len(plain) else batch
 
 
+class LateColumns:
+    """Columns for the late tuples of several operators.  Those that have one name and one type are
+    one; of several types that share a name, the first of them by its own name keeps it, and the
+    others get a number behind it.
+
+    >>> late = LateColumns([pa.schema([("t", pa.int32())]), pa.schema([("t", pa.date32())])])
+    >>> late.schema.names
+    ['t', 't_1']
+    >>> late.aligned(pa.table({"t": pa.array([7], pa.int32())})).to_pylist()
+    [{'t': None, 't_1': 7}]
+    """
+
+    def __init__(self, schemas: Sequence[pa.Schema]) -> None:
+        types: dict[str, list[pa.DataType]] = {}
+        for schema in schemas:
+            for field in schema:
+                found = types.setdefault(field.name, [])
+                if field.type not in found:
+                    found.append(field.type)
+        self._names: dict[tuple[str, pa.DataType], str] = {}
+        taken = set(types)
+        for name, several in types.items():
+            for number, each in enumerate(sorted(several, key=str)):
+                self._names[name, each] = free_name(name, taken) if number else name
+                taken.add(self._names[name, each])
+        fields = [(name, each) for (_, each), name in self._names.items()]
+        self.schema = pa.schema(fields)
+
+    def aligned(self, table: pa.Table) -> pa.Table:
+        """Late tuples in these columns, NULL in those that they do not have."""
+        own = {
+            self._names[field.name, field.type]: column
+            for field, column in zip(table.schema, table.columns, strict=True)
+        }
+        rest = {
+            field.name: pa.nulls(table.num_rows, field.type)
+            for field in self.schema
+            if field.name not in own
+        }
+        return pa.table({**own, **rest}).select(self.schema.names)
+
+
 def join_tables(tables: list[pa.Table]) -> pa.Table:
-    """The late tuples of several operators in one table.  Columns that have one name but different
-    types become texts."""
+    """The late tuples of several operators in one table."""
     filled = [table for table in tables if table.num_rows] or tables[:1]
     if not filled:
         return pa.table({})
-    types: dict[str, set[pa.DataType]] = {}
-    for table in filled:
-        for field in table.schema:
-            types.setdefault(field.name, set()).add(field.type)
-    mixed = {name for name, found in types.items() if len(found) > 1}
-    alike = [
-        pa.table(
-            {
-                name: pa.array(column_texts(column), pa.string()) if name in mixed else column
-                for name, column in zip(table.column_names, table.columns, strict=True)
-            }
-        )
-        for table in filled
-    ]
-    return pa.concat_tables(alike, promote_options="default")
+    columns = LateColumns([table.schema for table in filled])
+    return pa.concat_tables([columns.aligned(table) for table in filled])

@@ -14,7 +14,7 @@ from penstock.engine import local
 from penstock.engine.job import LocalJob, Watch
 from penstock.engine.outlet import SHOWN, Outlet
 from penstock.errors import EngineError
-from penstock.model.batch import SIGN
+from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
 from penstock.optimizer.settings import STATE_BUDGET
 from penstock.optimizer.share_readings import share_readings
@@ -157,7 +157,8 @@ def _hand_over(query: Query, answer: Answer, target: Target) -> Outcome:
     """An answer that is there as a whole."""
     rows = answer.table
     if query.revises and not query.signed:  # nothing of it is ever taken back
-        rows = rows.append_column(SIGN, pa.array([1] * rows.num_rows, pa.int8()))
+        name = sign_name(rows.column_names)
+        rows = rows.append_column(name, pa.array([1] * rows.num_rows, pa.int8()))
     sides = ((answer.late, target.late), (answer.rejects.table(), target.rejected))
     for table, sink in ((rows, target.rows), *sides):
         if sink is not None:

@@ -11,15 +11,15 @@ from penstock.model.batch import SIGN
 Numbers = npt.NDArray[np.int64]
 
 
-def final_rows(table: pa.Table) -> pa.Table:
-    """Of several rows alike, the last ones stay.
+def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
+    """Of several rows alike, the last ones stay; `sign` is what the column of signs is called.
 
     >>> table = pa.table({"n": [1, 2, 1, 2], SIGN: pa.array([1, 1, -1, 1], pa.int8())})
     >>> final_rows(table).to_pydict()
     {'n': [2, 2]}
     """
-    signs = np.asarray(table.column(SIGN), np.int64)
-    rows = table.drop_columns([SIGN])
+    signs = np.asarray(table.column(sign), np.int64)
+    rows = table.drop_columns([sign])
     if (signs > 0).all():
         return rows
     alike = _numbers_of(rows)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 
+from penstock.model.names import late_names
 from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, BOOLEAN, Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
@@ -13,32 +16,41 @@ from penstock.plan.query import Query
 
 def late_columns(query: Query) -> pa.Schema:
     """Those of the first operator, from the sources on, that can find a tuple late."""
-    found = _first(query.input)
-    if found is None and query.in_order:
-        found = query.schema, query.progress[0].field.type, BIGINT
-    if found is None:
-        return pa.schema([])
-    schema, bound_type, id_type = found
+    found = late_schemas(query)
+    return found[0] if found else pa.schema([])
+
+
+def late_schemas(query: Query) -> list[pa.Schema]:
+    """The columns of late tuples of all operators that can find some, from the sources on."""
+    found = list(_finding_late(query.input))
+    if not found and query.in_order:
+        found = [(query.schema, query.progress[0].field.type, BIGINT)]
+    amends = query.amend_for is not None
+    return [_with_late_columns(*each, amends) for each in found]
+
+
+def _with_late_columns(schema: Schema, bound: Type, ids: Type, amends: bool) -> pa.Schema:
     names = schema.names
     unique = len(set(names)) == len(names)
-    fields = [(each.name if unique else each.qualified, each.type.arrow) for each in schema]
-    fields += [("late_bound", bound_type.arrow)]
-    fields += [(name, id_type.arrow) for name in ("missed_first", "missed_last")]
-    if query.amend_for is not None:
-        fields.append(("amended", BOOLEAN.arrow))
-    return pa.schema(fields)
+    types = [each.type.arrow for each in schema]
+    added = [bound.arrow, ids.arrow, ids.arrow, *([BOOLEAN.arrow] if amends else [])]
+    own = [each.name if unique else each.qualified for each in schema]
+    late = late_names(each.qualified for each in schema)[: len(added)]
+    return pa.schema(list(zip([*own, *late], [*types, *added], strict=True)))
 
 
-def _first(node: Node) -> tuple[Schema, Type, Type] | None:
-    for each in node.inputs:
-        found = _first(each)
-        if found is not None:
-            return found
+def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
+    """Results are never late, so only the first stateful operator on each way."""
+    below = [found for each in node.inputs for found in _finding_late(each)]
+    if below:
+        yield from below
+        return
     match node:
         case WindowAggregate():
             id_type = node.schema.fields[0].type
             attribute = node.attribute
-            return node.input.schema, attribute.type if attribute is not None else id_type, id_type
+            bound_type = attribute.type if attribute is not None else id_type
+            yield node.input.schema, bound_type, id_type
         case GroupAggregate() | Distinct() if node.progress:
-            return node.input.schema, node.progress[0].field.type, BIGINT
-    return None
+            for each in node.progress:
+                yield node.input.schema, each.field.type, BIGINT

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.answer import Answer, join_tables
+from penstock.answer import Answer, join_tables, plainly_named
 from penstock.engine.driver import Driver
 from penstock.engine.final_rows import final_rows
 from penstock.engine.late_columns import late_columns
 from penstock.engine.outlet import Outlet
 from penstock.engine.run import LocalRun
+from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
 from penstock.plan.query import Query
 from penstock.sinks.sink import Collected
@@ -19,25 +20,30 @@ from penstock.sources.rejects import Reject, RejectLog
 
 
 def answer(query: Query, clock: Clock, strict: bool = False) -> Answer:
-    rows, late = Collected(), Collected()
-    outlet = _Gathering(query, rows, late)
+    rows = Collected()
+    outlet = _Gathering(query, rows)
     run = LocalRun([query], [outlet], clock, strict)
     Driver(run).drive()
-    table = final_rows(rows.table) if query.revises else rows.table
+    signed = sign_name(query.schema.arrow.names)
+    table = final_rows(rows.table, signed) if query.revises else rows.table
     if query.in_order:
         table = table.sort_by(query.progress[0].field.qualified)
-    tables = [pa.Table.from_batches([batch]) for batch in late.batches]
-    tables = tables or [late_columns(query).empty_table()]
+    tables = outlet.late_tables or [late_columns(query).empty_table()]
     delivered = sum(scan.ingest.read for scan in run.scans)
     return Answer(table, join_tables(tables), outlet.log, delivered)
 
 
 class _Gathering(Outlet):
-    """Keeps the rejects as well."""
+    """Keeps late tuples, in columns that follow from those there are, and rejects."""
 
-    def __init__(self, query: Query, rows: Collected, late: Collected) -> None:
-        super().__init__(query, rows, late)
+    def __init__(self, query: Query, rows: Collected) -> None:
+        super().__init__(query, rows)
+        self.late_tables: list[pa.Table] = []
         self.log = RejectLog()
+
+    def on_late(self, batch: pa.RecordBatch) -> None:
+        super().on_late(batch)
+        self.late_tables.append(pa.Table.from_batches([plainly_named(batch)]))
 
     def on_rejects(self, rejects: Sequence[Reject]) -> None:
         super().on_rejects(rejects)

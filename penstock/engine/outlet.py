@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.answer import plainly_named
-from penstock.model.batch import SIGN, signs, with_signs
+from penstock.answer import LateColumns, plainly_named
+from penstock.engine.late_columns import late_schemas
+from penstock.model.batch import sign_name, signs, with_signs
 from penstock.operators.bounds import without_bounds
 from penstock.plan.query import Query
 from penstock.sinks.ledger import Ledger
@@ -34,7 +35,8 @@ class Outlet:
         self._schema = query.schema.arrow
         self._signed = query.revises
         if self._signed:
-            self._schema = self._schema.append(pa.field(SIGN, pa.int8()))
+            name = sign_name(self._schema.names)
+            self._schema = self._schema.append(pa.field(name, pa.int8()))
         self._sink = sink
         self._late_sink = late
         self._rejected_sink = rejected
@@ -42,6 +44,8 @@ class Outlet:
         self.late = 0
         self.rejected = 0
         self.first_rejects: list[Reject] = []  # enough for a message
+        self._late_schemas = late_schemas(query)
+        self._late_columns: LateColumns | None = None  # once there are late tuples
         sink.begin(self._schema)
         if rejected is not None:
             rejected.begin(REJECT_COLUMNS)
@@ -50,14 +54,18 @@ class Outlet:
         if batch.num_rows:
             self.written += batch.num_rows
             batch = without_bounds(batch)
-            self._sink.write(with_signs(batch, signs(batch)) if self._signed else batch)
+            if self._signed:
+                batch = with_signs(batch, signs(batch)).rename_columns(self._schema.names)
+            self._sink.write(batch)
 
     def on_late(self, batch: pa.RecordBatch) -> None:
-        if self._late_sink is not None:
+        if self._late_sink is not None and batch.num_rows:
             batch = plainly_named(batch)
-            if not self.late:  # which columns they have depends on the operator
-                self._late_sink.begin(batch.schema)
-            self._late_sink.write(batch)
+            if self._late_columns is None:  # which ones they have depends on the operators
+                self._late_columns = LateColumns([*self._late_schemas, batch.schema])
+                self._late_sink.begin(self._late_columns.schema)
+            for each in self._late_columns.aligned(pa.Table.from_batches([batch])).to_batches():
+                self._late_sink.write(each)
         self.late += batch.num_rows
 
     def on_rejects(self, rejects: Sequence[Reject]) -> None:

@@ -5,14 +5,22 @@ A negative item takes back an equal positive one: a window expired, a revision r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import PlanError
+from penstock.model.names import HIDDEN, free_name
 
-SIGN = "_sign"
+SIGN = f"{HIDDEN}sign"  # inside; `sign_name` is what it is called outside
+
+
+def sign_name(names: Iterable[str]) -> str:
+    """What the column of signs is called beside the columns of an answer."""
+    return free_name("_sign", names)
 
 
 def has_sign(batch: pa.RecordBatch) -> bool:

@@ -9,6 +9,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from penstock.errors import PlanError
+from penstock.model.names import HIDDEN
 from penstock.model.types import Type
 
 
@@ -17,6 +18,10 @@ class Field:
     name: str
     type: Type
     relation: str | None = None
+
+    def __post_init__(self) -> None:
+        if HIDDEN in self.name:
+            raise PlanError(f"a column cannot be called {self.name!r}")
 
     def __str__(self) -> str:
         return f"{self.qualified} {self.type}"

@@ -14,6 +14,7 @@ import pyarrow as pa
 from penstock.errors import RunError
 from penstock.expressions.compile import compile_expression
 from penstock.model.domain import Domain
+from penstock.model.names import HIDDEN
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.schema import Field, Schema
 from penstock.operators.exact_sums import Ints
@@ -24,7 +25,7 @@ from penstock.plan.expressions import Column, Expression
 from penstock.plan.monotone import rises_with
 from penstock.scalars.bounds import bounding
 
-_PREFIX = "_bound "
+_PREFIX = f"{HIDDEN}bound "
 _KEPT = 64  # values of bounds that are kept
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.model.domain import Domain
 from penstock.model.length import Length
+from penstock.model.names import late_names
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import BIGINT, Type
 from penstock.operators.bounds import has_broken, without_bounds
@@ -49,7 +50,8 @@ def behind(bound: Bound, grace: int | None) -> Bound:
 
 def with_amended(late: LateRows, amended: Mask) -> LateRows:
     """Late rows, and whether each counts after all in everything that it is late for."""
-    return LateRows(late.batch.append_column("amended", pa.array(amended)))
+    own = late.batch.schema.names[:-3]  # before what they missed
+    return LateRows(late.batch.append_column(late_names(own)[-1], pa.array(amended)))
 
 
 class Forgiving(InTime):

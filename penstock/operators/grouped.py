@@ -25,6 +25,7 @@ from penstock.operators.keys import KeyCodes
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.punctuated_groups import PunctuatedGroups
+from penstock.operators.release import with_late_columns
 from penstock.operators.scatter import Codes, grown
 from penstock.operators.slices import Slices
 from penstock.operators.ticks import from_ticks, to_ticks
@@ -197,10 +198,8 @@ class InTime:
 
 def wholly_late(rows: pa.RecordBatch, bounds: Ints, sql_type: Type, id_type: Type) -> LateRows:
     """Late rows that did not miss single windows but everything."""
-    rows = rows.append_column("late_bound", from_ticks(bounds, sql_type))
-    for name in ("missed_first", "missed_last"):
-        rows = rows.append_column(name, pa.nulls(rows.num_rows, id_type.arrow))
-    return LateRows(rows)
+    nothing = pa.nulls(rows.num_rows, id_type.arrow)
+    return LateRows(with_late_columns(rows, [from_ticks(bounds, sql_type), nothing, nothing]))
 
 
 def as_batch(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:

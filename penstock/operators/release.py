@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RunError
+from penstock.model.names import late_names
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import Type
 from penstock.operators.bounds import without_bounds
@@ -19,6 +20,14 @@ from penstock.plan.aggregates import WindowAggregate
 from penstock.windows.landmark import Landmark
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
+
+
+def with_late_columns(rows: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
+    """Late rows with what they missed, in columns that hide none of theirs: the bound, the first
+    and the last window, and whether they were amended, as far as it is given."""
+    for name, column in zip(late_names(rows.schema.names), columns, strict=False):
+        rows = rows.append_column(name, column)
+    return rows
 
 
 class Results:
@@ -116,10 +125,5 @@ class Missed:
 
     def late_rows(self, batch: pa.RecordBatch, bound_type: Type, id_type: Type) -> LateRows:
         kept = without_bounds(batch).take(pa.array(self.rows))
-        for name, ticks, sql_type in (
-            ("late_bound", self.bounds, bound_type),
-            ("missed_first", self.first, id_type),
-            ("missed_last", self.last, id_type),
-        ):
-            kept = kept.append_column(name, from_ticks(ticks, sql_type))
-        return LateRows(kept)
+        ids = [from_ticks(ticks, id_type) for ticks in (self.first, self.last)]
+        return LateRows(with_late_columns(kept, [from_ticks(self.bounds, bound_type), *ids]))

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.answer import Answer
 from penstock.errors import RunError
-from penstock.model.batch import SIGN
+from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
 from penstock.model.schema import Field
 from penstock.model.types import to_arrow
@@ -45,7 +45,7 @@ def answer(query: Query, clock: Clock, strict: bool = False) -> Answer:
         for i, field in enumerate(query.schema)
     }
     if query.signed:
-        columns[SIGN] = pa.array([row.sign for row in rows], pa.int8())
+        columns[sign_name(columns)] = pa.array([row.sign for row in rows], pa.int8())
     return Answer(pa.table(columns), run.late_table(), run.rejects, run.tuples_read)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.answer import join_tables
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.domain import Domain
+from penstock.model.names import late_names
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, BOOLEAN, Type, to_arrow
@@ -47,12 +48,13 @@ class LateTuples:
             )
             for i, each in enumerate(self.schema)
         }
-        columns["late_bound"] = to_arrow([late.bound for late in self.tuples], self.bound_type)
-        for i, name in enumerate(("missed_first", "missed_last")):
+        bound, *missed, amended = late_names(each.qualified for each in self.schema)
+        columns[bound] = to_arrow([late.bound for late in self.tuples], self.bound_type)
+        for i, name in enumerate(missed):
             ids = [late.missed[i] if late.missed else None for late in self.tuples]
             columns[name] = to_arrow(ids, self.id_type)
         if self.says_amended:
-            columns["amended"] = to_arrow([late.amended for late in self.tuples], BOOLEAN)
+            columns[amended] = to_arrow([late.amended for late in self.tuples], BOOLEAN)
         return pa.table(columns)
 
 

@@ -8,11 +8,14 @@ from penstock.reference.group_aggregate import in_time
 from penstock.reference.relation import Relation, Row
 from penstock.reference.run import Run
 from penstock.scalars.evaluate import evaluator
+from penstock.scalars.ordering import sort_key
 
 
 def sequence(node: Sequence, first: Relation, second: Relation, run: Run) -> Relation:
-    """Both sides in the order of time, equal times in the order of arrival.  RECENT takes the
-    latest first tuple at or before the second; CHRONICLE the earliest that is still unused."""
+    """Both sides in the order of time, equal times in the order of their columns from left to
+    right, so that arrival makes no difference.  RECENT takes the latest first tuple at or before
+    the second, of equal ones the greatest; CHRONICLE the earliest that is still unused, of equal
+    ones the least."""
     domain = Domain(node.attributes[0].type)
     firsts = _in_order(first, node.attributes[0].position(first.schema), domain, node, 0, run)
     seconds = _in_order(second, node.attributes[1].position(second.schema), domain, node, 1, run)
@@ -45,4 +48,4 @@ def _in_order(
 ) -> list[tuple[int, Row]]:
     rows = in_time(given, [node.attributes[side]], run)
     timed = [(domain.tick(row.values[position]), row) for row in rows]
-    return sorted(timed, key=lambda each: each[0])  # stable: arrival breaks ties
+    return sorted(timed, key=lambda each: (each[0], [sort_key(v) for v in each[1].values]))

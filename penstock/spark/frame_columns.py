@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from penstock.answer import Account
 from penstock.engine.late_columns import late_columns
-from penstock.errors import EngineError
-from penstock.model.batch import SIGN
+from penstock.model.batch import sign_name
+from penstock.model.names import LATE, free_name
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.sinks.cells import column_texts
@@ -26,7 +26,6 @@ from penstock.spark.worker_memory import settle
 COUNTED = ("read", "late", "rejected")  # in the order that an account has them
 NOTHING = Account(0, 0, 0)
 _COUNTS = tuple(f"_penstock_{name}" for name in COUNTED)
-_LATE = ("late_bound", "missed_first", "missed_last", "amended")
 
 
 def counted_in(packed: Iterable[Packed], others: Account = NOTHING) -> Account:
@@ -95,13 +94,7 @@ def result_columns(query: Query, streaming: bool) -> FrameColumns:
     schema = pa.schema([(each.name, each.type.arrow) for each in query.schema])
     taken = {name.lower() for name in schema.names}
     if query.revises and streaming:
-        if SIGN in taken:
-            raise EngineError(
-                f"a column is called {SIGN}, like the sign of results that may be taken back",
-                expected="another name for it",
-                hint=f"SELECT … AS signed, instead of {SIGN}",
-            )
-        schema = schema.append(pa.field(SIGN, pa.int8()))
+        schema = schema.append(pa.field(_free(sign_name([]), taken), pa.int8()))
     counts = tuple(_free(name, taken) for name in _COUNTS)
     return FrameColumns(Kind.ROWS, schema, tuple(range(len(schema))), counts)
 
@@ -114,12 +107,18 @@ def late_frame_columns(query: Query, nodes: Sequence[Node]) -> list[FrameColumns
     """The columns of the tuples that are late for each of the nodes; None if none can be.  They are
     to be one DataFrame, so all have the columns of all of them; what has different types becomes
     texts."""
-    given = [late_columns(replace(query, input=node, in_order=False)) for node in nodes]
+    given = [
+        # rows that wait for their order may be late for that; so may tuples for any other node
+        late_columns(
+            node if isinstance(node, Query) else replace(query, input=node, in_order=False)
+        )
+        for node in nodes
+    ]
     if not any(schema.names for schema in given):
         return [None for _ in nodes]
-    own = len(_LATE) if query.amend_for is not None else len(_LATE) - 1
+    own = len(LATE) if query.amend_for is not None else len(LATE) - 1
     taken = {name.lower() for schema in given for name in schema.names[:-own]}
-    ours = [_free(name, taken) for name in _LATE[:own]]
+    ours = [_free(name, taken) for name in LATE[:own]]
     counts = tuple(_free(name, taken) for name in _COUNTS)
     named = [[*schema.names[:-own], *ours] if schema.names else [] for schema in given]
     types: dict[str, set[pa.DataType]] = {}
@@ -144,7 +143,6 @@ def _positions(names: list[str], wanted: Iterable[str]) -> tuple[int | None, ...
 
 def _free(name: str, taken: set[str]) -> str:
     """A name that no other column has; Spark does not look at the case of letters."""
-    while name.lower() in taken:
-        name += "_"
+    name = free_name(name, taken)
     taken.add(name.lower())
     return name

@@ -118,3 +118,17 @@ def test_a_sequence_of_three() -> None:
         c=Stream(SCHEMA, [(0, "a", 1), (1, "a", 3), (2, "a", 6)], promise),
     )
     assert tuples(query.collect()) == [(0, 0, 1), (1, 1, 2)]
+
+
+@examples
+@given(
+    data=st.data(),
+    mode=st.sampled_from(["RECENT", "CHRONICLE"]),
+    first=st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab"), st.integers(0, 2))),
+    second=st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab"), st.integers(0, 3))),
+)
+def test_arrival_makes_no_difference(
+    data: st.DataObject, mode: str, first: list[Row], second: list[Row]
+) -> None:
+    other = data.draw(st.permutations(first)), data.draw(st.permutations(second))
+    assert bag(answer(f"MODE {mode}", first, second)) == bag(answer(f"MODE {mode}", *other))

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyspark
 
 import penstock as ps
-from penstock.model.batch import SIGN
+from penstock.model.batch import sign_name
 from penstock.plan.query import Late
 from penstock.sinks.text import write_json_lines
 
@@ -70,7 +70,7 @@ def written(place: Path) -> Counter[str]:
     for path in [one] if one.exists() else sorted(place.glob("part-*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            sign = row.pop(SIGN, 1)
+            sign = row.pop(sign_name([]), 1)
             found[json.dumps(row)] += sign
     assert min(found.values(), default=0) >= 0
     return +found
