@@ -66,7 +66,7 @@ class AdaptWid:
         """`skew` is for inputs of several sources: Σ vol_K · offset_K of some groups, in tuples."""
         self.node = node
         self.results = Results(node)
-        self.folder = Folder(node.keys, node.aggregates, node.input.schema)
+        self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.bucket = Bucket(node, self.folder)
         self.thresholds = thresholds or Thresholds()
         self._skew = skew

@@ -59,7 +59,7 @@ class Bins:
         self._bound = BoundOf(node.attribute)
         self._in_time = InTime([node.attribute], node.input)
         self._waiting = Waiting()
-        self.folder = Folder(node.keys, node.aggregates, node.input.schema)
+        self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.partitions = Partitions(node)
         self.states: dict[int, BinPartition] = {}
         self._looked = 0  # how often progress came since partitions were looked through

@@ -99,7 +99,7 @@ class Buffering:
         self.results = Results(node)
         self.slack = slack
         self.consistent = consistent
-        self.folder = Folder(node.keys, node.aggregates, node.input.schema)
+        self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.bucket = Bucket(node, self.folder)
         self.buffer: list[Tagged] = []
         self._highest: int | None = None

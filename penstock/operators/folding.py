@@ -97,9 +97,13 @@ class Folder:
     """The keys and aggregates of one aggregation."""
 
     def __init__(
-        self, keys: Sequence[Named], calls: Sequence[NamedAggregate], schema: Schema
+        self,
+        keys: Sequence[Named],
+        calls: Sequence[NamedAggregate],
+        schema: Schema,
+        key_order: Sequence[int] = (),
     ) -> None:
-        self.keys = KeyCodes([key.expression.type for key in keys])
+        self.keys = KeyCodes([key.expression.type for key in keys], key_order)
         self._key_columns = [compile_expression(key.expression, schema) for key in keys]
         self.aggregates: list[Aggregate[Any]] = [build(each.call) for each in calls]
         self._arguments = [ArgumentsOf(each.call, schema) for each in calls]

@@ -21,7 +21,6 @@ from penstock.operators.bounds import BoundOf, has_broken, without_bounds
 from penstock.operators.chunks import ChunkStore, required
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder
-from penstock.operators.keys import KeyCodes
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.punctuated_groups import PunctuatedGroups
@@ -44,9 +43,8 @@ class GroupedOperator:
         self._punctuated = PunctuatedGroups(node.keys, expressions)
         self._position_type = node.position.type
         self._position = compile_expression(node.position, node.input.schema)
-        types = [key.expression.type for key in node.keys]
-        folder = Folder(node.keys, node.aggregates, node.input.schema)
-        self._slices = Slices(lambda: _Groups(folder, types, len(expressions)))
+        folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
+        self._slices = Slices(lambda: _Groups(folder, len(expressions)))
         self.high: list[Bound] = [BEGINNING] * len(expressions)  # of what has been released
         self._bounds: list[Bound] = [BEGINNING] * len(expressions)
 
@@ -102,9 +100,9 @@ class GroupedOperator:
 class _Groups:
     """The groups of one slice: their progressing keys, partial results, and which have left."""
 
-    def __init__(self, folder: Folder, types: list[Type], progressing: int) -> None:
+    def __init__(self, folder: Folder, progressing: int) -> None:
         self.folder = copy(folder)
-        self.folder.keys = KeyCodes(types)
+        self.folder.keys = folder.keys.empty()
         self.partials = self.folder.new()
         self.ticks: Ints = np.zeros((progressing, 0), np.int64)
         self._left: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.bounds import has_broken
 from penstock.operators.chunks import ChunkStore
-from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.grace import Forgiving, Revising
 from penstock.operators.grouped import InTime
+from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.operators.ticks import to_ticks
 from penstock.plan.expressions import Column, Expression

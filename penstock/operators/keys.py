@@ -107,7 +107,9 @@ class ColumnCodes:
 class KeyCodes:
     """The keys of groups, numbered as they are first seen; without columns there is one group."""
 
-    def __init__(self, types: Sequence[Type]) -> None:
+    def __init__(self, types: Sequence[Type], by: Sequence[int] = ()) -> None:
+        """`by` has the places of the columns as they count for the order, if that is another."""
+        self._by = list(by) or list(range(len(types)))
         self.columns = [ColumnCodes(sql_type) for sql_type in types]
         self._codes: dict[tuple[int, ...], int] = {}
         self._parts = np.zeros((len(types), 0), np.int64)  # the column codes of every key
@@ -166,17 +168,25 @@ class KeyCodes:
         """How to put groups in the order of their keys; of groups that are alike, as they were."""
         if not self.columns:
             return np.arange(len(codes))
-        return self._order.places(codes, len(self), self.take)
+        return self._order.places(codes, len(self), self._in_turn)
 
     def present(self, rows: Ints) -> Codes:
         """The groups that have rows, in the order of their keys."""
         if not self.columns:
             return np.flatnonzero(rows)
-        return self._order.present(rows, len(self), self.take)
+        return self._order.present(rows, len(self), self._in_turn)
+
+    def _in_turn(self, codes: Codes) -> list[pa.Array]:
+        columns = self.take(codes)
+        return [columns[place] for place in self._by]
+
+    def empty(self) -> KeyCodes:
+        """The same keys, none of which has been seen."""
+        return KeyCodes([column.type for column in self.columns], self._by)
 
     def only(self, codes: Codes) -> KeyCodes:
         """Some of the keys, numbered by their place in `codes`; all others are forgotten."""
-        kept = KeyCodes([column.type for column in self.columns])
+        kept = self.empty()
         kept.encode(self.take(codes), len(codes))
         kept._blocks = self._blocks
         return kept

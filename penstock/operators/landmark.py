@@ -37,7 +37,7 @@ class LandmarkOperator:
         self.attribute_type = node.attribute.type
         self._attribute = compile_expression(node.attribute, node.input.schema)
         self._bound = BoundOf(node.attribute)
-        self.folder = Folder(node.keys, node.aggregates, node.input.schema)
+        self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.running = Running(self.folder)  # over all windows that have been released
         self.steps = Panes(self.folder)  # by the window that they join at
         self.high: Bound = BEGINNING  # how far the stream has come

@@ -86,7 +86,9 @@ class LowLevel:
         if slots < 1:
             raise PlanError(f"a table of {slots} slots", expected="1 or more")
         self.flush = flush
-        self.folder = folder or Folder(node.keys, node.aggregates, node.input.schema)
+        self.folder = folder or Folder(
+            node.keys, node.aggregates, node.input.schema, node.key_order
+        )
         self.pane: Ints = np.zeros(slots, np.int64)
         self.code: Codes = np.full(slots, -1)  # of the group in each slot; none: −1
         self.newest: Bound = BEGINNING  # the newest pane there was; what is not in it is old

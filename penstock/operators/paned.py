@@ -48,7 +48,7 @@ class Paned:
         self.attribute_type = node.attribute.type
         self._attribute = compile_expression(node.attribute, node.input.schema)
         self._bound = BoundOf(node.attribute)
-        self.folder = Folder(node.keys, node.aggregates, node.input.schema)
+        self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.pane = gcd(self.window.range, self.window.slide)
         self.per_window = self.window.range // self.pane
         self.per_slide = self.window.slide // self.pane

@@ -67,7 +67,7 @@ class PaneMaker:
         self._pane = gcd(node.window.range, node.window.slide)
         self._attribute = compile_expression(node.attribute, node.input.schema)
         self._key_types = [key.expression.type for key in node.keys]
-        self.folder = Folder(node.keys, node.aggregates, node.input.schema)
+        self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
 
     def forget_keys(self) -> None:
         self.folder.keys = KeyCodes(self._key_types)

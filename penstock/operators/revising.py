@@ -48,7 +48,7 @@ class RevisingWindows(ABC):
         self._id_type = node.schema.fields[0].type
         self._attribute = compile_expression(node.attribute, node.input.schema)
         self.bound = BoundOf(node.attribute)
-        self.folder = Folder(node.keys, node.aggregates, node.input.schema)
+        self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self._result_types = [each.type for each in node.schema.arrow][3 + len(node.keys) :]
         self.released: Bound = BEGINNING  # the last window that has been complete
         self.gone: Bound = BEGINNING  # the last window that cannot be revised any more

@@ -11,13 +11,11 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.batch import positive
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.model.types import Type
 from penstock.operators.chunks import ChunkStore, required
 from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder, Mask
 from penstock.operators.grace import Forgiving, Revising
 from penstock.operators.grouped import leaving_order
-from penstock.operators.keys import KeyCodes
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.operators.provisional import provisional
@@ -41,9 +39,8 @@ class RevisingGroups:
         self._in_time = Forgiving(expressions, node.input, revising)
         self._position_type = node.position.type
         self._position = compile_expression(node.position, node.input.schema)
-        types = [key.expression.type for key in node.keys]
-        folder = Folder(node.keys, node.aggregates, node.input.schema)
-        self._slices = Slices(lambda: _Slice(folder, types, len(expressions)))
+        folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
+        self._slices = Slices(lambda: _Slice(folder, len(expressions)))
         self.high: list[Bound] = [BEGINNING] * len(expressions)  # of what has been released
 
     # --- items -----------------------------------------------------------------------------------
@@ -119,9 +116,9 @@ class _Slice:
     """The groups of one slice: their progressing keys, partial results, what is out and what has
     been said."""
 
-    def __init__(self, folder: Folder, types: list[Type], progressing: int) -> None:
+    def __init__(self, folder: Folder, progressing: int) -> None:
         self.folder = copy(folder)
-        self.folder.keys = KeyCodes(types)
+        self.folder.keys = folder.keys.empty()
         self.partials = self.folder.new()
         self.ticks: Ints = np.zeros((progressing, 0), np.int64)
         self.out: Mask = np.zeros(0, np.bool_)

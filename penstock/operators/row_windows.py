@@ -42,7 +42,7 @@ class RowsOperator:
         self.schema = node.schema.arrow
         self._in_time = InTime([node.attribute], node.input) if node.attribute else None
         self._waiting = Waiting()
-        self.folder = Folder(node.keys, node.aggregates, node.input.schema)
+        self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.partitions = Partitions(node)
         length = node.window.range
         self._wide = length is None or gcd(length, node.window.slide) >= _WIDE_PANE

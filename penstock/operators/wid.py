@@ -211,7 +211,7 @@ class Wid:
     def __init__(self, node: WindowAggregate) -> None:
         self.node = node
         self.results = Results(node)
-        self.folder = Folder(node.keys, node.aggregates, node.input.schema)
+        self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.bucket = Bucket(node, self.folder)
         self.windows = Panes(self.folder)  # the open windows by their ids
         self.closed = ClosedGroups(node, self.folder)

@@ -43,7 +43,9 @@ def _ordered(node: Node, by_name: bool) -> Node:
     node = with_inputs(node, lambda each: _ordered(each, below))
     if not isinstance(node, WindowAggregate | GroupAggregate):
         return node
-    ordered = replace(node, keys=_keys(node), aggregates=_aggregates(node))
+    keys = _keys(node)
+    written = tuple(keys.index(node.keys[place]) for place in node.key_order)
+    ordered = replace(node, keys=keys, aggregates=_aggregates(node), written=written)
     if isinstance(node, WindowAggregate) and isinstance(ordered, WindowAggregate):
         ordered = replace(ordered, partition=tuple(k for k in ordered.keys if k in node.partition))
     if ordered == node:

@@ -46,6 +46,7 @@ class WindowAggregate(Unary):
     hint: Algorithm | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     choice: Choice | None = field(default=None, compare=False, repr=False)
+    written: tuple[int, ...] = field(default=(), compare=False, repr=False)  # see `key_order`
 
     def __post_init__(self) -> None:
         if (self.hint or self.choice) is not None and not isinstance(self.window, Sliding):
@@ -68,6 +69,11 @@ class WindowAggregate(Unary):
         if self.choice is not None:
             return self.choice.algorithm
         return self.hint or Algorithm.PANED
+
+    @property
+    def key_order(self) -> tuple[int, ...]:
+        """The places of the keys in the order in which they were written, by which groups leave."""
+        return self.written or tuple(range(len(self.keys)))
 
     @property
     def counts_rows(self) -> bool:
@@ -164,6 +170,7 @@ class GroupAggregate(Unary):
     keys: tuple[Named, ...]
     aggregates: tuple[NamedAggregate, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+    written: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.progress:
@@ -172,6 +179,10 @@ class GroupAggregate(Unary):
     @property
     def signed(self) -> bool:
         return False
+
+    @property
+    def key_order(self) -> tuple[int, ...]:
+        return self.written or tuple(range(len(self.keys)))
 
     @property
     def position(self) -> Expression:

@@ -21,7 +21,7 @@ def group_aggregate(node: GroupAggregate, given: Relation, run: Run) -> Relation
     progressing = {each.field.name for each in node.progress}
     expressions = [key.expression for key in node.keys if key.name in progressing]
     rows = in_time(given, expressions, run)
-    groups = grouper(node.keys, node.aggregates, given.schema)
+    groups = grouper(node.keys, node.aggregates, given.schema, node.key_order)
     domain = Domain(node.position.type)
     position = evaluator(node.position, given.schema)
     placed = ((row, domain.tick(position(row.values))) for row in rows)

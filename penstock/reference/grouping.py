@@ -17,8 +17,14 @@ from penstock.scalars.ordering import canonical, shown, sort_key
 Groups = Callable[[Iterable[tuple[Row, int]]], list[tuple[Any, ...]]]
 
 
-def grouper(keys: tuple[Named, ...], calls: tuple[NamedAggregate, ...], schema: Schema) -> Groups:
-    """A function from the rows of an extent, each with its position, to (keys…, aggregates…)."""
+def grouper(
+    keys: tuple[Named, ...],
+    calls: tuple[NamedAggregate, ...],
+    schema: Schema,
+    key_order: tuple[int, ...],
+) -> Groups:
+    """A function from the rows of an extent, each with its position, to (keys…, aggregates…), in
+    the order of the keys, of which the first in `key_order` counts first."""
     key_of = [evaluator(key.expression, schema) for key in keys]
     arguments = [
         (
@@ -38,7 +44,9 @@ def grouper(keys: tuple[Named, ...], calls: tuple[NamedAggregate, ...], schema: 
             members[group].append((row, position))
             first.setdefault(group, tuple(map(shown, values)))
         answers = []
-        for group in sorted(members, key=lambda group: [sort_key(v) for v in first[group]]):
+        for group in sorted(
+            members, key=lambda group: [sort_key(first[group][place]) for place in key_order]
+        ):
             present = net(members[group])
             if not present:
                 continue

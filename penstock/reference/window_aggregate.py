@@ -52,7 +52,7 @@ def window_aggregate(node: WindowAggregate, given: Relation, run: Run) -> Relati
             extents = _rows(node.window, placed, late)
         case SlideByTuple():
             extents = _slide_by_tuple(node.window, placed, late)
-    groups = grouper(node.keys, node.aggregates, given.schema)
+    groups = grouper(node.keys, node.aggregates, given.schema, node.key_order)
     domain = Domain(node.bound_type)
     answers = []
     for extent in extents:

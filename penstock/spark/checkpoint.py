@@ -19,6 +19,7 @@ from penstock.plan.identity import algorithms, identity
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
 from penstock.spark.config import may_be_idle
+from penstock.spark.stages import waits_for_order
 
 _NAME = "query.json"
 _OF_SPARK = ("metadata", "offsets", "commits", "state")  # what Spark writes into a checkpoint
@@ -43,8 +44,8 @@ def identity_of(query: Query, buckets: int, parts: dict[str, list[str]], live: b
 
 
 def algorithms_on_spark(query: Query) -> list[str]:
-    """No row waits here for its order: what a micro-batch releases is sorted."""
-    return algorithms(replace(query, in_order=False))
+    """Rows wait for their order in a stage of their own, if there is one."""
+    return algorithms(replace(query, in_order=waits_for_order(query)))
 
 
 def _looks_at_clock(query: Query) -> bool:

@@ -30,10 +30,10 @@ def order_columns(feeding: Stage, fed: Stage) -> list[int] | None:
         return None
     match feeding.node:
         case WindowAggregate() as node if not node.counts_rows:
-            return [0, *range(_WINDOW_COLUMNS, _WINDOW_COLUMNS + len(node.keys))]
+            return [0, *(_WINDOW_COLUMNS + place for place in node.key_order)]
         case GroupAggregate() as node:
             first = node.schema.names.index(node.progress[0].field.name)
-            return [first, *range(len(node.keys))]
+            return [first, *node.key_order]
     return None
 
 

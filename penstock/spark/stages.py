@@ -81,6 +81,12 @@ def entries_of_query(query: Query, node: Node) -> tuple[Entry, ...]:
     return (Entry(Stage(replace(query, input=node), entries, asked)),)
 
 
+def waits_for_order(query: Query) -> bool:
+    """Whether a stage of its own puts the rows of a query in order."""
+    leaves = [entry.leaf for entry in entries_of_query(query, query.input)]
+    return any(isinstance(leaf, Stage) and isinstance(leaf.node, Query) for leaf in leaves)
+
+
 def _leave_in_order(entries: tuple[Entry, ...], revises: bool) -> bool:
     """Whether rows leave in order by themselves, but for those of one micro-batch, and are never
     late: windows and groups close one after the other.  What is revised has no order."""
