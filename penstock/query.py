@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.answer import Account
 from penstock.delivery import Delivery
 from penstock.language.parse import pointing_into
+from penstock.optimizer.leave_room import leave_room
 from penstock.optimizer.optimize import IN_PROCESS, ON_SPARK, optimize
 from penstock.optimizer.settings import Settings
 from penstock.plan import query as plan
@@ -36,7 +37,7 @@ class Query:
 
     def __init__(self, plan_: plan.Query, text: str, setting: Setting) -> None:
         rules = ON_SPARK if setting.engine == "spark" else IN_PROCESS
-        self.plan = optimize(plan_, Settings(setting.state_budget), rules)
+        self.plan = optimize(leave_room(plan_), Settings(setting.state_budget), rules)
         self.text = text
         self.setting = setting
         self._answered: RememberedAnswer | None = None
@@ -192,8 +193,9 @@ class Query:
 
     @property
     def rejected(self) -> pa.Table:
-        """The rows that could not be read, had no progress value or came from the future: of the
-        last run, which keeps the first 10,000, or of the answer if there was none."""
+        """The rows that could not be read, had no progress value, came from the future, or have
+        windows that reach beyond their type: of the last run, which keeps the first 10,000, or of
+        the answer if there was none."""
         return self._known.rejected
 
     @property

@@ -12,9 +12,9 @@ import pyarrow as pa
 from penstock.engine.group_promises import GroupPromises
 from penstock.engine.idle import IdleSubSources
 from penstock.engine.running_bounds import NOTHING, RunningBounds
+from penstock.engine.unfit import Unfit
 from penstock.errors import SourceError
 from penstock.expressions.compile import compile_expression, compile_predicate
-from penstock.model.calendar import format_timestamp
 from penstock.model.clock import Clock
 from penstock.model.progress import TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
@@ -29,7 +29,7 @@ from penstock.operators.ticks import to_ticks
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition, StreamProgress
 from penstock.sources.live import LiveSource
-from penstock.sources.rejects import RejectKind, RejectLog
+from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk, Source
 from penstock.windows.columns import extremes
 
@@ -45,6 +45,7 @@ class Ingest:
         self, node: Scan, clock: Clock, rejects: RejectLog, bounds: RunningBounds | None = None
     ) -> None:
         self.stream = node.stream
+        self.room = node.room
         self.schema = node.schema.arrow
         self._names = self.schema.names
         self.clock = clock
@@ -181,6 +182,7 @@ class _Promise:
             if said and said.group
             else None
         )
+        self._unfit = Unfit(stream, ingest.room, ingest.clock, ingest.rejects)
         self._rows: dict[str, int] = {}  # read so far, by part
         self.high: Bound = BEGINNING
         self._told: tuple[Bound, Bound] | None = None  # the progress that was yielded last
@@ -193,7 +195,9 @@ class _Promise:
         batch = self._stamped(chunk.batch)
         attribute = batch.column(self._position)
         punctuates, promised = self._punctuations(batch)
-        rejected = self._reject(batch, chunk.part, attribute, punctuates, promised)
+        before = self._rows.get(chunk.part, 0)
+        self._rows[chunk.part] = before + batch.num_rows
+        rejected = self._unfit.find(batch, attribute, punctuates, promised, chunk.part, before)
         if rejected is not None:
             kept = pa.array(~rejected)
             batch, attribute = batch.filter(kept), attribute.filter(kept)
@@ -356,50 +360,6 @@ class _Promise:
         self._told = tuple(saved["told"]) if saved["told"] is not None else None
         if self._idle is not None:  # nobody could be heard while nothing ran
             self._idle.begin_anew(self._bounds.known)
-
-    # --- rows that cannot take part --------------------------------------------------------------
-
-    def _reject(
-        self,
-        batch: pa.RecordBatch,
-        part: str,
-        attribute: pa.Array,
-        punctuates: Mask | None,
-        promised: pa.Array | None,
-    ) -> Mask | None:
-        """Set aside rows without a time, or with one too far ahead."""
-        before = self._rows.get(part, 0)
-        self._rows[part] = before + batch.num_rows
-        limit = self._progress.policy.future_limit
-        if not attribute.null_count and promised is None and limit is None:
-            return None
-        name = self._ingest.stream.attribute.name
-        reasons: dict[int, tuple[RejectKind, str]] = {}
-        said = punctuates if punctuates is not None else np.zeros(batch.num_rows, np.bool_)
-        if attribute.null_count:
-            for row in np.flatnonzero(np.asarray(attribute.is_null()) & ~said).tolist():
-                reasons[row] = (RejectKind.NO_PROGRESS, f"{name} is NULL")
-        if promised is not None and promised.null_count:
-            for row in np.flatnonzero(np.asarray(promised.is_null()) & said).tolist():
-                reasons[row] = (RejectKind.NO_PROGRESS, "a punctuation without a bound")
-        if limit is not None:
-            times = np.asarray(attribute.cast(pa.int64()).fill_null(NOTHING))
-            ahead = (times > self._ingest.clock.now() + limit) & ~said
-            for row in np.flatnonzero(ahead).tolist():
-                when = format_timestamp(int(times[row]))
-                reasons[row] = (RejectKind.FUTURE, f"{when} is too far ahead of the clock")
-        if not reasons:
-            return None
-        rejected = np.zeros(batch.num_rows, np.bool_)
-        for row, (kind, reason) in sorted(reasons.items()):
-            rejected[row] = True
-            fields = self._ingest.stream.input_schema
-            cells = [
-                (field, to_python(batch.column(field.name).slice(row, 1), field.type)[0])
-                for field in fields
-            ]
-            self._ingest.rejects.set_aside(kind, part, before + row + 1, cells, name, reason)
-        return rejected
 
 
 def _with_stamps(

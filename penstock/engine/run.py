@@ -298,6 +298,9 @@ class LocalRun:
             made.reading = Reading(source)
         once = made.ingest.live or not can_be_read_again(source)
         key = (stream, 0 if once else times)
+        if key in self._by_stream:  # read once, so it has to suit all of them
+            known = self._by_stream[key].ingest
+            known.room = known.room.meet(node.room)
         if key not in self._by_stream:
             self._by_stream[key] = made
             self.scans.append(made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import RunError
@@ -31,6 +32,15 @@ def to_ticks(column: pa.Array, sql_type: Type) -> Ints:
             return ticks
         case _:
             return np.asarray(column).astype(np.int64, copy=False)
+
+
+def has_ticks(column: pa.Array, sql_type: Type) -> npt.NDArray[np.bool_] | None:
+    """Which values of a column without NULLs have a tick of 64 bits; None if all of the type do."""
+    if sql_type.kind is not Kind.DECIMAL:
+        return None
+    low, high = halves(column)
+    fits: npt.NDArray[np.bool_] = high == low.astype(np.int64) >> 63
+    return fits
 
 
 def from_ticks(ticks: Ints, sql_type: Type) -> pa.Array:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from penstock.errors import PlanError, Span
 from penstock.model.domain import Domain
+from penstock.model.room import EVERYWHERE, Room
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN, Kind
 from penstock.plan.expressions import Column, Expression, Named
@@ -21,6 +22,7 @@ class Scan(Node):
     stream: StreamDefinition
     alias: str
     span: Span | None = field(default=None, compare=False, repr=False)
+    room: Room = field(default=EVERYWHERE, compare=False, repr=False)  # for what tuples there is
 
     @property
     def inputs(self) -> tuple[Node, ...]:

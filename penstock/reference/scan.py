@@ -11,6 +11,7 @@ from penstock.model.calendar import format_timestamp
 from penstock.model.domain import Domain
 from penstock.model.progress import RunningBound, TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.room import TICKS
 from penstock.model.types import to_python
 from penstock.model.watermark import HighWatermark, LowWatermark
 from penstock.plan.stateless import Scan
@@ -19,7 +20,7 @@ from penstock.reference.relation import Bounds, Relation, Row, field_key
 from penstock.reference.run import Run
 from penstock.scalars.evaluate import evaluator
 from penstock.scalars.ordering import canonical
-from penstock.sources.rejects import RejectKind
+from penstock.sources.rejects import RejectKind, no_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def _with_progress(
         if policy.timestamps is TimestampKind.INTERNAL:
             values = _with_stamp(stream, values, run.clock.now())
         is_punctuation, promised = punctuates(values)
-        reason = _reason(stream, values[position], is_punctuation, promised, run)
+        reason = _reason(node, values[position], is_punctuation, promised, run)
         if reason is not None:
             kind, words = reason
             cells = zip(stream.input_schema, arrival.values, strict=True)
@@ -160,18 +161,25 @@ def _punctuates(
 
 
 def _reason(
-    stream: StreamDefinition, time: Any, is_punctuation: bool, promised: Any, run: Run
+    node: Scan, time: Any, is_punctuation: bool, promised: Any, run: Run
 ) -> tuple[RejectKind, str] | None:
     """Why a row cannot take part, if it cannot."""
+    stream, room = node.stream, node.room
     assert stream.progress is not None
     limit = stream.progress.policy.future_limit
+    domain = Domain(stream.attribute.type)
     if is_punctuation:
         if promised is None:
             return RejectKind.NO_PROGRESS, "a punctuation without a bound"
+        tick = domain.tick(promised)
+        if not TICKS.holds(tick) or tick < room.reached.low or tick - 1 > room.reached.high:
+            return RejectKind.OUT_OF_RANGE, no_room(promised, domain.type)
     elif time is None:
         return RejectKind.NO_PROGRESS, f"{stream.attribute.name} is NULL"
     elif limit is not None and time > run.clock.now() + limit:
         return RejectKind.FUTURE, f"{format_timestamp(time)} is too far ahead of the clock"
+    elif not room.tuples.meet(TICKS).holds(domain.tick(time)):
+        return RejectKind.OUT_OF_RANGE, no_room(time, domain.type)
     return None
 
 

@@ -15,14 +15,17 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import SourceError, shortened
+from penstock.model.domain import Domain
 from penstock.model.schema import Field
 from penstock.model.texts import to_json
+from penstock.model.types import Kind, Type
 
 
 class RejectKind(Enum):
     BAD_ROW = "bad row"  # it could not be read
     NO_PROGRESS = "no progress value"  # NULL in the progressing attribute
     FUTURE = "too far in the future"  # beyond the FUTURE LIMIT of the stream
+    OUT_OF_RANGE = "out of range"  # its windows reach beyond what their bounds can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,13 @@ class Reject:
         place = f"{self.source}, row {self.row}" if self.source else f"row {self.row}"
         column = f", column {self.column}" if self.column is not None else ""
         return f"stream {self.stream}: {place}{column}: {self.reason}"
+
+
+def no_room(value: Any, sql_type: Type) -> str:
+    """Why a row whose value of the progressing attribute is at the end of its type is left out."""
+    if sql_type.kind is Kind.DECIMAL:
+        return f"the windows of {value} reach beyond 64 bits"
+    return f"the windows of {Domain(sql_type).format(value)} reach beyond the range of {sql_type}"
 
 
 REJECT_COLUMNS = pa.schema(

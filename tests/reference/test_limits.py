@@ -46,20 +46,24 @@ def test_int_windows_reach_beyond_int() -> None:
 @pytest.mark.parametrize("sql_type", NARROW)
 @pytest.mark.parametrize("window", WINDOWS[:2])
 def test_windows_that_end_beyond_the_type(sql_type: str, window: str) -> None:
-    with pytest.raises(ps.PenstockError):
-        windows_at(sql_type, window, TYPES[sql_type][2]).collect()
+    query = windows_at(sql_type, window, TYPES[sql_type][2])
+    assert tuples(query.collect()) == []
+    assert query.rejected.column("kind").to_pylist() == ["out of range"]
 
 
 @pytest.mark.parametrize("sql_type", NARROW)
 def test_windows_that_start_below_the_type(sql_type: str) -> None:
-    with pytest.raises(ps.PenstockError):
-        windows_at(sql_type, WINDOWS[2], TYPES[sql_type][1]).collect()
+    query = windows_at(sql_type, WINDOWS[2], TYPES[sql_type][1])
+    assert tuples(query.collect()) == []
+    assert query.rejected.column("kind").to_pylist() == ["out of range"]
 
 
 @pytest.mark.parametrize("sql_type", TYPES)
 def test_a_bound_below_the_type_is_no_bound(sql_type: str) -> None:
     """The lowest value minus the delay is below every value: nothing is late."""
     length, low, _ = TYPES[sql_type]
+    if sql_type.startswith("DECIMAL"):  # ticks have 64 bits
+        low = Decimal(-(2**63))
     query = ask(
         "SELECT t FROM s GROUP BY t",
         s=Stream(f"t {sql_type}", [(low,), (low,)], ps.progress("t", delay=length)),
@@ -77,8 +81,8 @@ def test_a_change_beyond_the_type() -> None:
         l=Stream("k INT, t INT", rows, promise),
         r=Stream("k INT, t INT", [], promise),
     )
-    with pytest.raises(ps.PenstockError):
-        query.collect()
+    assert tuples(query.collect()) == []
+    assert query.rejected.column("kind").to_pylist() == ["out of range"]
 
 
 def test_an_interval_beyond_the_type() -> None:
