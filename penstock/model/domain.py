@@ -13,6 +13,7 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.model.calendar import format_date, format_timestamp
 from penstock.model.duration import DAY, format_duration
+from penstock.model.room import ticks_of
 from penstock.model.types import EXACT, Kind, Type
 
 _KINDS = (Kind.TIMESTAMP, Kind.DATE, Kind.INT, Kind.BIGINT, Kind.DECIMAL)
@@ -52,14 +53,14 @@ class Domain:
     def length_of_time(self, microseconds: int) -> int:
         """The ticks of a length of time."""
         if self.type.kind is Kind.TIMESTAMP:
-            return microseconds
+            return self._fitting(microseconds, format_duration(microseconds))
         if self.type.kind is Kind.DATE:
             if microseconds % DAY:
                 raise PenstockError(
                     f"{format_duration(microseconds)} is not a whole number of days",
                     expected="whole days, because the column is a DATE",
                 )
-            return microseconds // DAY
+            return self._fitting(microseconds // DAY, format_duration(microseconds))
         raise PenstockError(
             f"{format_duration(microseconds)} is a length of time, the column is {self.type.a}",
             expected="a plain number",
@@ -76,7 +77,17 @@ class Domain:
         ticks = EXACT.scaleb(amount, self.type.scale)
         if ticks != ticks.to_integral_value():
             raise PenstockError(f"{amount} is finer than the column's type {self.type}")
-        return int(ticks)
+        return self._fitting(int(ticks), str(amount))
+
+    def _fitting(self, ticks: int, shown: str) -> int:
+        """A length that is added to values, so it has to be one of them."""
+        most = ticks_of(self.type).high
+        if abs(ticks) > most:
+            raise PenstockError(
+                f"{shown} is longer than {self.type.a} can be far from 0",
+                expected=f"at most {self.format_length(most)}",
+            )
+        return ticks
 
     def format_length(self, ticks: int) -> str:
         if self.type.kind is Kind.TIMESTAMP:

@@ -61,6 +61,11 @@ class ClosedGroups:
         self._given: HighestBounds | None = None  # the last window that was given out, by these
         self._places: Codes = np.zeros(0, np.int64)  # of the groups, among them
 
+    @property
+    def begun(self) -> bool:
+        """Whether there has been anything to remember."""
+        return self._given is not None
+
     def close(self, groups: GroupBounds | None, closed: Bound) -> Closing | None:
         """The groups that windows close for which are not `closed` for all; from now on, those
         count as given out."""

@@ -7,6 +7,7 @@ first window above the bound that it broke.  Releasing a window merges one step 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from penstock.operators.release import Missed, Results, promised
 from penstock.operators.ticks import to_ticks
 from penstock.plan.aggregates import WindowAggregate
 from penstock.windows.landmark import Landmark
+from penstock.windows.limits import MOST_WINDOWS, too_many
 
 _BLOCK = 4096  # groups whose running results are saved together
 
@@ -97,15 +99,18 @@ class LandmarkOperator:
         first = self._first()
         if first is None or first > last:
             return
+        last_ = int(last)
+        steps = self.steps.between(first, last_ + 1)
+        refuse_gaps(self.node, first, steps, last_, MOST_WINDOWS)
         results = Results(self.node)
-        for window in range(first, int(last) + 1):
+        for window, next_ in pairwise([*({first} - set(steps)), *steps, last_ + 1]):
             step = self.steps.get(window)
             if step is not None:
                 self.running.merge(step)
                 self.steps.drop(window)
                 self._shown = self.running.results()
-            results.add(window, self._shown)
-        self.next_window = int(last) + 1
+            yield from results.repeat(window, next_, self._shown)
+        self.next_window = last_ + 1
         batch = results.batch()
         if batch is not None:
             yield batch
@@ -164,6 +169,16 @@ class Running:
         for name in store.names():
             if name.startswith("running/"):
                 self._folder.merge(self._content, self._folder.load(store.get(name)))
+
+
+def refuse_gaps(node: WindowAggregate, first: int, steps: list[int], last: int, most: int) -> None:
+    """All windows from the first to the last are given out, but most of them should have a tuple
+    that the one before has not."""
+    if last - first < most:
+        return
+    for begin, end in pairwise([first, *steps, last + 1]):
+        if end - begin > most:
+            raise too_many(end - begin, node.domain.format(node.window.bounds(end - 1)[1]), most)
 
 
 def runs_of(rows: Rows, numbers: Ints) -> Iterator[tuple[int, Rows]]:

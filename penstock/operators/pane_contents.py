@@ -5,15 +5,18 @@ Only panes are saved: what a window contains can be merged from them again.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from heapq import heappop, heappush
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
-from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.chunks import ChunkStore
 from penstock.operators.folding import Folder, Partials
 from penstock.operators.scatter import Codes
+
+_FEW = 8  # windows below which it is not worth looking for those that are alike
 
 Change: TypeAlias = Callable[[Partials], Partials]
 
@@ -72,6 +75,12 @@ class Panes:
             heappop(self._numbers)
         return self._numbers[0] if self._numbers else None
 
+    def between(self, begin: int, end: int) -> list[int]:
+        """The panes from `begin` to before `end`, however far these are apart."""
+        if end - begin <= 2 * len(self._panes):
+            return [number for number in range(begin, end) if number in self._panes]
+        return sorted(number for number in self._panes if begin <= number < end)
+
     def changed(self) -> tuple[set[int], set[int]]:
         """The panes that tuples came to, and those that are gone, since the last save."""
         touched, gone = self._touched & self._panes.keys(), self._stored - self._panes.keys()
@@ -112,6 +121,9 @@ class SomeGroups(Panes):
         self._whole_folder = folder
         self._codes = codes
 
+    def between(self, begin: int, end: int) -> list[int]:
+        return self._whole.between(begin, end)
+
     def get(self, number: int) -> Partials | None:
         if number not in self._panes:
             pane = self._whole.get(number)
@@ -136,10 +148,10 @@ class SlidingContents:
         if self._content is None or begin >= self._end:
             self._panes.drop_before(begin)
             self._content, self._begin, self._end = self._folder.new(), begin, begin
-        for number in range(self._end, end):
+        for number in self._panes.between(self._end, end):
             pane = self._panes.get(number)
-            if pane is not None:
-                self._folder.merge(self._content, pane)
+            assert pane is not None
+            self._folder.merge(self._content, pane)
         self._leave(begin)
         self._begin, self._end = begin, end
         self._folder.grow(self._content)
@@ -154,12 +166,12 @@ class SlidingContents:
         self._content = change(self._content) if self._content is not None else None
 
     def _leave(self, before: int) -> None:
-        for number in range(self._begin, before):
+        for number in self._panes.between(self._begin, before):
             pane = self._panes.get(number)
-            if pane is not None:
-                assert self._content is not None
-                self._folder.subtract(self._content, pane)
-                self._panes.drop(number)
+            assert pane is not None
+            assert self._content is not None
+            self._folder.subtract(self._content, pane)
+            self._panes.drop(number)
 
 
 class BlockContents:
@@ -170,9 +182,10 @@ class BlockContents:
     def __init__(self, folder: Folder, panes: Panes) -> None:
         self._folder = folder
         self._panes = panes
-        self._begin = 0
         self._cut = self._upto = 0  # where the next block begins, how far its beginning is merged
-        self._ends: dict[int, Partials] = {}  # from each pane to the cut
+        self._numbers: list[int] = []  # the panes of the block
+        self._ends: list[Partials | None] = []  # from each of them to the cut; None once passed
+        self._next = 0  # the first of them that has not been passed
         self._beginning: Partials | None = None
 
     def of(self, begin: int, end: int) -> Partials:
@@ -180,14 +193,16 @@ class BlockContents:
         if self._beginning is None or begin >= self._cut:
             self._start_block(begin, end)
         assert self._beginning is not None
-        for number in range(self._upto, end):
+        for number in self._panes.between(self._upto, end):
             pane = self._panes.get(number)
-            if pane is not None:
-                self._folder.merge(self._beginning, pane)
+            assert pane is not None
+            self._folder.merge(self._beginning, pane)
         self._upto = end
         content = self._folder.new()
-        if begin in self._ends:
-            self._folder.merge(content, self._ends[begin])
+        if self._next < len(self._ends):
+            rest = self._ends[self._next]
+            assert rest is not None
+            self._folder.merge(content, rest)
         self._folder.merge(content, self._beginning)
         return content
 
@@ -196,29 +211,57 @@ class BlockContents:
         return BEGINNING if self._beginning is None else self._upto
 
     def renumber(self, change: Change) -> None:
-        changed = {id(end): change(end) for end in self._ends.values()}  # many are the same
-        self._ends = {number: changed[id(end)] for number, end in self._ends.items()}
+        self._ends = [change(end) if end is not None else None for end in self._ends]
         self._beginning = change(self._beginning) if self._beginning is not None else None
 
     def _start_block(self, begin: int, end: int) -> None:
-        self._ends = {}
+        self._numbers = self._panes.between(begin, end)
+        self._ends, self._next = [None] * len(self._numbers), 0
         so_far = self._folder.new()
-        for number in range(end - 1, begin - 1, -1):
-            pane = self._panes.get(number)
-            if pane is not None:
-                merged = self._folder.new()
-                self._folder.merge(merged, pane)
-                self._folder.merge(merged, so_far)
-                so_far = merged
-            self._ends[number] = so_far
+        for place in range(len(self._numbers) - 1, -1, -1):
+            pane = self._panes.get(self._numbers[place])
+            assert pane is not None
+            merged = self._folder.new()
+            self._folder.merge(merged, pane)
+            self._folder.merge(merged, so_far)
+            self._ends[place] = so_far = merged
         self._cut = self._upto = end
         self._beginning = self._folder.new()
 
     def _forget(self, before: int) -> None:
         self._panes.drop_before(before)
-        for number in range(self._begin, min(before, self._upto)):
-            self._ends.pop(number, None)
-        self._begin = before
+        while self._next < len(self._numbers) and self._numbers[self._next] < before:
+            self._ends[self._next] = None
+            self._next += 1
+
+
+class Unchanged:
+    """Up to which window the content stays as it is: until a pane enters or leaves.  Looked for in
+    panes that are not added to meanwhile."""
+
+    def __init__(self, panes: Panes, per_window: int, per_slide: int) -> None:
+        self._panes = panes
+        self._per_window = per_window
+        self._per_slide = per_slide
+        self._numbers: list[int] | None = None  # found when it first pays
+
+    def until(self, window: int, last: Bound) -> int:
+        """The last window up to `last` that has the same panes as `window`, which has been asked
+        for: what lies before it is gone."""
+        lowest = self._panes.lowest()
+        if lowest is not None:
+            last = min(last, (lowest + self._per_window) // self._per_slide - 1)
+        if last <= window + _FEW:
+            return window
+        end = (window + 1) * self._per_slide
+        if self._panes.get(end) is not None:
+            return window
+        if self._numbers is None:
+            self._numbers = [number for number, _ in self._panes.numbered()]
+        place = bisect_left(self._numbers, end)
+        if place < len(self._numbers):
+            last = min(last, self._numbers[place] // self._per_slide - 1)
+        return window if last == END else max(window, int(last))
 
 
 def contents_over(folder: Folder, panes: Panes) -> SlidingContents | BlockContents:

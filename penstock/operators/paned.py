@@ -24,7 +24,7 @@ from penstock.operators.forgetting import DeadKeys
 from penstock.operators.group_bounds import GroupBounds
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Item, Progress
-from penstock.operators.pane_contents import Panes, Straggler, contents_over
+from penstock.operators.pane_contents import Panes, Straggler, Unchanged, contents_over
 from penstock.operators.pane_groups import PaneGroups
 from penstock.operators.partial_panes import PartialPanes
 from penstock.operators.release import Missed, Results
@@ -168,10 +168,14 @@ class Paned:
             return  # tuples since then are in later windows
         self._told = last
         self._settle()
+        unchanged = Unchanged(self.panes, self.per_window, self.per_slide)
         window = self._next_with_tuples()
         while window is not None and window <= last:
-            self._release(window, results)
-            self.next_window = window + 1
+            alike = self._alike(window, last)
+            columns = self._release(window)
+            upto = unchanged.until(window, alike)
+            yield from results.repeat(window, upto + 1, columns)
+            self.next_window = upto + 1
             window = self._next_with_tuples()
         if progress.groups is not None:
             self._release_groups(progress.groups, last)
@@ -224,14 +228,20 @@ class Paned:
         first = min(candidates)
         return first if self.next_window is None else max(first, self.next_window)
 
-    def _release(self, window: int, results: Results) -> None:
+    def _release(self, window: int) -> list[pa.Array]:
         end = (window + 1) * self.per_slide
         begin = end - self.per_window
         content = self.contents.of(begin, end)
         content = self._with_stragglers(window, content)
         codes = self.closed.not_given(window, self.folder.present(content))
-        if len(codes):
-            results.add(window, self.folder.finish(content, codes))
+        return self.folder.finish(content, codes) if len(codes) else []
+
+    def _alike(self, window: int, last: Bound) -> Bound:
+        """Up to which window late tuples and punctuated groups make no difference."""
+        if self.closed.begun:
+            return window
+        changes = [s.first - 1 if s.first > window else s.last for s in self.stragglers]
+        return min([last, *changes])
 
     def _with_stragglers(self, window: int, content: Partials) -> Partials:
         active = [s for s in self.stragglers if s.first <= window <= s.last]

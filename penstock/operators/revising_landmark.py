@@ -14,12 +14,13 @@ from penstock.operators.exact_sums import Ints
 from penstock.operators.folding import Folder, Partials, Rows
 from penstock.operators.grace import Revising
 from penstock.operators.kept_panes import KeptPanes
-from penstock.operators.landmark import runs_of
+from penstock.operators.landmark import refuse_gaps, runs_of
 from penstock.operators.revising import RevisingWindows
 from penstock.operators.scatter import Codes
 from penstock.operators.shown import Groups
 from penstock.plan.aggregates import WindowAggregate
 from penstock.windows.landmark import Landmark
+from penstock.windows.limits import MOST_REMEMBERED
 
 _ALL = 1 << 127  # beyond the number of any window
 
@@ -91,7 +92,9 @@ class RevisingLandmark(RevisingWindows):
     def in_use(self, first: Bound, last: Bound) -> Iterator[int]:
         reached = self._reached()
         if self._first is not None and reached != BEGINNING:
-            yield from range(int(max(first, self._first)), int(min(last, reached)) + 1)
+            begin, end = int(max(first, self._first)), int(min(last, reached))
+            refuse_gaps(self.node, begin, self.steps.between(begin, end + 1), end, MOST_REMEMBERED)
+            yield from range(begin, end + 1)
 
     def _reached(self) -> Bound:
         """The window that the stream has come to."""

@@ -22,8 +22,9 @@ from penstock.operators.extents import Extents
 from penstock.operators.folding import Folder, Mask, Partials, Rows
 from penstock.operators.forgetting import mark_groups
 from penstock.operators.landmark import runs_of
-from penstock.operators.pane_contents import BlockContents, Panes, SlidingContents
+from penstock.operators.pane_contents import BlockContents, Panes, SlidingContents, Unchanged
 from penstock.operators.partitions import Partition, known, load_known, localized, save_known
+from penstock.operators.release import repeated
 from penstock.operators.scatter import Codes
 from penstock.windows.rows import RowWindow
 
@@ -72,11 +73,16 @@ class PanesOfRows(CountedRows):
     def windows(self, first: int, stop: int) -> Iterator[tuple[Ints, list[pa.Array]]]:
         per_slide = self.window.slide // self.pane
         per_window = (self.window.range or 0) // self.pane
-        for wid in range(first, stop):
+        unchanged = Unchanged(self.panes, per_window, per_slide)
+        wid = first
+        while wid < stop:
             end = (wid + 1) * per_slide
             content = self.contents.of(end - per_window, end)
             codes = self.folder.present(content)
-            yield np.full(len(codes), wid), self.folder.finish(content, codes)
+            columns = self.folder.finish(content, codes)
+            upto = wid if self.window.range is None else unchanged.until(wid, stop - 1)
+            yield from repeated(wid, upto + 1, columns)
+            wid = upto + 1
 
     def mark(self, live: Mask) -> None:
         for pane in self.panes.all():
@@ -185,12 +191,24 @@ class KeptRows(CountedRows):
 
     def windows(self, first: int, stop: int) -> Iterator[tuple[Ints, list[pa.Array]]]:
         assert self.window.range is not None
+        length, slide = self.window.range, self.window.slide
+        # those that begin before the first row and end behind the last one
+        alike = range(max(first, -(-self.count // slide) - 1), min(stop, length // slide))
+        if len(alike) > 1:
+            yield from self._each(first, alike.start)
+            for _, columns in self.extents.of(np.zeros(1, np.int64), np.array([self.count])):
+                yield from repeated(alike.start, alike.stop, columns)
+            first = alike.stop
+        yield from self._each(first, stop)
+        self.extents.drop(int(self._place(np.array(self.needed(stop)))))
+
+    def _each(self, first: int, stop: int) -> Iterator[tuple[Ints, list[pa.Array]]]:
+        assert self.window.range is not None
         ends = (np.arange(first, stop) + 1) * self.window.slide
         begins = np.clip(ends - self.window.range, 0, self.count)
         ends = np.minimum(ends, self.count)
         for which, columns in self.extents.of(self._place(begins), self._place(ends)):
             yield which + first, columns
-        self.extents.drop(int(self._place(np.array(self.needed(stop)))))
 
     def needed(self, window: int) -> int:
         """The first row that is in a window or a later one."""

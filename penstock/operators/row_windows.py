@@ -23,7 +23,7 @@ from penstock.operators.landmark import runs_of
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.operators.partitions import Partitions, Waiting, local_folder, localized
-from penstock.operators.release import promised, window_columns
+from penstock.operators.release import AT_ONCE, promised, window_columns
 from penstock.operators.row_partitions import KeptRows, PanesOfRows, SavedPanes, SavedRows
 from penstock.operators.scatter import Codes
 from penstock.plan.aggregates import WindowAggregate
@@ -113,7 +113,11 @@ class RowsOperator:
         for part, stop in closed.items():
             state = self.states[part]
             if stop > state.next_window:
-                found += state.windows(state.next_window, stop)
+                for windows in state.windows(state.next_window, stop):
+                    found.append(windows)
+                    if sum(len(ids) for ids, _ in found) >= AT_ONCE:
+                        yield windows_batch(self.node, found)
+                        found = []
                 state.next_window = stop
                 self._chunks.pass_(part, state)
         if found:

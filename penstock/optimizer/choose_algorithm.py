@@ -17,6 +17,7 @@ from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm, Choice, Estimate, Reason
 from penstock.plan.node import Node
 from penstock.plan.query import Late, Query
+from penstock.windows.limits import MOST_KEPT, per_tuple
 from penstock.windows.sliding import Sliding
 
 # Numbers that rest on assumptions are no reason to leave what is seldom far from the best: of those
@@ -51,6 +52,8 @@ def _choice(node: WindowAggregate, settings: Settings, revises: bool) -> Choice:
         algorithm, reason = node.hint, Reason.HINT
     elif revises:
         algorithm, reason = Algorithm.PANED, Reason.REVISIONS
+    elif isinstance(node.window, Sliding) and per_tuple(node.window) > MOST_KEPT:
+        algorithm, reason = Algorithm.PANED, Reason.TIME  # the others keep every window for itself
     else:
         algorithm, reason = cheapest(estimates, settings.state_budget)
     by_time = sorted(estimates, key=lambda each: (each.time, _PREFERENCE.index(each.algorithm)))

@@ -6,8 +6,10 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
+from penstock.errors import EngineError
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import Type
@@ -18,6 +20,7 @@ from penstock.reference.run import LateTuple, LateTuples, Run
 from penstock.scalars.evaluate import evaluator
 from penstock.scalars.ordering import canonical, sort_key
 from penstock.windows.landmark import Landmark
+from penstock.windows.limits import MOST_KEPT, MOST_REMEMBERED, per_tuple, too_many
 from penstock.windows.rows import Order, RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
@@ -43,6 +46,13 @@ class Extent(NamedTuple):
 def window_aggregate(node: WindowAggregate, given: Relation, run: Run) -> Relation:
     late = run.late_at(given.schema, _late_type(node), node.schema.fields[0].type)
     placed = _place(node, given, run)
+    if isinstance(node.window, Sliding | RowWindow) and per_tuple(node.window) > MOST_KEPT:
+        raise EngineError(
+            f"a tuple is in {per_tuple(node.window):,} windows, too many for the reference engine",
+            span=node.span,
+            expected=f"at most {MOST_KEPT:,}",
+            hint="the local engine: --engine local, or connect('local')",
+        )
     match node.window:
         case Sliding():
             extents = _sliding(node.window, placed, late)
@@ -54,12 +64,15 @@ def window_aggregate(node: WindowAggregate, given: Relation, run: Run) -> Relati
             extents = _slide_by_tuple(node.window, placed, late)
     groups = grouper(node.keys, node.aggregates, given.schema, node.key_order)
     domain = Domain(node.bound_type)
-    answers = []
+    answers: list[Row] = []
+    rows, folded = None, []
     for extent in extents:
+        if extent.rows is not rows:  # windows in a row may hold the same tuples
+            rows, folded = extent.rows, groups(extent.rows)
         start, end = node.window.bounds(extent.wid)
         shown_id = domain.value(extent.wid) if isinstance(node.window, SlideByTuple) else extent.wid
         shown = (shown_id, None if start is None else domain.value(start), domain.value(end))
-        answers += [Row((*shown, *answer)) for answer in groups(extent.rows)]
+        answers += [Row((*shown, *answer)) for answer in folded]
     return Relation(node.schema, answers, _reached(node, answers))
 
 
@@ -120,10 +133,20 @@ def _landmark(
             late.tuples.append(_late(late, each, (first, open_ - 1), joins == first))
         joins_at[joins].append((each.row, each.item.value))
     last = (high - window.origin) // window.slide
+    refuse_many(node, sorted(joins_at), last)
     so_far: list[tuple[Row, int]] = []
     for wid in range(min(joins_at), last + 1):
-        so_far += joins_at.get(wid, ())
-        yield Extent(wid, list(so_far))
+        if wid in joins_at:
+            so_far = [*so_far, *joins_at[wid]]
+        yield Extent(wid, so_far)
+
+
+def refuse_many(node: WindowAggregate, steps: list[int], last: int) -> None:
+    """Most windows should have a tuple that the one before has not."""
+    for begin, end in pairwise([*steps, last + 1]):
+        if end - begin > MOST_REMEMBERED:
+            upto = Domain(node.bound_type).format(node.window.closes_at(end - 1))
+            raise too_many(end - begin, upto, MOST_REMEMBERED)
 
 
 def _first_above(window: Landmark, limit: Bound, first: int) -> int:

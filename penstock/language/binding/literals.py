@@ -245,4 +245,10 @@ def whole_rows(quantity: Quantity) -> int:
         raise BindError(
             f"{quantity} is not a number of rows", span=quantity.span, expected="n ROWS"
         )
+    if quantity.amount > INT64_MAX:
+        raise BindError(
+            f"{quantity} are more than can be counted",
+            span=quantity.span,
+            expected=f"at most {INT64_MAX} ROWS",
+        )
     return int(quantity.amount)

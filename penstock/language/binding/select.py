@@ -21,7 +21,12 @@ from penstock.language.binding.relations import (
     unlike,
 )
 from penstock.language.binding.scope import Scope
-from penstock.language.binding.windows import BoundWindow, WindowBinder, only_progressing
+from penstock.language.binding.windows import (
+    BoundWindow,
+    WindowBinder,
+    only_progressing,
+    refuse_kept,
+)
 from penstock.language.syntax import QuerySyntax, Select, SelectItem
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
@@ -71,10 +76,12 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> Query:
     early = length_of_time(syntax.early) if syntax.early else None
     amend_for = any_length(syntax.amend_for) if syntax.amend_for else None
     try:
-        return Query(node, late, early, syntax.in_order, amend_for)
+        query = Query(node, late, early, syntax.in_order, amend_for)
     except PenstockError as error:
         error.span = syntax.modifiers
         raise
+    refuse_kept(query)
+    return query
 
 
 class SelectBinder:

@@ -9,10 +9,14 @@ from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import constant_as, span_of, ticks, whole_rows
 from penstock.language.syntax import Attribute, Quantity, WindowClause
 from penstock.model.domain import Domain
-from penstock.plan.aggregates import Window
+from penstock.plan.aggregates import Window, WindowAggregate
+from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.node import Node
+from penstock.plan.query import Query
+from penstock.plan.stateless import Scan
 from penstock.windows.landmark import Landmark
+from penstock.windows.limits import MOST_KEPT, MOST_WINDOWS, per_tuple
 from penstock.windows.rows import Order, RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
@@ -76,7 +80,9 @@ class WindowBinder:
             slide = ticks(self._slide(), domain)
         if clause.tumbling and slide != length:
             raise BindError("a TUMBLING window slides by its RANGE", span=clause.span)
-        return BoundWindow(Sliding(length, slide, origin), attribute, ())
+        window = Sliding(length, slide, origin)
+        _refuse_many(window, clause.span)
+        return BoundWindow(window, attribute, ())
 
     def _rows(self) -> BoundWindow:
         """[RANGE 1000 ROWS, SLIDE 10 ROWS, WA row-num], or WA rank(ts)"""
@@ -95,6 +101,7 @@ class WindowBinder:
         if slide is None:
             slide = whole_rows(self._slide())
         partitioned = bool(clause.partition)
+        _refuse_many(RowWindow(length, slide), clause.span)
         if clause.attribute is None or not clause.attribute.ranked:
             window = RowWindow(length, slide, Order.ARRIVAL, partitioned)
             return BoundWindow(window, None, ())
@@ -158,6 +165,43 @@ class WindowBinder:
                 hint="RANGE 1000 ROWS",
             )
         return check_progress(self.input, self.expressions.bind(attribute.column), attribute.span)
+
+
+def _refuse_many(window: Sliding | RowWindow, span: Span | None) -> None:
+    """Every tuple would have to be given out in all of its windows."""
+    if per_tuple(window) > MOST_WINDOWS:
+        raise BindError(
+            f"a tuple would be in {per_tuple(window):,} windows",
+            span=span,
+            expected=f"at most {MOST_WINDOWS:,}",
+            hint="a longer SLIDE, or a shorter RANGE",
+        )
+
+
+def refuse_kept(query: Query) -> None:
+    """Where every open window is kept for itself, there can be fewer of them."""
+    for node in query.walk():
+        if not isinstance(node, WindowAggregate) or not isinstance(node.window, Sliding):
+            continue
+        why, windows = _why_kept(node, query.revises), per_tuple(node.window)
+        if why is not None and windows > MOST_KEPT:
+            raise BindError(
+                f"a tuple would be in {windows:,} windows, each of which {why} keeps",
+                span=node.span,
+                expected=f"at most {MOST_KEPT:,}",
+                hint="a longer SLIDE, or a shorter RANGE",
+            )
+
+
+def _why_kept(node: WindowAggregate, revises: bool) -> str | None:
+    if revises:
+        return "LATE AMEND or EMIT EARLY"
+    if node.hint not in (None, Algorithm.PANED, Algorithm.TWO_LEVEL):
+        assert node.hint is not None
+        return node.hint.name
+    scans = (each.stream.progress for each in node.walk() if isinstance(each, Scan))
+    grouped = any(each is not None and each.group_punctuation is not None for each in scans)
+    return "PUNCTUATED … FOR" if grouped else None
 
 
 def check_progress(input_: Node, attribute: Expression, span: Span | None) -> Expression:
