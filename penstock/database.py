@@ -29,6 +29,7 @@ from penstock.query import Query, run_options, run_together
 from penstock.run_options import AVAILABLE_NOW
 from penstock.running import ENGINES, Setting
 from penstock.running_on_spark import SparkSetting
+from penstock.sources.allowed import Allowed
 from penstock.sources.memory import memory_source
 from penstock.sources.source import Source
 from penstock.spark.session import BUCKETS
@@ -65,6 +66,7 @@ class Database:
         base: Path | None = None,
         state_budget: int = STATE_BUDGET,
         spark: SparkSetting | None = None,
+        allow: Sequence[str | Path] | None = None,
     ) -> None:
         if engine not in ENGINES:
             close = nearest(engine, ENGINES)
@@ -77,6 +79,7 @@ class Database:
             spark = SparkSetting()
         self._setting = Setting(engine, clock or SystemClock(), strict, state_budget, spark)
         self.base = base
+        self.allowed = None if allow is None else Allowed.of(allow, base or Path.cwd())
         self.catalog = Catalog()
 
     @property
@@ -189,7 +192,7 @@ class Database:
     def _execute(self, statement: Statement, text: str) -> Query | Explanation | None:
         match statement:
             case CreateStream():
-                stream = bind_stream(statement, self.catalog, self.base)
+                stream = bind_stream(statement, self.catalog, self.base, self.allowed)
                 self.catalog.add_stream(stream, statement.name.span)
             case CreateQuery():
                 bound = bind_query(statement.query, self.catalog)
@@ -221,12 +224,14 @@ def connect(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     buckets: int = BUCKETS,
+    allow: Sequence[str | Path] | None = None,
 ) -> Database:
     """A new, empty database whose queries run on `engine`: "spark", "local", "reference", or a
     Spark session that is there.  `master` and `conf` are for a session that is not; `buckets` is
     into how many parts Spark splits the state of a query when it first starts.  `state_budget` is
     how many bytes the state of a window aggregation should not exceed in process, if another
-    algorithm needs less."""
+    algorithm needs less.  `allow` are the files, directories and hosts (`socket://host:port`) that
+    SQL may read, for those who hand SQL to others; without it, everything."""
     given = None if isinstance(engine, str) else engine
     return Database(
         engine if isinstance(engine, str) else "spark",
@@ -235,6 +240,7 @@ def connect(
         base=Path(base) if base else None,
         state_budget=state_budget,
         spark=SparkSetting(given, master, conf or {}, buckets),
+        allow=allow,
     )
 
 

@@ -25,6 +25,9 @@ class Span:
             raise ValueError(f"not a span: {self.start}..{self.end}")
 
 
+_LONGEST = 5_000  # characters of a part of a message; names and texts in it may be of any length
+
+
 class PenstockError(Exception):
     """The base of all errors that a user can cause."""
 
@@ -50,15 +53,15 @@ class PenstockError(Exception):
         return self
 
     def __str__(self) -> str:
-        lines = [self.message]
+        lines = [shortened(self.message, _LONGEST)]
         if self.span is not None:
             text = self.span.text if self.span.text is not None else self.text
             if text is not None:
                 lines += _excerpt(text, self.span)
         if self.expected:
-            lines.append(f"  expected: {self.expected}")
+            lines.append(f"  expected: {shortened(self.expected, _LONGEST)}")
         if self.hint:
-            lines.append(f"  try: {self.hint}")
+            lines.append(f"  try: {shortened(self.hint, _LONGEST)}")
         return "\n".join(lines)
 
 

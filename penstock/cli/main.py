@@ -98,6 +98,13 @@ def run(
         int | None,
         typer.Option(help=f"Into how many parts Spark splits the state ({BUCKETS}).", min=1),
     ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A file, directory or socket://host:port that the script may read; may be"
+            " repeated. Without it, everything; with '' alone, nothing."
+        ),
+    ] = None,
 ) -> None:
     """Run a script: every SELECT in it, or its named queries if it has none."""
     text = _read(file)
@@ -109,7 +116,7 @@ def run(
             hint="leave it out: without --checkpoint every window is closed at the end",
         )
     spark = SparkSetting(None, master, _settings(conf or []), buckets or BUCKETS)
-    database = Database(engine, strict=strict, spark=spark)
+    database = Database(engine, strict=strict, spark=spark, allow=_allowed(allow))
     chosen = output_format
     if chosen is None and checkpoint is None:
         chosen = format_for(output)
@@ -147,6 +154,10 @@ def demo(
 ) -> None:
     """Show queries at work on packets that come late and out of order."""
     run_demo(engine, picture)
+
+
+def _allowed(given: list[str] | None) -> list[str] | None:
+    return [each for each in given if each] if given else None
 
 
 def _settings(given: list[str]) -> dict[str, str]:

@@ -14,13 +14,17 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.errors import ParseError, PenstockError, Span
 from penstock.language.parsing.parser import Parser, Penstock, SyntaxAt
 from penstock.language.parsing.statements import column, statement
-from penstock.language.syntax import ColumnSyntax, Quantity, Statement
+from penstock.language.syntax import MAX_CHAIN, ColumnSyntax, Quantity, Statement
 
 T = TypeVar("T")
 
 MAX_NESTING = 30  # parentheses and CASEs inside each other; each takes some 20 calls to parse
 MAX_LENGTH = 4_000_000
+MAX_CONDITIONS = 20_000  # joined by AND and OR, or after WHEN, in a script; each takes 0.1 ms
 _SIGNS = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
+_CONDITIONS = (TokenType.AND, TokenType.OR, TokenType.WHEN)
+_OPERATORS = {TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.MOD}
+_OPERANDS = {TokenType.VAR, TokenType.NUMBER, TokenType.STRING, TokenType.IDENTIFIER, TokenType.DOT}
 
 
 def parse_script(sql: str) -> list[Statement]:
@@ -28,6 +32,7 @@ def parse_script(sql: str) -> list[Statement]:
     with pointing_into(sql):
         tokens = _tokenize(sql)
         _check_nesting(tokens)
+        _check_chains(tokens)
         return [found for found in _parse(sql, tokens, statement) if found is not None]
 
 
@@ -50,6 +55,7 @@ def _parse_one(sql: str, rule: Callable[[Parser], T]) -> T:
     with pointing_into(sql):
         tokens = _tokenize(sql)
         _check_nesting(tokens)
+        _check_chains(tokens)
         found = _parse(sql, tokens, rule)
         if len(found) != 1:
             raise ParseError("expected one expression", span=Span(0, len(sql)))
@@ -117,6 +123,37 @@ def _check_nesting(tokens: list[Token]) -> None:
                 span=Span(token.start, token.end + 1),
                 hint="sub-queries in FROM" if depth > MAX_NESTING else None,
             )
+
+
+def _check_chains(tokens: list[Token]) -> None:
+    """Refuse what takes long to parse, before it is parsed."""
+    conditions = [token for token in tokens if token.token_type in _CONDITIONS]
+    if len(conditions) > MAX_CONDITIONS:
+        last = conditions[-1]
+        raise ParseError(
+            f"there are {len(conditions):,} conditions",
+            span=Span(last.start, last.end + 1),
+            expected=f"up to {MAX_CONDITIONS:,}",
+            hint="IN (…) takes a long list of values",
+        )
+    operators = begin = 0
+    for token in tokens:
+        if token.token_type in _OPERATORS:
+            begin = begin if operators else token.start
+            operators += 1
+        elif token.token_type not in _OPERANDS:
+            _check_operators(operators, begin, token.start)
+            operators = 0
+    _check_operators(operators, begin, tokens[-1].end if tokens else 0)
+
+
+def _check_operators(operators: int, begin: int, end: int) -> None:
+    if operators > MAX_CHAIN:
+        raise ParseError(
+            f"{operators} operators in a row",
+            span=Span(begin, max(begin, end)),
+            expected=f"up to {MAX_CHAIN}",
+        )
 
 
 def _parse(sql: str, tokens: list[Token], rule: Callable[[Parser], T]) -> list[T]:

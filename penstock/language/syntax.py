@@ -10,6 +10,8 @@ from sqlglot import exp
 
 from penstock.errors import Span
 
+MAX_CHAIN = 200  # operators in a row; conditions and texts may be chained further
+
 
 @dataclass(frozen=True, slots=True)
 class Name:

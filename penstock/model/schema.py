@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 import pyarrow as pa
 
-from penstock.errors import PlanError
+from penstock.errors import PlanError, shortened
 from penstock.model.names import HIDDEN
 from penstock.model.types import Type
 
@@ -31,7 +31,7 @@ class Field:
         return f"{self.relation}.{self.name}" if self.relation else self.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Schema:
     fields: tuple[Field, ...]
 
@@ -58,24 +58,27 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.fields)
 
-    @property
+    @cached_property
     def arrow(self) -> pa.Schema:
-        return _arrow_schema(self)
+        return pa.schema([pa.field(each.qualified, each.type.arrow) for each in self.fields])
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str | None], int]:
+        return {(each.name, each.relation): place for place, each in enumerate(self.fields)}
+
+    def __reduce__(self) -> tuple[type[Schema], tuple[tuple[Field, ...]]]:
+        """What follows from the fields does not travel."""
+        return Schema, (self.fields,)
 
     def index(self, name: str, relation: str | None = None) -> int:
         """The position of a column; both parts of its name must be exactly as declared."""
-        for position, field in enumerate(self.fields):
-            if field.name == name and field.relation == relation:
-                return position
+        place = self._places.get((name, relation))
+        if place is not None:
+            return place
         known = ", ".join(field.qualified for field in self.fields)
         wanted = f"{relation}.{name}" if relation else name
-        raise PlanError(f"no column {wanted} among {known}")
+        raise PlanError(f"no column {wanted} among {shortened(known)}")
 
     def under(self, relation: str | None) -> Schema:
         """The same columns, belonging to `relation`."""
         return Schema(tuple(Field(field.name, field.type, relation) for field in self.fields))
-
-
-@lru_cache(maxsize=1024)
-def _arrow_schema(schema: Schema) -> pa.Schema:
-    return pa.schema([pa.field(field.qualified, field.type.arrow) for field in schema.fields])

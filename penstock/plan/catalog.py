@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.errors import BindError, Span, nearest
+from penstock.errors import BindError, Span, nearest, shortened
 from penstock.functions.aggregates import AggregateFunction, aggregate
 from penstock.functions.scalar import scalar
 from penstock.plan.query import Query
@@ -48,7 +48,7 @@ class Catalog:
         known = self._names()
         close = nearest(name, known)
         raise BindError(
-            f"there is no stream or query called {name!r}",
+            f"there is no stream or query called {shortened(name, 80)!r}",
             span=span,
             expected=f"one of {', '.join(sorted(known))}" if known else None,
             hint=close[0] if close else "CREATE STREAM first",
@@ -89,7 +89,7 @@ class Catalog:
     def _missing(self, kind: str, name: str, known: list[str], span: Span | None) -> BindError:
         close = nearest(name, known)
         return BindError(
-            f"there is no {kind} called {name!r}",
+            f"there is no {kind} called {shortened(name, 80)!r}",
             span=span,
             expected=f"one of {', '.join(sorted(known))}" if known else None,
             hint=close[0] if close else None,

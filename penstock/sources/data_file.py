@@ -11,6 +11,7 @@ from zlib import crc32
 import pyarrow as pa
 
 from penstock.errors import SourceError
+from penstock.sources.allowed import Allowed, refuse_file
 from penstock.sources.source import FileSeen
 
 _HEAD = 4096
@@ -43,13 +44,25 @@ class DataFile:
     path: Path
     name: str
     meter: Meter = field(default_factory=Meter, compare=False)
+    allowed: Allowed | None = field(default=None, compare=False)
 
     def open(self) -> pa.NativeFile:
         """The bytes, decompressed if the name ends in .gz, .bz2 or .zst."""
+        self.refuse_strange()
         file = pa.OSFile(str(self.path), "rb")
         self.meter.watch(file)
         codec = _CODECS.get(self.path.suffix.lower())
         return file if codec is None else pa.CompressedInputStream(file, codec)
+
+    def refuse_strange(self) -> None:
+        """Look again right before it is opened: a link may have been put in its place.  Pipes and
+        devices are read only where everything is allowed: they may never end."""
+        if self.allowed is None:
+            return
+        if not self.allowed.file(self.path):
+            raise refuse_file(self.allowed, self.name)
+        if not self.path.is_file():
+            raise SourceError(f"{self.name} is not a file", expected="a file that is there")
 
     @property
     def is_compressed(self) -> bool:

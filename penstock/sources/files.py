@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.errors import SourceError, nearest
 from penstock.model.schema import Schema
+from penstock.sources.allowed import Allowed, refuse_file, resolve
 from penstock.sources.data_file import DataFile, check_unchanged, look_at
 from penstock.sources.delimited import read_delimited
 from penstock.sources.json_lines import read_json_blocks, read_json_lines
@@ -62,11 +63,16 @@ def format_of(name: str) -> FileFormat | None:
     return _ENDINGS.get(suffixes[-1].lower()) if suffixes else None
 
 
+class NoFilesError(SourceError):
+    """No file is there, or none any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileSource:
     pattern: str
     format: FileFormat | None = None  # None: by the ending of each file
     base: Path | None = None  # where a relative pattern starts; None: the current directory
+    allowed: Allowed | None = None  # None: every file that the process may read
 
     def describe(self) -> str:
         known = self.format or format_of(self.pattern)
@@ -93,7 +99,7 @@ class FileSource:
         next reading."""
         try:
             files = self._files()
-        except SourceError:
+        except NoFilesError:
             if not known:
                 raise
             files = []  # those that have been read may have been taken away
@@ -161,6 +167,16 @@ class FileSource:
         """The path, the name and the format of every file, for readers elsewhere."""
         return [(str(f.path.resolve()), f.name, self._format(f).value) for f in self._files()]
 
+    def refused(self) -> str | None:
+        """A file among those that are there now that is not allowed."""
+        if self.allowed is None:
+            return None
+        try:
+            found = self._found()
+        except SourceError:
+            return None  # which is said when it is read
+        return next((each.name for each in found if not self.allowed.file(each.path)), None)
+
     def size(self) -> int:
         """The bytes of all files."""
         return sum(file.size for file in self._files())
@@ -170,6 +186,20 @@ class FileSource:
         return self.base or Path.cwd()
 
     def _files(self) -> list[DataFile]:
+        """The files; where not all are allowed, under the paths that links lead to."""
+        if self.allowed is None:
+            return self._found()
+        if not self.allowed.pattern(self._directory, self.pattern):
+            raise refuse_file(self.allowed, self.pattern)
+        files = []
+        for file in self._found():
+            path = resolve(file.path)
+            if path is None or not self.allowed.file(path):
+                raise refuse_file(self.allowed, file.name)
+            files.append(DataFile(path, file.name, allowed=self.allowed))
+        return files
+
+    def _found(self) -> list[DataFile]:
         named = self._directory / self.pattern  # an absolute pattern stays as it is
         if self.pattern and _exists(named):
             if named.is_dir():
@@ -198,7 +228,7 @@ class FileSource:
             )
         return found
 
-    def _no_match(self) -> SourceError:
+    def _no_match(self) -> NoFilesError:
         directory, prefix = self._directory, ""
         for piece in Path(self.pattern).parts[:-1]:  # as far as the pattern leads
             if not (directory / piece).is_dir():
@@ -211,10 +241,10 @@ class FileSource:
         entries = [entry for entry in entries if entry.is_file()] or entries
         names = sorted(str(Path(prefix, entry.name)) for entry in entries)
         close = sorted(nearest(self.pattern, names, limit=_HINTED)) or names[:_HINTED]
-        return SourceError(
+        return NoFilesError(
             f"no file matches '{self.pattern}' in {self._directory}",
             expected="at least one file",
-            hint=", ".join(close) if close else None,
+            hint=", ".join(close) if close and self.allowed is None else None,
         )
 
 

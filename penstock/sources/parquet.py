@@ -21,6 +21,7 @@ def read_parquet(
     file: DataFile, schema: Schema, rejects: StreamRejects, batch: int = BATCH
 ) -> Iterator[pa.RecordBatch]:
     with file.reading("Parquet"):
+        file.refuse_strange()
         with file.path.open("rb") as stream:
             if stream.read(len(_MAGIC)) != _MAGIC:
                 raise SourceError(

@@ -73,6 +73,7 @@ class Portion:
     checksum: str | None = None  # of the rows and the rejects
     promise: int | None = None
     ends: bool = False
+    pinned: bool = False  # the files have to be where these paths say, not where links lead now
 
     def text(self) -> str:
         said = json.dumps(asdict(self))
@@ -95,6 +96,10 @@ class Portion:
 
     def read(self, schema: Schema, rejects: StreamRejects, directory: Path) -> Iterator[Chunk]:
         for file in self.files:
+            if self.pinned and Path(file.path).resolve() != Path(file.path):
+                raise SourceError(
+                    f"{file.name} is not where it was any more", expected="no new links"
+                )
             file.check()
             data = DataFile(Path(file.path), file.name)
             for batch in read_file(data, file.format, schema, rejects):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import EngineError, SourceError
 from penstock.plan.streams import StreamDefinition
-from penstock.sources.files import FileSource
+from penstock.sources.files import FileSource, NoFilesError
 from penstock.sources.live import LiveSource
 from penstock.sources.rejects import Reject, RejectLog, rejects_batch
 from penstock.spark.checksums import rows_checksum
@@ -67,13 +67,14 @@ def fill_files(
     joins = tuple(file.name for file in files) if per_file else ()
     for begin in range(0, len(files), at_once):
         own = tuple(files[begin : begin + at_once])
-        feed.add(Portion(feed.size, own, () if begin else joins))
+        pinned = source.allowed is not None
+        feed.add(Portion(feed.size, own, () if begin else joins, pinned=pinned))
 
 
 def _found(feed: Feed, source: FileSource) -> list[FileToRead]:
     try:
         return [_sized(*file) for file in source.files()]
-    except SourceError:
+    except NoFilesError:
         if not feed.files:
             raise
         return []  # those that have been read may have been taken away

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.sources.socket_lines import parse_address
+from penstock.sources.address import parse_address
 
 Talk = Callable[[socket.socket], None]
 

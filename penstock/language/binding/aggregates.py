@@ -37,6 +37,11 @@ class GroupBinder(ExpressionBinder):
         self.keys = keys
         self.window = {field.name: field for field in window}
         self.aggregates: list[NamedAggregate] = []
+        self._named: dict[str, list[NamedAggregate]] = {}  # those that are written alike
+        self._taken: set[str] = set()
+        self._keys: dict[str, list[Named]] = {}
+        for key in keys:
+            self._keys.setdefault(str(key.expression), []).append(key)
 
     def bind(self, syntax: exp.Expr) -> Expression:
         return self._as_key(syntax) or super().bind(syntax)
@@ -49,7 +54,7 @@ class GroupBinder(ExpressionBinder):
             bound = self.tuples.bind(syntax)
         except BindError:
             return None  # a window column, or an error that is reported where it stands
-        for key in self.keys:
+        for key in self._keys.get(str(bound), ()) if self._keys else ():
             if key.expression == bound:
                 return Column(key.name, bound.type, span=bound.span)
         return None
@@ -88,13 +93,16 @@ class GroupBinder(ExpressionBinder):
         if distinct:
             given = [*given[0].expressions, *given[1:]]
         call = self._call(function, given, distinct, where, span)
-        for known in self.aggregates:
+        alike = self._named.setdefault(str(call), [])
+        for known in alike:
             if known.call == call:
                 return Column(known.name, call.type, span=span)
         name = str(call)
-        while any(known.name == name for known in self.aggregates):
+        while name in self._taken:
             name += "'"
-        self.aggregates.append(NamedAggregate(name, call))
+        self._taken.add(name)
+        alike.append(NamedAggregate(name, call))
+        self.aggregates.append(alike[-1])
         return Column(name, call.type, span=span)
 
     def _call(

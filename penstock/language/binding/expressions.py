@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.errors import BindError, Span, nearest
+from penstock.errors import BindError, Span, nearest, shortened
 from penstock.functions.operators import arithmetic
 from penstock.functions.scalar import ALIASES, SCALARS, scalar
 from penstock.language.binding.coercion import alike, cast_null, castable
@@ -16,6 +16,7 @@ from penstock.language.binding.literals import (
     text_as,
 )
 from penstock.language.binding.scope import Scope
+from penstock.language.syntax import MAX_CHAIN
 from penstock.model.types import (
     BOOLEAN,
     NULL,
@@ -32,8 +33,6 @@ from penstock.plan.expressions import (
     Literal,
     cast_to,
 )
-
-MAX_CHAIN = 200  # operators in a row; conditions and texts may be chained without end
 
 _ARITHMETIC: dict[type[exp.Expr], str] = {
     exp.Add: "add",
@@ -191,7 +190,9 @@ class ExpressionBinder:
         aggregates = list(self.catalog.aggregates)
         close = nearest(name, [*SCALARS, *ALIASES, *aggregates, "count", "sum", "avg", "median"])
         raise BindError(
-            f"there is no function called {name!r}", span=span, hint=" or ".join(close) or None
+            f"there is no function called {shortened(name, 80)!r}",
+            span=span,
+            hint=" or ".join(close) or None,
         )
 
     def call(self, name: str, arguments: list[Expression], span: Span | None) -> Call:

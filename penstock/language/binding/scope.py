@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from penstock.errors import BindError, Span, nearest, shortened
 from penstock.model.schema import Field, Schema
 from penstock.plan.expressions import Column
@@ -10,6 +12,9 @@ from penstock.plan.expressions import Column
 class Scope:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
+        self._by_name: dict[str, list[Field]] = defaultdict(list)  # whatever their case
+        for field in schema:
+            self._by_name[field.name.casefold()].append(field)
 
     def find(self, name: str, relation: str | None, span: Span | None) -> Column:
         matches = self.matches(name, relation)
@@ -29,11 +34,10 @@ class Scope:
         """The columns of that name: exactly so if there are any, else whatever the case."""
         within = [
             field
-            for field in self.schema
+            for field in self._by_name.get(name.casefold(), ())
             if relation is None or (field.relation or "").casefold() == relation.casefold()
         ]
-        exact = [field for field in within if field.name == name]
-        return exact or [field for field in within if field.name.casefold() == name.casefold()]
+        return [field for field in within if field.name == name] or within
 
     def _unknown(self, name: str, relation: str | None, span: Span | None) -> BindError:
         relations = sorted({field.relation for field in self.schema if field.relation})
@@ -42,7 +46,7 @@ class Scope:
             return BindError(
                 f"there is no relation {relation!r} here",
                 span=span,
-                expected=f"one of {', '.join(relations)}" if relations else None,
+                expected=shortened(f"one of {', '.join(relations)}", 400) if relations else None,
                 hint=f"{close[0]}.{name}" if close else None,
             )
         fields = [
@@ -56,6 +60,6 @@ class Scope:
         return BindError(
             f"unknown column {shown!r}",
             span=span,
-            expected=f"one of {', '.join(names)}",
-            hint=" or ".join(close) or None,
+            expected=shortened(f"one of {', '.join(names)}", 400),
+            hint=shortened(" or ".join(close), 400) or None,
         )

@@ -51,6 +51,7 @@ from penstock.plan.stateless import Filter, Project, Union
 from penstock.windows.rows import Order
 from penstock.windows.slide_by_tuple import SlideByTuple
 
+MAX_JOINED = 200  # relations; every pair of them has windows to compare
 MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up one by one
 
 
@@ -106,6 +107,12 @@ class SelectBinder:
 
     def _from_and_where(self) -> Node:
         """The relations, each filtered by the conditions on it alone, joined by the others."""
+        if len(self.select.relations) > MAX_JOINED:
+            raise BindError(
+                f"{len(self.select.relations):,} relations are joined",
+                span=self.select.span,
+                expected=f"up to {MAX_JOINED}",
+            )
         relations = RelationBinder(self.catalog, self.select.window_all)
         sources = [relations.bind(relation) for relation in self.select.relations]
         distinct_aliases(sources)
@@ -118,9 +125,14 @@ class SelectBinder:
             binder = ExpressionBinder(scope, self.catalog, clause)
             predicates += conjuncts(binder.condition(syntax, clause))
         shared = []
+        owner = {
+            (field.name, field.relation): position
+            for position, source in enumerate(sources)
+            for field in source.node.schema
+        }
         own: list[list[Expression]] = [[] for _ in sources]
         for predicate in predicates:
-            owners = {_owner(column, sources) for column in columns_of(predicate)}
+            owners = {owner[each.name, each.relation] for each in columns_of(predicate)}
             if len(owners) == 1 or len(sources) == 1:
                 own[owners.pop() if owners else 0].append(predicate)
             else:
@@ -368,14 +380,6 @@ def _plain_name(expression: Expression, item: SelectItem) -> str:
     if isinstance(syntax, exp.Column) and not isinstance(syntax.this, exp.Star):
         return syntax.name
     return expression.name if isinstance(expression, Column) and "*" in item.text else item.text
-
-
-def _owner(column: Column, sources: list[Source]) -> int:
-    for position, source in enumerate(sources):
-        fields = source.node.schema
-        if any((f.name, f.relation) == (column.name, column.relation) for f in fields):
-            return position
-    raise AssertionError("a bound column belongs to a source")
 
 
 def _filtered(node: Node, predicates: list[Expression]) -> Node:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.errors import BindError, PenstockError, nearest
+from penstock.errors import BindError, PenstockError, Span, nearest, shortened
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import (
     constant_as,
@@ -38,14 +38,18 @@ from penstock.model.types import TIMESTAMP, Kind
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import Column, cast_to
 from penstock.plan.streams import PunctuationRows, StreamDefinition, StreamProgress
+from penstock.sources.address import parse_address
+from penstock.sources.allowed import Allowed
 from penstock.sources.files import FileFormat, FileSource
-from penstock.sources.socket_lines import SocketSource, parse_address
+from penstock.sources.socket_lines import SocketSource
 from penstock.sources.source import Source
 from penstock.sources.values import ValuesSource
 
 
-def bind_stream(syntax: CreateStream, catalog: Catalog, base: Path | None) -> StreamDefinition:
-    """A stream; file names are relative to `base`."""
+def bind_stream(
+    syntax: CreateStream, catalog: Catalog, base: Path | None, allowed: Allowed | None = None
+) -> StreamDefinition:
+    """A stream; file names are relative to `base`, and what is not `allowed` is refused."""
     schema = _schema(syntax)
     progress = bind_progress(syntax.progress, schema, catalog) if syntax.progress else None
     if progress is not None and progress.per_file and not isinstance(syntax.source, FilesSyntax):
@@ -55,9 +59,9 @@ def bind_stream(syntax: CreateStream, catalog: Catalog, base: Path | None) -> St
     source: Source | None = None
     match syntax.source:
         case FilesSyntax():
-            source = _files(syntax.source, base)
+            source = _files(syntax.source, base, allowed)
         case SocketSyntax():
-            source = _socket(syntax.source)
+            source = _socket(syntax.source, allowed)
         case ValuesSyntax():
             source = _values(syntax.source, stream.input_schema)
     return StreamDefinition(syntax.name.text, schema, progress, source)
@@ -65,14 +69,16 @@ def bind_stream(syntax: CreateStream, catalog: Catalog, base: Path | None) -> St
 
 def _schema(syntax: CreateStream) -> Schema:
     fields: list[Field] = []
+    names: set[str] = set()
     for column in syntax.columns:
-        if any(column.name.text.casefold() == field.name.casefold() for field in fields):
+        if column.name.text.casefold() in names:
             raise BindError(f"two columns are called {column.name.text!r}", span=column.name.span)
+        names.add(column.name.text.casefold())
         fields.append(Field(column.name.text, sql_type(column.type, column.span)))
     return Schema(tuple(fields))
 
 
-def _files(syntax: FilesSyntax, base: Path | None) -> FileSource:
+def _files(syntax: FilesSyntax, base: Path | None, allowed: Allowed | None) -> FileSource:
     file_format = None
     if syntax.format is not None:
         names = [each.name for each in FileFormat]
@@ -86,10 +92,17 @@ def _files(syntax: FilesSyntax, base: Path | None) -> FileSource:
                 hint=close[0] if close else None,
             )
         file_format = FileFormat[word]
-    return FileSource(syntax.pattern.text, file_format, base)
+    pattern = syntax.pattern
+    if allowed is not None and not allowed.pattern(base or Path.cwd(), pattern.text):
+        raise _not_allowed(allowed, pattern.text, pattern.span)
+    source = FileSource(pattern.text, file_format, base, allowed)
+    refused = source.refused()  # a link among the files may lead elsewhere
+    if allowed is not None and refused is not None:
+        raise _not_allowed(allowed, refused, pattern.span)
+    return source
 
 
-def _socket(syntax: SocketSyntax) -> SocketSource:
+def _socket(syntax: SocketSyntax, allowed: Allowed | None) -> SocketSource:
     address = parse_address(syntax.address.text)
     if address is None:
         raise BindError(
@@ -98,7 +111,18 @@ def _socket(syntax: SocketSyntax) -> SocketSource:
             expected="a host and a port",
             hint="'localhost:9000'",
         )
-    return SocketSource(*address)
+    source = SocketSource(*address)
+    if allowed is not None and not allowed.socket(*address):
+        raise _not_allowed(allowed, syntax.address.text, syntax.address.span)
+    return source
+
+
+def _not_allowed(allowed: Allowed, name: str, span: Span) -> BindError:
+    return BindError(
+        allowed.refusal(repr(shortened(name, 80))),
+        span=span,
+        expected=f"what is allowed: {allowed}",
+    )
 
 
 def _values(syntax: ValuesSyntax, schema: Schema) -> ValuesSource:
