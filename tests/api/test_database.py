@@ -57,7 +57,7 @@ def test_what_only_spark_can_do() -> None:
     db.stream("s", ROWS)
     query = db.sql("SELECT a FROM s")
     assert isinstance(query, ps.Query)
-    for attempt in (query.start, query.dataframe):
+    for attempt in (query.dataframe, query.late_dataframe, query.rejected_dataframe):
         with pytest.raises(ps.EngineError, match="runs on local") as caught:
             attempt()
         assert "connect(spark)" in str(caught.value.hint)
