@@ -42,7 +42,7 @@ class LocalJob:
             self._epochs = _epochs(run, options, clock)
         self.closed = _closed_below(run)  # by a final run before this one
         self._clock = clock
-        self._began = clock.now()
+        self._began = 0  # told by `start`; stamps of other runs must not see a look at the clock
         told = None if watch is None else lambda scan, chunk: watch(run, scan, chunk)
         self._driver = Driver(run, told, self._epochs, options.every, options.final or not keeps)
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -72,6 +72,7 @@ class LocalJob:
     # --- beside the program ----------------------------------------------------------------------
 
     def start(self) -> None:
+        self._began = self._clock.now()
         self._thread.start()
 
     def _work(self) -> None:

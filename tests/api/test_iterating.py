@@ -112,6 +112,22 @@ def test_the_rows_are_those_of_the_answer(sql: str, engine: str) -> None:
     assert found == list(query)
 
 
+def test_stamps_are_those_of_the_answer() -> None:
+    """Nobody but the source looks at the clock."""
+
+    def stamps(way: Any) -> list[Any]:
+        db = ps.connect(clock=ps.ManualClock(step=1))
+        db.stream("s", [{"a": 1}, {"a": 2}], progress=ps.progress("ts", timestamps="INTERNAL"))
+        return [row["ts"] for row in way(ask(db, "SELECT ts FROM s"))]
+
+    def by_run(query: ps.Query) -> list[Any]:
+        rows: list[Any] = []
+        query.run(rows.append, rows=True)
+        return rows
+
+    assert stamps(iter) == stamps(lambda query: query.collect().to_pylist()) == stamps(by_run)
+
+
 def test_in_order_while_released() -> None:
     """The order holds over all that is released, although no loop waits for the end."""
     numbers = ((t + (30 if t % 5 == 0 else 0),) for t in count())
