@@ -153,16 +153,24 @@ def _split_part(text: str, separator: str, number: int) -> str:
 
 
 def _like(text: str, pattern: str, flags: int = 0) -> bool:
-    """% is any text, _ any character; a backslash takes the next one as it is."""
-    parts = re.findall(r"\\.|%|_|[^\\%_]+|\\$", pattern, re.DOTALL)
-    translated = "".join(
-        ".*"
-        if p == "%"
-        else "."
-        if p == "_"
-        else re.escape(p[1:] if p[:1] == "\\" and p[1:] else p)
-        for p in parts
-    )
+    r"""% is any text, _ any character; a backslash takes the next one as it is.
+
+    What stands between two % is taken where it first occurs, and never looked for again: a later
+    place would not help what follows.  So many % cost no more than many other characters.
+    """
+    pieces = [""]
+    for part in re.findall(r"\\.|%|_|[^\\%_]+|\\$", pattern, re.DOTALL):
+        if part == "%":
+            pieces.append("")
+        elif part == "_":
+            pieces[-1] += "."
+        else:
+            pieces[-1] += re.escape(part[1:] if part[:1] == "\\" and part[1:] else part)
+    first, *others = pieces
+    translated = first
+    if others:
+        *between, last = others
+        translated += "".join(f"(?>.*?{piece})" for piece in between if piece) + f".*{last}"
     return re.fullmatch(translated, text, re.DOTALL | flags) is not None
 
 
