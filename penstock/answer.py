@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from penstock.model.names import free_name
+from penstock.plan.late_columns import late_schemas
+from penstock.plan.query import Query
 from penstock.sources.rejects import RejectKind, RejectLog
 
 
@@ -35,8 +37,14 @@ class Account:
     rejected: int
 
 
-def plainly_named(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Columns without the relation before their names, where they can be told apart without it."""
+def plainly_named(
+    batch: pa.RecordBatch, known: Mapping[tuple[str, ...], list[str]] | None = None
+) -> pa.RecordBatch:
+    """Columns without the relation before their names, where they can be told apart without it;
+    `known` says what late tuples of a query are called (see `plain_names`)."""
+    for inside, outside in (known or {}).items():
+        if tuple(batch.schema.names[: len(inside)]) == inside:
+            return batch.rename_columns([*outside, *batch.schema.names[len(inside) :]])
     plain = [name.rpartition(".")[2] for name in batch.schema.names]
     return batch.rename_columns(plain) if len(set(plain)) == len(plain) else batch
 
@@ -83,10 +91,12 @@ class LateColumns:
         return pa.table({**own, **rest}).select(self.schema.names)
 
 
-def join_tables(tables: list[pa.Table]) -> pa.Table:
-    """The late tuples of several operators in one table."""
-    filled = [table for table in tables if table.num_rows] or tables[:1]
-    if not filled:
-        return pa.table({})
-    columns = LateColumns([table.schema for table in filled])
-    return pa.concat_tables([columns.aligned(table) for table in filled])
+def join_tables(tables: Sequence[pa.Table], query: Query | None = None) -> pa.Table:
+    """The late tuples of several operators in one table, which has the columns that late tuples of
+    the query can have, whether or not there are such."""
+    filled = [table for table in tables if table.num_rows]
+    schemas = late_schemas(query) if query is not None else []
+    columns = LateColumns([*schemas, *(table.schema for table in filled or tables[:1])])
+    return pa.concat_tables(
+        [columns.schema.empty_table(), *(columns.aligned(table) for table in filled)]
+    )

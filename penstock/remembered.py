@@ -14,7 +14,6 @@ from itertools import islice
 import pyarrow as pa
 
 from penstock.answer import Account, Answer, join_tables
-from penstock.engine.late_columns import late_columns
 from penstock.engine.outlet import SHOWN
 from penstock.errors import RunError
 from penstock.plan.query import Late, Query
@@ -50,7 +49,7 @@ class RememberedRun:
     @property
     def late(self) -> pa.Table:
         if not self.account.late:
-            return late_columns(self._query).empty_table()
+            return join_tables([], self._query)
         if self._given.late is not None:
             raise _gone("the late tuples", "late")
         if self._late is None:

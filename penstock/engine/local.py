@@ -9,7 +9,6 @@ import pyarrow as pa
 from penstock.answer import Answer, join_tables, plainly_named
 from penstock.engine.driver import Driver
 from penstock.engine.final_rows import final_rows
-from penstock.engine.late_columns import late_columns
 from penstock.engine.outlet import Outlet
 from penstock.engine.run import LocalRun
 from penstock.model.batch import sign_name
@@ -28,9 +27,8 @@ def answer(query: Query, clock: Clock, strict: bool = False) -> Answer:
     table = final_rows(rows.table, signed) if query.revises else rows.table
     if query.in_order:
         table = table.sort_by(query.progress[0].field.qualified)
-    tables = outlet.late_tables or [late_columns(query).empty_table()]
     delivered = sum(scan.ingest.read for scan in run.scans)
-    return Answer(table, join_tables(tables), outlet.log, delivered)
+    return Answer(table, join_tables(outlet.late_tables, query), outlet.log, delivered)
 
 
 class _Gathering(Outlet):
@@ -43,7 +41,8 @@ class _Gathering(Outlet):
 
     def on_late(self, batch: pa.RecordBatch) -> None:
         super().on_late(batch)
-        self.late_tables.append(pa.Table.from_batches([plainly_named(batch)]))
+        named = plainly_named(batch, self.plain_names)
+        self.late_tables.append(pa.Table.from_batches([named]))
 
     def on_rejects(self, rejects: Sequence[Reject]) -> None:
         super().on_rejects(rejects)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from penstock.answer import LateColumns, plainly_named
-from penstock.engine.late_columns import late_schemas
 from penstock.model.batch import sign_name, signs, with_signs
 from penstock.operators.bounds import without_bounds
+from penstock.plan.late_columns import late_schemas, plain_names
 from penstock.plan.query import Query
 from penstock.sinks.ledger import Ledger
 from penstock.sinks.sink import Sink
@@ -44,6 +44,7 @@ class Outlet:
         self.late = 0
         self.rejected = 0
         self.first_rejects: list[Reject] = []  # enough for a message
+        self.plain_names = plain_names(query)  # of late tuples
         self._late_schemas = late_schemas(query)
         self._late_columns: LateColumns | None = None  # once there are late tuples
         sink.begin(self._schema)
@@ -60,7 +61,7 @@ class Outlet:
 
     def on_late(self, batch: pa.RecordBatch) -> None:
         if self._late_sink is not None and batch.num_rows:
-            batch = plainly_named(batch)
+            batch = plainly_named(batch, self.plain_names)
             if self._late_columns is None:  # which ones they have depends on the operators
                 self._late_columns = LateColumns([*self._late_schemas, batch.schema])
                 self._late_sink.begin(self._late_columns.schema)

@@ -81,4 +81,4 @@ class Run:
         return self.late_tuples[-1]
 
     def late_table(self) -> pa.Table:
-        return join_tables([each.table() for each in self.late_tuples])
+        return join_tables([each.table() for each in self.late_tuples], self.query)

@@ -46,7 +46,7 @@ def answer(
     for reject in collected.rejects:
         rejects.add(reject)
     delivered = tally.read - unreadable
-    return Answer(table, join_tables(collected.late), rejects, delivered, tally.late)
+    return Answer(table, join_tables(collected.late, query), rejects, delivered, tally.late)
 
 
 def packed_answer(query: Query, spark: SparkSession, strict: bool, buckets: int) -> pa.Table:

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.answer import Account
-from penstock.engine.late_columns import late_columns
 from penstock.model.batch import sign_name
 from penstock.model.names import LATE, free_name
+from penstock.plan.late_columns import late_columns
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.sinks.cells import column_texts

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from penstock.answer import Account, plainly_named
 from penstock.operators.chunks import unpack
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
+from penstock.plan.late_columns import plain_names
 from penstock.plan.query import Query
 from penstock.run_progress import SourceStatus
 from penstock.sources.rejects import Reject, RejectKind
@@ -108,6 +109,7 @@ class Collected:
     def __init__(self, query: Query) -> None:
         self._schema = query.schema.arrow
         self.rows: list[pa.RecordBatch] = []
+        self._plain_names = plain_names(query)
         self.late: list[pa.Table] = []
         self.rejects: list[Reject] = []
 
@@ -115,7 +117,7 @@ class Collected:
         self.rows.append(batch)
 
     def on_late(self, batch: pa.RecordBatch) -> None:
-        self.late.append(pa.Table.from_batches([plainly_named(batch)]))
+        self.late.append(pa.Table.from_batches([plainly_named(batch, self._plain_names)]))
 
     def on_rejects(self, rejects: Sequence[Reject]) -> None:
         self.rejects += rejects

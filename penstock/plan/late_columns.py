@@ -12,6 +12,7 @@ from penstock.model.types import BIGINT, BOOLEAN, Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.node import Node
 from penstock.plan.query import Query
+from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 
 
 def late_columns(query: Query) -> pa.Schema:
@@ -22,21 +23,41 @@ def late_columns(query: Query) -> pa.Schema:
 
 def late_schemas(query: Query) -> list[pa.Schema]:
     """The columns of late tuples of all operators that can find some, from the sources on."""
-    found = list(_finding_late(query.input))
-    if not found and query.in_order:
-        found = [(query.schema, query.progress[0].field.type, BIGINT)]
     amends = query.amend_for is not None
-    return [_with_late_columns(*each, amends) for each in found]
+    return [_with_late_columns(*each, amends) for each in _all_finding_late(query)]
+
+
+def plain_names(query: Query) -> dict[tuple[str, ...], list[str]]:
+    """By the names that columns have inside, which may begin with that of a relation: what they are
+    called outside, where they can be told apart without it."""
+    schemas = [schema for schema, _, _ in _all_finding_late(query)]
+    return {tuple(schema.arrow.names): _plain(schema) for schema in schemas}
+
+
+def _plain(schema: Schema) -> list[str]:
+    names = schema.names
+    return list(names) if len(set(names)) == len(names) else schema.arrow.names
 
 
 def _with_late_columns(schema: Schema, bound: Type, ids: Type, amends: bool) -> pa.Schema:
-    names = schema.names
-    unique = len(set(names)) == len(names)
     types = [each.type.arrow for each in schema]
     added = [bound.arrow, ids.arrow, ids.arrow, *([BOOLEAN.arrow] if amends else [])]
-    own = [each.name if unique else each.qualified for each in schema]
-    late = late_names(each.qualified for each in schema)[: len(added)]
-    return pa.schema(list(zip([*own, *late], [*types, *added], strict=True)))
+    late = late_names(schema.arrow.names)[: len(added)]
+    return pa.schema(list(zip([*_plain(schema), *late], [*types, *added], strict=True)))
+
+
+def _all_finding_late(query: Query) -> list[tuple[Schema, Type, Type]]:
+    found = list(_finding_late(query.input))
+    if query.in_order and _has_tuples(query.input):
+        found.append((query.schema, query.progress[0].field.type, BIGINT))
+    return found
+
+
+def _has_tuples(node: Node) -> bool:
+    """Whether tuples of a stream come out of it, not only results, which are never late."""
+    if isinstance(node, Filter | Project | Stamp | Union):
+        return any(_has_tuples(each) for each in node.inputs)
+    return isinstance(node, Scan)
 
 
 def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
