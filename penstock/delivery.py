@@ -16,7 +16,7 @@ from penstock.run_options import RunOptions
 from penstock.sinks.appended_file import AppendedFile
 from penstock.sinks.callback import Callback
 from penstock.sinks.ledger import Ledger
-from penstock.sinks.output import Output, OutputFormat, format_by_ending, has_known_ending
+from penstock.sinks.output import Output, OutputFormat, format_by_ending
 from penstock.sinks.part_files import PartFiles
 from penstock.sinks.sink import Sink
 from penstock.targets import SinkLike, Target
@@ -100,7 +100,7 @@ class Delivery:
 
     def _at(self, path: Path, is_directory: bool, name: str, ledger: Ledger | None) -> Sink:
         given = self._formats[not name.endswith(_SIDES[0])]
-        if is_directory or path.is_dir() or not has_known_ending(path):
+        if is_directory or path.is_dir() or not path.suffix:
             owner = ledger.owner if ledger is not None else uuid.uuid4().hex
             return PartFiles(path, given or OutputFormat.PARQUET, owner)
         chosen = given or format_by_ending(path)

@@ -21,7 +21,7 @@ from penstock.language.parse import pointing_into
 from penstock.query import Query
 from penstock.run_options import RunOptions
 from penstock.running import Running
-from penstock.sinks.output import ONE_RESULT, Output, OutputFormat, has_known_ending
+from penstock.sinks.output import ONE_RESULT, Output, OutputFormat
 from penstock.sinks.text import SCREENFUL
 from penstock.targets import Outcome, SinkLike, Target
 
@@ -139,7 +139,7 @@ def _kept_targets(
     sinks: list[list[SinkLike | None]] = []
     for number in range(len(queries)):
         given = (places.output, places.late, places.rejected)
-        if several and any(path is not None and has_known_ending(path) for path in given):
+        if several and any(path is not None and path.suffix for path in given):
             raise SinkError(
                 f"a file holds the rows of one query, and the script has {len(queries)}",
                 expected="directories, because there is a checkpoint",

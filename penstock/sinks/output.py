@@ -59,11 +59,6 @@ def format_by_ending(path: Path, hint: str | None = None) -> OutputFormat:
     return found
 
 
-def has_known_ending(path: Path) -> bool:
-    """Whether the name is that of a file, rather than of a directory."""
-    return path.suffix.lower() in _BY_ENDING
-
-
 def format_for(output: Path | None) -> OutputFormat:
     """The format of rows when none was asked for.  Standard output gets a table, and so does what
     has no ending: a device, a pipe, a file for somebody to read."""
