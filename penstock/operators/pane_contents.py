@@ -94,6 +94,10 @@ class Panes:
         heappush(self._numbers, number)
         self._stored.add(number)
 
+    def lowest_from(self, number: int) -> int | None:
+        """The lowest one that is not below a number."""
+        return min((each for each in self._panes if each >= number), default=None)
+
     def highest(self) -> int | None:
         return max(self._panes, default=None)
 

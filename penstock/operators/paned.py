@@ -257,13 +257,17 @@ class Paned:
     def open_results(self) -> OpenResults:
         """From the first window with tuples that has not been released to the last."""
         self._settle()
-        first, highest = self._next_with_tuples(), self.panes.highest()
-        if first is None:
-            return open_spans()
-        stops = [straggler.last + 1 for straggler in self.stragglers]
-        if highest is not None:
-            stops.append((highest + self.per_window) // self.per_slide)
-        return open_spans((first, max(stops)))
+        spans = [(late.first, late.last + 1) for late in self.stragglers]
+        lowest, highest = self.panes.lowest(), self.panes.highest()
+        if lowest is not None and self.next_window is not None:  # earlier panes may be kept
+            begin = (self.next_window + 1) * self.per_slide - self.per_window
+            lowest = self.panes.lowest_from(begin)
+        if lowest is not None and highest is not None:
+            stop = (highest + self.per_window) // self.per_slide
+            spans.append((lowest // self.per_slide, stop))
+        released = self.next_window
+        cut = ((first if released is None else max(first, released), stop) for first, stop in spans)
+        return open_spans(*cut)
 
     # --- state -----------------------------------------------------------------------------------
 

@@ -71,6 +71,16 @@ def test_open_results(name: str, restarts: bool) -> None:
     assert operator.open_results() == OpenResults()
 
 
+def test_panes_that_are_kept_are_not_open() -> None:
+    """A pane stays until it has left the window that was computed last."""
+    operator, column = made(PLAIN.replace("SLIDE 5", "SLIDE 10"))
+    columns = [pa.array(["a", "a", "a"]), pa.array([1, 12, 31], pa.int32())]
+    for _ in operator.on_batch(0, pa.RecordBatch.from_arrays(columns, names=["s.k", column])):
+        pass
+    told(operator, Progress({column: 26}, {column: 31}))
+    assert operator.open_results() == OpenResults(((3, 4),))
+
+
 @pytest.mark.parametrize("algorithm", [*Algorithm])
 def test_algorithms(algorithm: Algorithm) -> None:
     """Some take windows without tuples between others for open."""
