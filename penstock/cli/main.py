@@ -92,7 +92,8 @@ def run(
         typer.Option(help="available-now, or the time between two looks: '5 seconds'."),
     ] = AVAILABLE_NOW,
     final: Annotated[
-        bool, typer.Option(help="With a checkpoint: close what is open, because nothing follows.")
+        bool,
+        typer.Option("--final", help="With a checkpoint: close what is open; nothing follows."),
     ] = False,
     buckets: Annotated[
         int | None,

@@ -38,7 +38,7 @@ def shown(query: ps.Query, hide_after: int | None = None) -> str:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=200)
     with ProgressBars(console, hide_after) as bars:
-        Running(query.setting, [query.plan], [Target(Collected())], bars.watch).drive()
+        Running(query.setting, [query.plan], [Target(Collected())], watch=bars.watch).drive()
     return re.sub(r"\x1b\[[\d;?]*\w", "", file.getvalue())
 
 
@@ -71,7 +71,7 @@ def test_positions_in_files(tmp_path: Path) -> None:
     def watch(run: object, scan: object, chunk: Chunk) -> None:
         positions.append(chunk.position)
 
-    Running(query.setting, [query.plan], [Target(Collected())], watch).drive()
+    Running(query.setting, [query.plan], [Target(Collected())], watch=watch).drive()
     size = sum(each.stat().st_size for each in tmp_path.iterdir())
     assert positions == sorted(positions)
     assert positions[-1] == size
