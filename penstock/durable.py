@@ -15,15 +15,17 @@ from penstock.errors import CheckpointError
 _CHECK = "check"
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file at once; it is on disk when this returns."""
+def write_whole(path: Path, content: bytes, sync: bool = True) -> None:
+    """Replace a file at once; it is on disk when this returns, unless `sync` is of no use."""
     beside = path.with_name(f".{path.name}.new")
     with beside.open("wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
+        if sync:
+            os.fsync(file.fileno())
     beside.replace(path)
-    sync_directory(path.parent)
+    if sync:
+        sync_directory(path.parent)
 
 
 def sync_directory(directory: Path) -> None:
@@ -35,10 +37,10 @@ def sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any], sync: bool = True) -> None:
     """Write a record with a checksum."""
     text = json.dumps({**content, _CHECK: _checked(content)}, indent=1)
-    write_whole(path, text.encode() + b"\n")
+    write_whole(path, text.encode() + b"\n", sync)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -32,15 +32,13 @@ from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.optimizer.share_readings import check_one_scan_will_do
 from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.closing import closing_reach
+from penstock.plan.closing import closing_reach, last_tick
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
 from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.sources.source import Chunk, can_be_read_again
-
-_LAST = 2**63 - 1  # the highest bound there is
 
 
 class _Target(Protocol):
@@ -217,11 +215,12 @@ class LocalRun:
             scans = [scan for scan in self.scans if outlet in scan.outlets]
             reach = closing_reach(query)
             high = max((scan.ingest.high for scan in scans), default=BEGINNING)
+            last = min((last_tick(scan.ingest.stream) for scan in scans), default=0)
             for scan in scans:
-                if reach is None:
+                if reach is None or high + reach > last:  # no value says such a promise
                     closed[scan.name] = "ended"
                 elif high != BEGINNING and closed.get(scan.name) != "ended":
-                    bound = min(int(high) + reach, _LAST)
+                    bound = int(high) + reach
                     closed[scan.name] = max(bound, int(closed.get(scan.name, bound)))
         self.closed |= closed
         for scan in self.scans:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from math import gcd
 
+from penstock.model.types import INT64_MAX, Kind, Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.node import Node
 from penstock.plan.query import Late, Query
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.streams import StreamDefinition
 from penstock.windows.landmark import Landmark
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
@@ -30,6 +32,18 @@ def closing_reach(query: Query) -> int | None:
         return None
     reach = _reach(query.input)
     return None if reach is None else max(1, reach)  # EMIT IN ORDER waits for a tick more
+
+
+def last_tick(stream: StreamDefinition) -> int:
+    """The highest tick of the progressing attribute: beyond it there is no promise."""
+    if stream.progress is None:
+        return INT64_MAX
+    match stream.attribute.type:
+        case Type(kind=Kind.INT | Kind.DATE):
+            return 2**31 - 1
+        case Type(kind=Kind.DECIMAL, precision=digits):
+            return min(INT64_MAX, int(10**digits) - 1)
+    return INT64_MAX
 
 
 def _waits_for_amendments(query: Query) -> bool:

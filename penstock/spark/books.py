@@ -51,7 +51,8 @@ class Books:
         return replace(self.all, read=0, late=0, rejected=0, rows=0)
 
     def write(self, directory: Path) -> None:
-        write_json(directory / _NAME, asdict(self))
+        # without a sync: Spark's own files of the micro-batch are not synced either
+        write_json(directory / _NAME, asdict(self), sync=False)
 
     @staticmethod
     def read(directory: Path) -> Books:

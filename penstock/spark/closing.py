@@ -11,10 +11,8 @@ from pathlib import Path
 
 from penstock.errors import CheckpointError
 from penstock.model.domain import Domain
-from penstock.model.types import INT64_MAX, Kind, Type
-from penstock.plan.closing import closing_reach
+from penstock.plan.closing import closing_reach, last_tick
 from penstock.plan.query import Query
-from penstock.plan.streams import StreamDefinition
 from penstock.run_options import AVAILABLE_NOW
 from penstock.spark.books import Books
 from penstock.spark.sources import Feeds
@@ -44,23 +42,11 @@ class Closing:
             said = [feed.end() for feed in every]
         elif books.high is None:
             return False
-        elif books.high + self.reach > min(map(_highest, feeds.streams.values())):
+        elif books.high + self.reach > min(map(last_tick, feeds.streams.values())):
             said = [feed.end() for feed in every]  # no value says such a promise
         else:
             said = [feed.promise(books.high + self.reach) for feed in every]
         return any(said)
-
-
-def _highest(stream: StreamDefinition) -> int:
-    """The highest tick of the progressing attribute."""
-    if stream.progress is None:
-        return INT64_MAX
-    match stream.attribute.type:
-        case Type(kind=Kind.INT | Kind.DATE):
-            return 2**31 - 1
-        case Type(kind=Kind.DECIMAL, precision=digits):
-            return min(INT64_MAX, int(10**digits) - 1)
-    return INT64_MAX
 
 
 def closed_before(feeds: Feeds, books: Books, checkpoint: Path, bounded: bool) -> str | None:
