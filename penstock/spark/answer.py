@@ -15,7 +15,7 @@ from penstock.plan.query import Query
 from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.spark.failures import failure
 from penstock.spark.job import Job
-from penstock.spark.outcome import Collected, deliver
+from penstock.spark.outcome import Collected, deliver, in_order
 from penstock.spark.session import BUCKETS, PARTITIONS, setting
 from penstock.spark.sources import batch_sources, streams_of
 
@@ -41,7 +41,7 @@ def answer(
     if table.num_columns > len(query.schema):  # with signs
         table = final_rows(table)
     if query.in_order:
-        table = table.sort_by(query.progress[0].field.qualified)
+        table = in_order(table, query.progress[0].field.qualified)
     unreadable = sum(each.kind is RejectKind.BAD_ROW for each in collected.rejects)
     for reject in collected.rejects:
         rejects.add(reject)

@@ -92,11 +92,18 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
     if open_:
         tally.open_windows = sum(each.count for each in open_.values())
     if order is not None and rows:
-        rows = pa.Table.from_batches(rows).sort_by(order).to_batches()
+        rows = in_order(pa.Table.from_batches(rows), order).to_batches()
     for batch in rows:
         tally.rows += batch.num_rows
         receiver.on_rows(batch)
     return tally
+
+
+def in_order(table: pa.Table, column: str) -> pa.Table:
+    """Rows in the order of a column; of equal ones, the other columns decide, not the buckets that
+    they come from."""
+    others = [name for name in table.column_names if name != column]
+    return table.sort_by([(name, "ascending") for name in (column, *others)])
 
 
 def rejects_of(batch: pa.RecordBatch) -> list[Reject]:
