@@ -86,6 +86,11 @@ class Ingest:
         self.ended = True
         yield Progress({}, self._promise.reached() if self._promise else {}, ended=True)
 
+    def on_part_begin(self, part: str) -> Iterator[Item]:
+        """A file is there, and will be read: it is waited for from now on."""
+        if self._promise is not None:
+            yield from self._promise.part_begin(part)
+
     def on_part_end(self, part: str) -> Iterator[Item]:
         """A file has been read to its end: nobody waits for it, whatever comes later."""
         if self._promise is not None:
@@ -217,9 +222,16 @@ class _Promise:
     def begin_at(self, part: str, rows: int) -> None:
         self._rows[part] = rows
 
+    def part_begin(self, part: str) -> Iterator[Item]:
+        if self._progress.per_file:
+            self._bounds.let_in([part])
+        yield from ()
+
     def part_end(self, part: str) -> Iterator[Item]:
         if self._progress.per_file and self._bounds.knows(part):
             self._bounds.leave_out(part)
+            if self._idle is not None:
+                self._idle.forget(part)
             yield from self._progress_made()
 
     def close_below(self, bound: int) -> Iterator[Item]:

@@ -194,8 +194,9 @@ class LocalRun:
             self._pass(scan, ingest.on_chunk(chunk))
         if scan.reading is not None:
             scan.reading.fed(chunk)
-        if chunk.seen is not None and chunk.seen.whole:
-            self._pass(scan, ingest.on_part_end(chunk.part))
+        if chunk.seen is not None:
+            on_part = ingest.on_part_end if chunk.seen.whole else ingest.on_part_begin
+            self._pass(scan, on_part(chunk.part))
         for timer, stages in self._early:
             if timer.is_due():
                 for stage in stages:

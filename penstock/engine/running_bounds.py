@@ -6,7 +6,7 @@ contributions before it in its sub-source.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 import numpy as np
 
@@ -110,6 +110,12 @@ class RunningBounds:
     def held_back_by(self) -> list[Hashable]:
         """The sub-sources that everybody waits for."""
         return self._low.held_back_by
+
+    def let_in(self, keys: Iterable[Hashable]) -> None:
+        """Sub-sources that are there from now on, before any of them has spoken."""
+        for key in keys:
+            if key not in self._bounds:
+                self._let_in(key)
 
     def leave_out(self, key: Hashable) -> None:
         """Do not wait for a sub-source that has fallen silent."""

@@ -104,7 +104,7 @@ class FileSource:
                 raise
             files = []  # those that have been read may have been taken away
         self._check_unfinished(files, known)
-        before = 0
+        begun = []
         for file in files:
             read, now = known.get(file.name, PartRead()), look_at(file, whole=True)
             if read.seen is not None:
@@ -112,11 +112,14 @@ class FileSource:
                 text, lines = file_format is not FileFormat.PARQUET, file_format is FileFormat.CSV
                 check_unchanged(file, read.seen, text, lines)
             if read.seen != now or (not growing and self._has_half_a_line(file, read)):
-                begun = replace(now, whole=False)
-                yield Chunk(nothing_of(schema), file.name, before, seen=begun)
-                yield from self._rest_of(file, read, schema, rejects, before, growing)
-                yield Chunk(nothing_of(schema), file.name, before + file.size, seen=now)
+                begun.append((file, read, now))
+                # all of them are there before one of them is read
+                yield Chunk(nothing_of(schema), file.name, seen=replace(now, whole=False))
+        before = sum(file.size for file in files) - sum(file.size for file, _, _ in begun)
+        for file, read, now in begun:
+            yield from self._rest_of(file, read, schema, rejects, before, growing)
             before += file.size
+            yield Chunk(nothing_of(schema), file.name, before, seen=now)
 
     def _has_half_a_line(self, file: DataFile, read: PartRead) -> bool:
         """Whether an earlier reading may have left the end of a file for later."""

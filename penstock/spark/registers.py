@@ -109,12 +109,6 @@ class SourceRegister(RunningBounds):
             starts.recent.append(own.recent)
         return starts
 
-    def let_in(self, keys: list[str]) -> None:
-        """Sub-sources that are there from now on, before any of them has spoken."""
-        for key in keys:
-            if not self.knows(key):
-                self._let_in(key)
-
     def let_go(self, keys: list[str]) -> None:
         """Nobody waits for sub-sources that have come to their end."""
         for key in keys:

@@ -175,8 +175,9 @@ def test_files_as_sub_sources_do_not_hold_each_other_back(here: Path) -> None:
         (10, "b", 10),
     ]
     put(here, "3", *range(15, 40), key="c")
-    run(here, stream=stream)
-    assert [row["window_end"] for row in rows(here)] == [10, 10, 20, 20, 20, 30]
+    put(here, "4", *range(15, 40), key="d")  # not behind the other, but beside it
+    assert run(here, stream=stream).late == 0
+    assert [row["window_end"] for row in rows(here)] == [10, 10, 20, 20, 20, 20, 30, 30]
 
 
 # --- data of the program -------------------------------------------------------------------------
@@ -326,6 +327,28 @@ def test_a_source_that_is_idle_while_files_are_followed(here: Path) -> None:
     assert came.wait(60)
     started.stop()
     assert started.wait().read == 1
+
+
+def test_files_that_are_followed_apart(here: Path) -> None:
+    """One that has been read to its end is neither waited for nor silent."""
+    stream = "CREATE STREAM s (k STRING, v INT, t TIMESTAMP) FROM FILES 'data/*.csv'"
+    stream += " PROGRESS ON t DELAY 1 SECOND PER FILE IDLE AFTER 50 MILLISECONDS;"
+    for number in range(3):
+        text = f"k,v,t\na,1,2026-01-31 12:00:0{number}\n"
+        (here / "data" / f"{number}.csv").write_text(text)
+    came = threading.Event()
+    seen: list[int] = []
+
+    def take(row: dict[str, Any]) -> None:
+        seen.append(row["n"])
+        if len(seen) == 3:
+            came.set()
+
+    sql = "SELECT count(*) AS n [RANGE TUMBLING 10 MILLISECONDS, WA t] FROM s"
+    started = query(here, sql, stream).start(take, rows=True, trigger="20 milliseconds")
+    assert came.wait(60)
+    started.stop()
+    assert started.wait() == ps.Account(3, 0, 0)
 
 
 def test_a_failure_comes_out_where_somebody_waits(here: Path) -> None:
