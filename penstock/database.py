@@ -179,7 +179,7 @@ class Database:
         found = self.catalog.relation(name)
         if isinstance(found, StreamDefinition):
             raise BindError(f"{name!r} is a stream", hint=f"db.sql('SELECT * FROM {name}')")
-        return Query(found, "", self._setting)
+        return Query(found, "", self._setting, name)
 
     @property
     def streams(self) -> list[str]:

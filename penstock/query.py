@@ -35,7 +35,10 @@ class Query:
     """A query that can be explained and run.  Its answer is computed once; `run` runs it anew.
     What was late or rejected is that of the last run."""
 
-    def __init__(self, plan_: plan.Query, text: str, setting: Setting) -> None:
+    def __init__(
+        self, plan_: plan.Query, text: str, setting: Setting, name: str | None = None
+    ) -> None:
+        self.name = name  # that CREATE QUERY gave it
         rules = ON_SPARK if setting.engine == "spark" else IN_PROCESS
         self.plan = optimize(leave_room(plan_), Settings(setting.state_budget), rules)
         self.text = text
@@ -71,7 +74,7 @@ class Query:
         With a `checkpoint`, a directory, a later run goes on where this one ended or was killed:
         what is complete is given out, what is open stays open, unless this is the `final` run.
         `trigger` is "available-now", or a time like "5 seconds" for a run that does not end."""
-        options = run_options(checkpoint, trigger, final)
+        options = run_options(checkpoint, trigger, final, self.name)
         (account,) = run_together([self], [sink], [late], [rejected], rows=rows, options=options)
         return account
 
@@ -130,7 +133,7 @@ class Query:
         final: bool = False,
     ) -> StartedQuery:
         """As `run`, but beside the program, which goes on at once."""
-        options = run_options(checkpoint, trigger, final)
+        options = run_options(checkpoint, trigger, final, self.name)
         sinks = [sink, late, rejected]
         with pointing_into(self.text):
             return StartedQuery(self.plan, self.setting, sinks, rows, options)
@@ -218,8 +221,10 @@ class Query:
         return f"<penstock.Query {', '.join(map(str, self.plan.schema))}>"
 
 
-def run_options(checkpoint: str | Path | None, trigger: str, final: bool) -> RunOptions:
-    return RunOptions(Path(checkpoint) if checkpoint is not None else None, trigger, final)
+def run_options(
+    checkpoint: str | Path | None, trigger: str, final: bool, name: str | None = None
+) -> RunOptions:
+    return RunOptions(Path(checkpoint) if checkpoint is not None else None, trigger, final, name)
 
 
 def run_together(

@@ -17,11 +17,13 @@ _TIME = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
 class RunOptions:
     """With a `checkpoint`, a later run goes on where this one ended, or was killed.  The `trigger`
     is available-now, or the time between two looks for more.  A `final` run closes what is open;
-    so does one without a checkpoint when its input ends, because nobody can go on."""
+    so does one without a checkpoint when its input ends, because nobody can go on.  The `name` is
+    what others see of it: on Spark, that among the streaming queries of a session."""
 
     checkpoint: Path | None = None
     trigger: str = AVAILABLE_NOW
     final: bool = False
+    name: str | None = None
 
     def __post_init__(self) -> None:
         if not self.bounded and not _TIME.fullmatch(self.trigger):

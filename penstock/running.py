@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import pyarrow as pa
@@ -90,7 +90,7 @@ class Running:
             self._job = RunningOnSpark(
                 setting.on_spark, queries, targets, setting.strict, options, watch_spark
             )
-        elif options != RunOptions():
+        elif replace(options, name=None) != RunOptions():
             raise EngineError(
                 f"the {setting.engine} engine runs once over what is there, and keeps nothing",
                 expected="no checkpoint and no trigger",

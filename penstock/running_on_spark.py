@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ class SparkSetting:
 
         if is_at_once(query):
             return BatchRun(query, self.session, receiver, self.buckets, strict)
-        chosen = Options(options.checkpoint, options.trigger, options.final, self.buckets)
+        chosen = Options(**asdict(options), buckets=self.buckets)
         return SparkRun(query, self.session, receiver, chosen, strict)
 
     def explain(self, query: Query) -> str:

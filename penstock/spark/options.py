@@ -13,11 +13,10 @@ from penstock.spark.session import BUCKETS
 @dataclass(frozen=True, slots=True)
 class Options(RunOptions):
     """`buckets` counts when a query first starts; `portions` is into how many micro-batches
-    Penstock's own sources are cut; the `name` is that among the streaming queries of a session."""
+    Penstock's own sources are cut."""
 
     buckets: int = BUCKETS
     portions: int | None = None
-    name: str | None = None
 
     def __post_init__(self) -> None:
         RunOptions.__post_init__(self)

@@ -192,6 +192,16 @@ def test_a_micro_batch_that_comes_again_writes_its_file_again(tmp_path: Path) ->
     assert list(tmp_path.glob("part-*")) == []
 
 
+def test_a_named_query_has_its_name(db: ps.Database, spark: SparkSession) -> None:
+    db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
+    db.sql("CREATE QUERY doubled AS SELECT bytes * 2 AS bytes FROM packets")
+    started = db.query("doubled").start(lambda batch: None, trigger="1 hour")
+    try:
+        assert "doubled" in {each.name for each in spark.streams.active}
+    finally:
+        started.stop()
+
+
 def test_a_sink_that_fails(db: ps.Database) -> None:
     db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
 
