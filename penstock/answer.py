@@ -51,14 +51,14 @@ def plainly_named(
 
 class LateColumns:
     """Columns for the late tuples of several operators.  Those that have one name and one type are
-    one; of several types that share a name, the first of them by its own name keeps it, and the
-    others get a number behind it.
+    one; of several types that share a name, the first one keeps it, and the others get a number
+    behind it.
 
     >>> late = LateColumns([pa.schema([("t", pa.int32())]), pa.schema([("t", pa.date32())])])
     >>> late.schema.names
     ['t', 't_1']
     >>> late.aligned(pa.table({"t": pa.array([7], pa.int32())})).to_pylist()
-    [{'t': None, 't_1': 7}]
+    [{'t': 7, 't_1': None}]
     """
 
     def __init__(self, schemas: Sequence[pa.Schema]) -> None:
@@ -71,7 +71,7 @@ class LateColumns:
         self._names: dict[tuple[str, pa.DataType], str] = {}
         taken = set(types)
         for name, several in types.items():
-            for number, each in enumerate(sorted(several, key=str)):
+            for number, each in enumerate(several):
                 self._names[name, each] = free_name(name, taken) if number else name
                 taken.add(self._names[name, each])
         fields = [(name, each) for (_, each), name in self._names.items()]

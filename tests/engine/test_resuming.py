@@ -32,7 +32,7 @@ def test_rows_before_and_after(name: str, cut: int | None, chunks: int, tmp_path
     found = run_in_parts(query.plan, chunks, store, strict=name != "null_time")
     opened[-1].close()
     assert found.parts > 1
-    table = final_rows(found.rows) if query.plan.revises else found.rows
+    table = final_rows(found.rows, "_sign") if query.plan.revises else found.rows
     expected = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     assert Counter(lines(table)) == Counter(expected)
     late = bound(name, None).late

@@ -20,7 +20,7 @@ from penstock.plan.stateless import Project
 from penstock.scalars.bounds import bounding
 from penstock.scalars.evaluate import evaluator
 from tests.engine.helpers import assert_same, examples
-from tests.reference.helpers import Stream, ask
+from tests.reference.helpers import Stream, ask, tuples
 from tests.spark.test_every_cut import asked, assert_reference, run_in_cuts
 from tests.spark.without_spark import WithoutSpark
 
@@ -63,10 +63,11 @@ def test_a_punctuation_at_the_end_of_the_type() -> None:
         assert_same(sql, s=Stream("k STRING, t BIGINT", rows, progress))
 
 
-def test_a_tuple_without_a_value_is_an_error_still() -> None:
+def test_a_tuple_without_a_value_is_set_aside() -> None:
     rows = Stream("t BIGINT", [(5,), (FAR,)], ps.progress("t", ordered=True))
-    with pytest.raises(RunError, match="INT"):
-        ask("SELECT count(*) AS n [RANGE 4, SLIDE 4, WA CAST(t AS INT)] FROM s", s=rows).collect()
+    query = ask("SELECT count(*) AS n [RANGE 4, SLIDE 4, WA CAST(t AS INT)] FROM s", s=rows)
+    assert tuples(query.collect()) == [(4, 8, 1)]
+    assert query.account == ps.Account(2, 0, 1)
 
 
 @pytest.mark.parametrize("cuts", [[(0, 5)], [(0, 3), (3, 4), (4, 5)], [(0, 1), (1, 4), (4, 5)]])

@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.answer import join_tables, plainly_named
 from penstock.engine.ingest import Ingest
 from penstock.model.clock import Clock, ManualClock
 from penstock.model.punctuation import BEGINNING, Bound
@@ -19,6 +20,7 @@ from penstock.operators.bounds import without_bounds
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.operators.stateless import FilterOperator, Meld, ProjectOperator
 from penstock.operators.ticks import to_ticks
+from penstock.plan.late_columns import plain_names
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.plan.stateless import Filter, Project, Scan, Union
@@ -132,15 +134,22 @@ def _planned(sql: str, promise: str) -> tuple[Query, list[pa.RecordBatch]]:
 
 def run(plan: Query, operators: Operators, clock: Clock | None = None) -> Outcome:
     rows: list[Row] = []
-    late: list[Row] = []
+    late: list[pa.RecordBatch] = []
     for item in items(plan.input, operators, clock or ManualClock()):
         if isinstance(item, LateRows):
-            late += _tuples(pa.Table.from_batches([item.batch]))
+            late.append(item.batch)
         elif isinstance(item, pa.RecordBatch):
             made = without_bounds(item)
             assert made.schema == plan.schema.arrow
             rows += _tuples(pa.Table.from_batches([made]))
-    return Outcome(_bag(rows), _bag(late))
+    return Outcome(_bag(rows), _bag(_tuples(late_table(plan, late))))
+
+
+def late_table(plan: Query, batches: list[pa.RecordBatch]) -> pa.Table:
+    """Late tuples in the columns of the query."""
+    names = plain_names(plan)
+    tables = [pa.Table.from_batches([plainly_named(batch, names)]) for batch in batches]
+    return join_tables(tables, plan)
 
 
 def items(node: Node, operators: Operators, clock: Clock) -> Iterator[Item]:

@@ -25,7 +25,7 @@ from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.reference.engine import answer
 from penstock.windows.landmark import Landmark
-from tests.operators.driving import CUTS, Stream, items, planned
+from tests.operators.driving import CUTS, Stream, items, late_table, planned
 
 Row = tuple[Any, ...]
 Make = Callable[[], Operator]
@@ -125,11 +125,11 @@ def revised(
 
     operators = dict.fromkeys((WindowAggregate, GroupAggregate, Distinct), make)
     left: Counter[str] = Counter()
-    late: Counter[str] = Counter()
+    late: list[pa.RecordBatch] = []
     said = []
     for item in items(plan.input, operators, ManualClock()):  # type: ignore[arg-type]
         if isinstance(item, LateRows):
-            late += bag(rows_of(pa.Table.from_batches([item.batch])))
+            late.append(item.batch)
         elif isinstance(item, pa.RecordBatch):
             rows = item.drop_columns([SIGN]) if SIGN in item.schema.names else item
             assert rows.schema == plan.schema.arrow
@@ -138,7 +138,7 @@ def revised(
                 said.append((sign, row))
                 left[row] += sign
                 assert left[row] >= 0, f"{row} was taken back and had not been given"
-    return +left, late, said
+    return +left, bag(rows_of(late_table(plan, late))), said
 
 
 def rows_of(table: pa.Table) -> list[Row]:

@@ -158,7 +158,9 @@ def test_several_keys_that_progress(keys: str) -> None:
     )
     assert query.account.late == 1
     if not keys.startswith("date"):
-        assert tuples(query.late) == [(12, 35, None, None)]
+        (late,) = query.late.to_pylist()  # a bound of another type has a column of its own
+        assert tuples(query.late)[0][:2] == (12, 35)
+        assert all(late[name] is None for name in late if name not in ("t", "late_bound"))
 
 
 def test_the_bound_that_was_broken() -> None:
@@ -168,7 +170,9 @@ def test_the_bound_that_was_broken() -> None:
         s=Stream("t TIMESTAMP", [(35,), (12,)], ps.progress("t", ordered=True)),
     )
     (row,) = tuples(query.late)
-    assert row[1] == (35 if str(query.late.schema.field("late_bound").type) != "date32[day]" else 0)
+    types = {each.name: str(each.type) for each in query.late.schema}
+    assert {types["late_bound"], types["late_bound_1"]} == {"date32[day]", "timestamp[us, tz=UTC]"}
+    assert 35 in row
 
 
 def test_far_apart_times() -> None:
