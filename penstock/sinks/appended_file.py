@@ -57,9 +57,13 @@ class AppendedFile:
                 expected="a file that the checkpoint has written, or none",
                 hint="another --output, or move the file away",
             )
-        if marks and size < marks[0].length:
+        if marks:
+            self._check_size(size, marks[0].length)
+
+    def _check_size(self, size: int, length: int) -> None:
+        if size < length:
             raise SinkError(
-                f"{self._shown} had {marks[0].length:,} bytes when the checkpoint was saved, and"
+                f"{self._shown} had {length:,} bytes when the checkpoint was saved, and"
                 f" has {size:,} now",
                 expected="the file as it was left",
                 hint="put it back, or name another --output, where the rows go on",
@@ -112,10 +116,14 @@ class AppendedFile:
                 expected="the file as it was when that checkpoint was saved",
                 hint="put back a copy of the file as well, or name another --output",
             )
+        if not marks:  # so that this epoch, too, can come again
+            self._ledger.note(self._name, str(self._path), Mark(epoch - 1, 0))
         length = known[-1].length if known else 0
         if not self._path.exists():
+            self._check_size(0, length)
             self._path.touch()
             sync_directory(self._path.parent)
+        self._check_size(self._path.stat().st_size, length)
         os.truncate(self._path, length)
         return length
 

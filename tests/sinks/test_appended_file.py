@@ -60,6 +60,14 @@ def test_an_epoch_that_comes_again(tmp_path: Path) -> None:
     assert found(tmp_path) == [1, 2, 3]
 
 
+def test_the_first_epoch_comes_again(tmp_path: Path) -> None:
+    epoch(*opened(tmp_path), 1, 1, 2)
+    epoch(*opened(tmp_path), 1, 1)
+    sink, ledger = opened(tmp_path)
+    epoch(sink, ledger, 2, 2)
+    assert found(tmp_path) == [1, 2]
+
+
 def test_rows_that_nobody_noted(tmp_path: Path) -> None:
     sink, ledger = opened(tmp_path)
     epoch(sink, ledger, 1, 1)
@@ -98,7 +106,9 @@ def test_a_file_of_somebody_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("left", [None, 3])
 def test_a_file_that_was_taken_away_or_cut(left: int | None, tmp_path: Path) -> None:
-    epoch(*opened(tmp_path), 1, 1)
+    sink, ledger = opened(tmp_path)
+    epoch(sink, ledger, 1, 1)
+    epoch(sink, ledger, 2)
     if left is None:
         (tmp_path / "out.jsonl").unlink()
     else:
@@ -106,8 +116,15 @@ def test_a_file_that_was_taken_away_or_cut(left: int | None, tmp_path: Path) -> 
     with pytest.raises(SinkError, match=r"had 9 bytes when the checkpoint was saved"):
         opened(tmp_path)
     sink, ledger = opened(tmp_path, "other.jsonl")  # where the rows go on
-    epoch(sink, ledger, 2, 2)
+    epoch(sink, ledger, 3, 2)
     assert (tmp_path / "other.jsonl").read_text() == '{"n": 2}\n'
+
+
+def test_a_file_that_was_taken_away_after_its_first_epoch(tmp_path: Path) -> None:
+    epoch(*opened(tmp_path), 1, 1)
+    (tmp_path / "out.jsonl").unlink()
+    with pytest.raises(SinkError, match=r"had 9 bytes when the checkpoint was saved"):
+        epoch(*opened(tmp_path), 2, 2)
 
 
 def test_a_checkpoint_that_was_set_back(tmp_path: Path) -> None:

@@ -340,7 +340,12 @@ def test_data_from_somewhere_else(spark: SparkSession, tmp_path: Path) -> None:
         place.mkdir()
         text = "".join(f"{k},{x},{ts}\n" for k, x, ts in rows)
         (place / f"{place.name}.csv").write_text(f"k,x,ts\n{text}")
-    found: list[dict[str, Any]] = []
+    rows_file = tmp_path / "rows.jsonl"  # a function could be given rows twice when it is stopped
+
+    def found() -> list[dict[str, Any]]:
+        lines = rows_file.read_text().splitlines() if rows_file.exists() else []
+        return [json.loads(line) for line in lines]
+
     for place, trigger in zip(places, ("200 milliseconds", "available-now"), strict=True):
         db = ps.connect(spark, buckets=2)
         db.sql(
@@ -351,15 +356,13 @@ def test_data_from_somewhere_else(spark: SparkSession, tmp_path: Path) -> None:
         assert isinstance(query, ps.Query)
         final = trigger == "available-now"
         checkpoint = tmp_path / "checkpoint"
-        run = query.start(
-            found.append, rows=True, checkpoint=checkpoint, trigger=trigger, final=final
-        )
+        run = query.start(rows_file, checkpoint=checkpoint, trigger=trigger, final=final)
         if not final:
-            _eventually(lambda: len(found) == 3)
+            _eventually(lambda: len(found()) == 3)
             run.stop()
         run.wait()
-    assert {(row["window_start"], row["k"]): row["total"] for row in found} == EXPECTED
-    assert len(found) == len(EXPECTED)
+    assert {(row["window_start"], row["k"]): row["total"] for row in found()} == EXPECTED
+    assert len(found()) == len(EXPECTED)
 
 
 def _eventually(holds: Callable[[], bool], seconds: float = 240) -> None:
