@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from zlib import crc32
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceError
@@ -160,7 +161,7 @@ class RowDigest:
             return self._check
         (batch,) = pa.Table.from_batches(self._waiting).combine_chunks().to_batches()
         # taken, because a slice may bring bytes of its neighbours along
-        return crc32(batch.take(pa.array(range(batch.num_rows))).serialize(), self._check)
+        return crc32(batch.take(pa.array(np.arange(batch.num_rows))).serialize(), self._check)
 
 
 def _saved(read: PartRead) -> Tree:

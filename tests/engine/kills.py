@@ -122,6 +122,8 @@ def contents(path: Path) -> Counter[str]:
 def killed_often(place: Place, kills: int) -> None:
     """Run until there have been so many kills and all data has come; then the last, final run."""
     place.grow()
+    for _ in range(4):  # before anything has been saved, too
+        place.run_in_child(place.random.uniform(0, 0.4))
     began = time.perf_counter()
     assert place.run_in_child(None)
     length = time.perf_counter() - began
