@@ -18,21 +18,21 @@ import pyarrow as pa
 
 import penstock as ps
 from benchmarks.driving import Make, feed
-from penstock.engine.ingest import Ingest
 from penstock.model.clock import SystemClock
-from penstock.operators.adapt_wid import AdaptWid, Thresholds
-from penstock.operators.buffering import Buffering
-from penstock.operators.folding import Folder, Partials
+from penstock.operators.folding.folder import Folder, Partials
 from penstock.operators.operator import Item, Operator
-from penstock.operators.pane_contents import Panes, SlidingContents
-from penstock.operators.paned import Paned
-from penstock.operators.two_level import TwoLevel
-from penstock.operators.wid import Bucket, Wid, joined
+from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
+from penstock.operators.windows.buffering import Buffering
+from penstock.operators.windows.paned import Paned
+from penstock.operators.windows.panes.contents import Panes, SlidingContents
+from penstock.operators.windows.two_level import TwoLevel
+from penstock.operators.windows.wid import Bucket, Wid, joined
 from penstock.optimizer.constants import Class, Constants, Step
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
+from penstock.promises.ingest import Ingest
 from penstock.sources.rejects import RejectLog
 from penstock.windows.sliding import Sliding
 

@@ -14,19 +14,18 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks import plotting
 from benchmarks.driving import ALGORITHMS, Make, aggregation, feed
 from benchmarks.measuring import agree
 from benchmarks.result import Row
+from penstock.model.arrays import Ints
 from penstock.model.punctuation import END
-from penstock.operators.buffering import Buffering
 from penstock.operators.operator import Progress
+from penstock.operators.windows.buffering import Buffering
 from penstock.plan.aggregates import WindowAggregate
 
-Ints = npt.NDArray[np.int64]
 Error = Callable[[list[float], list[float]], float]  # of what was found and what is true, in %
 SCHEMA = pa.schema([("v", pa.int64()), ("t", pa.int64())])
 PUNCTUATION = "punctuation"

@@ -8,15 +8,15 @@ from typing import Any
 import pyarrow as pa
 
 import penstock as ps
-from penstock.engine.ingest import Ingest
 from penstock.model.clock import SystemClock
-from penstock.operators.adapt_wid import AdaptWid
-from penstock.operators.buffering import Buffering
 from penstock.operators.operator import Item, Operator, Progress
-from penstock.operators.paned import Paned
-from penstock.operators.wid import Wid
+from penstock.operators.windows.adapt_wid import AdaptWid
+from penstock.operators.windows.buffering import Buffering
+from penstock.operators.windows.paned import Paned
+from penstock.operators.windows.wid import Wid
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.stateless import Scan
+from penstock.promises.ingest import Ingest
 from penstock.sources.rejects import RejectLog
 
 Make = Callable[[WindowAggregate], Operator]

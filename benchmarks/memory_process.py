@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from benchmarks.driving import feed, ingested
 from benchmarks.workloads import A, slices
-from penstock.operators.paned import Paned
+from penstock.operators.windows.paned import Paned
 from penstock.plan.aggregates import WindowAggregate
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from penstock.answer import Account
 from penstock.errors import PenstockError
 from penstock.plan.query import Late, Query
-from penstock.targets import Outcome
+from penstock.runs.answer import Account
+from penstock.runs.targets import Outcome
 
 
 def readable(text: str) -> str:

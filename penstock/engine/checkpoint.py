@@ -18,7 +18,7 @@ from zlib import crc32
 
 from penstock.durable import lock, read_json, write_json
 from penstock.errors import CheckpointError
-from penstock.operators.chunks import Tree, pack, unpack
+from penstock.state.chunks import Tree, pack, unpack
 
 FORMAT = 2
 DATABASE = "state.sqlite"

@@ -5,18 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 
-from penstock.answer import Account
 from penstock.engine.checkpoint import Checkpoints
 from penstock.engine.driver import Driver
 from penstock.engine.epochs import EVERY, Epochs
-from penstock.engine.outlet import Outlet
 from penstock.engine.run import LocalRun, SharedScan
 from penstock.model.clock import Clock
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
 from penstock.plan.query import Query
-from penstock.run_options import RunOptions
-from penstock.run_progress import RunProgress, SourceStatus
+from penstock.runs.answer import Account
+from penstock.runs.options import RunOptions
+from penstock.runs.outlet import Outlet
+from penstock.runs.status import RunProgress, SourceStatus
 from penstock.sources.source import Chunk
 
 Watch = Callable[[LocalRun, SharedScan, Chunk], None]

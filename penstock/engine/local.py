@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.answer import Answer, join_tables, plainly_named
 from penstock.engine.driver import Driver
-from penstock.engine.final_rows import final_rows
-from penstock.engine.outlet import Outlet
 from penstock.engine.run import LocalRun
 from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
 from penstock.plan.query import Query
+from penstock.runs.answer import Answer, join_tables, plainly_named
+from penstock.runs.final_rows import final_rows
+from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.rejects import Reject, RejectLog
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from penstock.answer import Account
 from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
-from penstock.operators.chunks import ChunkStore, Tree, Within, required
 from penstock.plan.belonging import check_algorithms, check_query
 from penstock.plan.identity import algorithms, identity
+from penstock.runs.answer import Account
+from penstock.state.chunks import ChunkStore, Tree, Within, required
 
 
 def save_run(run: LocalRun, store: ChunkStore) -> None:

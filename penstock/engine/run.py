@@ -11,31 +11,31 @@ from functools import reduce
 from operator import or_
 from typing import Protocol
 
-from penstock.answer import Account
-from penstock.engine.early import AnswersEarly, Timer
-from penstock.engine.ingest import Ingest
-from penstock.engine.outlet import Outlet
 from penstock.engine.reading import Reading
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING
 from penstock.operators.bounds import bound_name
 from penstock.operators.build import operator_for
-from penstock.operators.build_revising import (
+from penstock.operators.open_results import NOTHING_OPEN, OpenResults
+from penstock.operators.operator import Item, LateRows, Operator, Progress
+from penstock.operators.revising.amendment import Revising
+from penstock.operators.revising.build import (
     asked_below,
     asked_of,
     asked_of_results,
     is_stateful,
 )
-from penstock.operators.grace import Revising
-from penstock.operators.in_order import InOrder
-from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.operators.operator import Item, LateRows, Operator, Progress
+from penstock.operators.stateless.order import InOrder
 from penstock.optimizer.share_readings import check_one_scan_will_do
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.closing import closing_reach, last_tick
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
+from penstock.promises.early import AnswersEarly, Timer
+from penstock.promises.ingest import Ingest
+from penstock.runs.answer import Account
+from penstock.runs.outlet import Outlet
 from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.sources.source import Chunk, can_be_read_again

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from penstock.errors import RunError
 from penstock.expressions.compile import compile_expression
+from penstock.model.arrays import Ints
 from penstock.model.domain import Domain
 from penstock.model.names import HIDDEN
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.schema import Field, Schema
-from penstock.operators.exact_sums import Ints
-from penstock.operators.group_bounds import GroupBounds
+from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Progress
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.plan.expressions import Column, Expression

@@ -6,22 +6,24 @@ from collections.abc import Callable
 
 from penstock.errors import EngineError
 from penstock.model.clock import Clock
-from penstock.operators.adapt_wid import AdaptWid
-from penstock.operators.bins import Bins
-from penstock.operators.buffering import Buffering
-from penstock.operators.build_revising import revising_operator_for
-from penstock.operators.distinct import DistinctOperator
-from penstock.operators.grace import Revising
-from penstock.operators.grouped import GroupedOperator
-from penstock.operators.in_order import InOrder
-from penstock.operators.landmark import LandmarkOperator
+from penstock.operators.groups.distinct import DistinctOperator
+from penstock.operators.groups.grouped import GroupedOperator
 from penstock.operators.operator import Operator
-from penstock.operators.paned import Paned
-from penstock.operators.row_windows import RowsOperator
-from penstock.operators.stamp import StampOperator
-from penstock.operators.stateless import FilterOperator, Meld, ProjectOperator
-from penstock.operators.two_level import TwoLevel
-from penstock.operators.wid import Wid
+from penstock.operators.revising.amendment import Revising
+from penstock.operators.revising.build import revising_operator_for
+from penstock.operators.stateless.filter import FilterOperator
+from penstock.operators.stateless.order import InOrder
+from penstock.operators.stateless.project import ProjectOperator
+from penstock.operators.stateless.stamp import StampOperator
+from penstock.operators.stateless.union import Meld
+from penstock.operators.windows.adapt_wid import AdaptWid
+from penstock.operators.windows.buffering import Buffering
+from penstock.operators.windows.landmark import LandmarkOperator
+from penstock.operators.windows.paned import Paned
+from penstock.operators.windows.rows import RowsOperator
+from penstock.operators.windows.slide_by_tuple import Bins
+from penstock.operators.windows.two_level import TwoLevel
+from penstock.operators.windows.wid import Wid
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.node import Node

@@ -14,9 +14,9 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 from penstock.model.punctuation import Bound
-from penstock.operators.chunks import ChunkStore, Tree
-from penstock.operators.group_bounds import GroupBounds
+from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.open_results import OpenResults
+from penstock.state.chunks import ChunkStore, Tree
 
 Names: TypeAlias = Mapping[str, str] | None
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.answer import Answer
 from penstock.errors import RunError
 from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
@@ -27,6 +26,7 @@ from penstock.reference.scan import scan
 from penstock.reference.sequence import sequence
 from penstock.reference.stateless import filter_, project, stamp, union
 from penstock.reference.window_aggregate import window_aggregate
+from penstock.runs.answer import Answer
 from penstock.scalars.ordering import sort_key
 from penstock.sources.rejects import RejectLog
 

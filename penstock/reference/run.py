@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.answer import join_tables
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.domain import Domain
 from penstock.model.names import late_names
@@ -15,6 +14,7 @@ from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, BOOLEAN, Type, to_arrow
 from penstock.plan.query import Query
+from penstock.runs.answer import join_tables
 from penstock.sources.rejects import RejectLog
 
 

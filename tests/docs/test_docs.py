@@ -41,8 +41,8 @@ from unittest import mock
 
 import pytest
 
+from penstock.api.database import Database
 from penstock.cli.main import main
-from penstock.database import Database
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -353,7 +353,7 @@ def test_wrong_examples_are_found(page: str, complaint: str | None, tmp_path: Pa
 @pytest.mark.parametrize(
     ("line", "broken"),
     [
-        ("See [the design](docs/sql.md#types) and `penstock/database.py`, `docs/`.", 0),
+        ("See [the design](docs/sql.md#types) and `penstock/api/database.py`, `docs/`.", 0),
         ("See [the design](docs/nowhere.md).", 1),
         ("See [the design](docs/sql.md#nowhere).", 1),
         ("See [below](#nowhere).", 1),

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import settings
 
 import penstock as ps
-from penstock.answer import Answer
 from penstock.engine.local import answer
 from penstock.model.clock import Clock, ManualClock
 from penstock.model.schema import Schema
+from penstock.runs.answer import Answer
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk, Source
 from tests.reference.helpers import Row, Stream, bag, database, tuples

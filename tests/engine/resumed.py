@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock.engine.outlet import Outlet
 from penstock.engine.resuming import load_run, save_run
 from penstock.engine.run import LocalRun, SharedScan
 from penstock.model.clock import Clock, ManualClock
-from penstock.operators.chunks import ChunkStore
 from penstock.plan.query import Query
+from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk
+from penstock.state.chunks import ChunkStore
 
 
 class Part:

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.driver import Driver
-from penstock.engine.outlet import Outlet
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
 from penstock.plan.closing import closing_reach
 from penstock.plan.query import Query
+from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from tests.engine.test_local_engine import RUNNABLE, bound, lines
 

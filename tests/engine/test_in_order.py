@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.engine.driver import Driver
-from penstock.engine.outlet import Outlet
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
+from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from tests.engine.helpers import assert_same, recut
 from tests.reference.helpers import Row, Stream, ask, database, tuples

@@ -29,7 +29,7 @@ from penstock.model.types import (
     to_arrow,
     to_python,
 )
-from penstock.operators.keys import KeyCodes
+from penstock.operators.folding.keys import KeyCodes
 from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.settings import Settings
 from penstock.plan.algorithms import Algorithm

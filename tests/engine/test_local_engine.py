@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.answer import Answer
 from penstock.engine.local import answer
 from penstock.errors import EngineError
 from penstock.model.clock import ManualClock
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm
+from penstock.runs.answer import Answer
 from penstock.sinks.text import write_json_lines
 from penstock.windows.sliding import Sliding
 from tests.engine.helpers import CUTS, locally, recut

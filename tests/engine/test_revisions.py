@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.early import Timer
-from penstock.engine.final_rows import final_rows
 from penstock.errors import BindError, ParseError, PenstockError
 from penstock.model.batch import SIGN, sign_name
 from penstock.model.clock import Clock, ManualClock
+from penstock.promises.early import Timer
+from penstock.runs.final_rows import final_rows
 from tests.engine.helpers import assert_same, locally, recut
 from tests.reference.helpers import Stream, ask, bag, database, tuples
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.answer import Account
 from penstock.engine.local import answer
 from penstock.model.clock import ManualClock
 from penstock.model.room import Interval
 from penstock.plan.stateless import Scan
+from penstock.runs.answer import Account
 from penstock.sources.source import Chunk
 from tests.engine.helpers import CUTS, assert_same, recut
 from tests.reference.helpers import Stream, bag, database, tuples

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.engine.driver import Driver
-from penstock.engine.outlet import Outlet
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
 from penstock.model.schema import Schema
+from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk, Source

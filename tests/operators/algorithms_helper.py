@@ -11,13 +11,13 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import penstock
-from penstock.database import Database
-from penstock.engine.ingest import Ingest
+from penstock.api.database import Database
 from penstock.model.clock import SystemClock
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.node import Node
 from penstock.plan.stateless import Scan
+from penstock.promises.ingest import Ingest
 from penstock.reference.engine import evaluate
 from penstock.reference.run import Run
 from penstock.sources.memory import BatchSource

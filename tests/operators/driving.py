@@ -12,19 +12,21 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.answer import join_tables, plainly_named
-from penstock.engine.ingest import Ingest
 from penstock.model.clock import Clock, ManualClock
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.bounds import without_bounds
 from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.operators.stateless import FilterOperator, Meld, ProjectOperator
+from penstock.operators.stateless.filter import FilterOperator
+from penstock.operators.stateless.project import ProjectOperator
+from penstock.operators.stateless.union import Meld
 from penstock.operators.ticks import to_ticks
 from penstock.plan.late_columns import plain_names
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.plan.stateless import Filter, Project, Scan, Union
+from penstock.promises.ingest import Ingest
 from penstock.reference.engine import answer
+from penstock.runs.answer import join_tables, plainly_named
 from penstock.sources.rejects import RejectLog
 from tests.operators.restarting import Restarting
 

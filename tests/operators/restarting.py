@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from penstock.operators.chunks import ChunkStore, MemoryStore
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Operator, Progress
+from penstock.state.chunks import ChunkStore, MemoryStore
 
 
 class Restarting:

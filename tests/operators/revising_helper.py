@@ -10,20 +10,20 @@ import pyarrow as pa
 
 from penstock.model.batch import SIGN, signs
 from penstock.model.clock import ManualClock
-from penstock.operators.amending_distinct import AmendingDistinct
-from penstock.operators.build_revising import asked_of_results
-from penstock.operators.chunks import ChunkStore, MemoryStore
-from penstock.operators.grace import Revising
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.operators.revising_groups import RevisingGroups
-from penstock.operators.revising_landmark import RevisingLandmark
-from penstock.operators.revising_sliding import RevisingSliding
+from penstock.operators.revising.amendment import Revising
+from penstock.operators.revising.build import asked_of_results
+from penstock.operators.revising.distinct import AmendingDistinct
+from penstock.operators.revising.groups import RevisingGroups
+from penstock.operators.revising.landmark import RevisingLandmark
+from penstock.operators.revising.sliding import RevisingSliding
 from penstock.operators.ticks import to_ticks
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.node import Node
 from penstock.plan.query import Query
 from penstock.reference.engine import answer
+from penstock.state.chunks import ChunkStore, MemoryStore
 from penstock.windows.landmark import Landmark
 from tests.operators.driving import CUTS, Stream, items, late_table, planned
 

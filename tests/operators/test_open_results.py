@@ -8,12 +8,12 @@ import pytest
 import penstock as ps
 from penstock.model.clock import ManualClock
 from penstock.operators.build import operator_for
-from penstock.operators.build_revising import asked_of_results
-from penstock.operators.chunks import MemoryStore
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Operator, Progress
+from penstock.operators.revising.build import asked_of_results
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
+from penstock.state.chunks import MemoryStore
 
 ROWS = [("a", 1), ("b", 3), ("a", 14), ("c", 27)]
 SLIDING = "SELECT k, count(*) AS n [RANGE 10, SLIDE 5, WA t{}] FROM s GROUP BY k"

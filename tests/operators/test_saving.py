@@ -9,9 +9,9 @@ import pytest
 
 from penstock.model.clock import ManualClock
 from penstock.operators.build import operator_for
-from penstock.operators.chunks import MemoryStore, Tree
 from penstock.operators.operator import Item, Operator, Progress
 from penstock.plan.node import Node
+from penstock.state.chunks import MemoryStore, Tree
 from tests.operators.driving import Row, Stream, items, planned
 
 SELECTS = {

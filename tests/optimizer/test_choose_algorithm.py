@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import PlanError
-from penstock.operators.costs import prefers_eager
+from penstock.operators.windows.costs import prefers_eager
 from penstock.optimizer.choose_algorithm import cheapest, choose_algorithm
 from penstock.optimizer.constants import Class
 from penstock.optimizer.optimize import optimize

@@ -13,16 +13,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import penstock as ps
-from penstock.engine.outlet import Outlet
 from penstock.plan.query import Query
+from penstock.runs.outlet import Outlet
 from penstock.sinks.appended_file import AppendedFile
 from penstock.sinks.ledger import Ledger
 from penstock.sinks.output import OutputFormat
 from penstock.sinks.part_files import PartFiles
 from penstock.sinks.sink import Sink
-from penstock.spark.options import Options
-from penstock.spark.run import SparkRun
-from penstock.spark.session import session
+from penstock.spark.run.options import Options
+from penstock.spark.run.streaming import SparkRun
+from penstock.spark.session.session import session
 
 SIDES = ("rows", "late", "rejected")
 JSONL = OutputFormat.JSONL

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 import penstock as ps
-from penstock.answer import Account, join_tables, plainly_named
-from penstock.engine.final_rows import final_rows
 from penstock.model.batch import SIGN
 from penstock.plan.query import Query
+from penstock.runs.answer import Account, join_tables, plainly_named
+from penstock.runs.final_rows import final_rows
 from penstock.sources.rejects import Reject
-from penstock.spark.options import Options
-from penstock.spark.run import SparkRun
+from penstock.spark.run.options import Options
+from penstock.spark.run.streaming import SparkRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

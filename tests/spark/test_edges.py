@@ -11,7 +11,7 @@ import pytest
 import penstock as ps
 from penstock.engine.local import answer as locally
 from penstock.model.clock import ManualClock
-from penstock.spark.answer import answer
+from penstock.spark.run.answer import answer
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import streamed
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.plan.query import Late
 from penstock.sources.source import Chunk
-from penstock.spark import ingest_task
+from penstock.spark.tasks import ingest
 from tests.reference.helpers import Row, bag, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 
@@ -166,7 +166,7 @@ def test_every_cut(
         planned.setdefault("r", [(0, 0)])
     job = WithoutSpark(query.plan, buckets)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest_task, "_FLUSH", flush)
+        patch.setattr(ingest, "_FLUSH", flush)
         run_in_cuts(job, query, planned, at_once, restarts)
     assert_reference(query, job)
 

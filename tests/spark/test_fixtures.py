@@ -12,11 +12,11 @@ import pytest
 
 import penstock as ps
 from penstock.errors import EngineError
-from penstock.operators.build_revising import asked_of_results
+from penstock.operators.revising.build import asked_of_results
 from penstock.plan.query import Late
 from penstock.sinks.text import write_json_lines
-from penstock.spark.answer import answer
-from penstock.spark.stages import entries_of
+from penstock.spark.plan.stages import entries_of
+from penstock.spark.run.answer import answer
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import FOLDER, Outcome, fixture, streamed
 

@@ -17,11 +17,11 @@ import pytest
 
 import penstock as ps
 from penstock.errors import CheckpointError
-from penstock.operators.chunks import FORMAT, MemoryStore
-from penstock.spark.buckets import keys_for, spark_hash
-from penstock.spark.failures import failure
-from penstock.spark.run import Options, SparkRun
-from penstock.spark.state_identity import StateIdentity
+from penstock.spark.run.streaming import Options, SparkRun
+from penstock.spark.stateful.identity import StateIdentity
+from penstock.spark.tasks.buckets import keys_for, spark_hash
+from penstock.spark.tasks.worker_errors import failure
+from penstock.state.chunks import FORMAT, MemoryStore
 from tests.spark.helpers import Committed, CrashError
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import penstock as ps
-from penstock.answer import Account
+from penstock.runs.answer import Account
 from penstock.sources.source import Chunk
-from penstock.spark.options import Options
-from penstock.spark.run import SparkRun
+from penstock.spark.run.options import Options
+from penstock.spark.run.streaming import SparkRun
 from tests.reference.helpers import tuples
 from tests.spark.helpers import Committed
 from tests.spark.without_spark import Given, WithoutSpark, rows_of

@@ -7,15 +7,15 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.operators.build_revising import asked_of_results
+from penstock.operators.revising.build import asked_of_results
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.closing import closing_reach
 from penstock.plan.query import Query
 from penstock.sources.files import FileSource
 from penstock.sources.source import Chunk
-from penstock.spark.books import Books
-from penstock.spark.sources import streams_of
-from penstock.spark.stages import Stage, entries_of
+from penstock.spark.plan.stages import Stage, entries_of
+from penstock.spark.run.books import Books
+from penstock.spark.sources.feeds import streams_of
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import fixture
 from tests.spark.test_fixtures import RUNNABLE

@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.answer import Account
 from penstock.errors import CheckpointError
-from penstock.operators.chunks import FORMAT
+from penstock.runs.answer import Account
 from penstock.sinks.output import OutputFormat
 from penstock.sinks.part_files import PartFiles
-from penstock.spark.dataframe import make_fit
-from penstock.spark.session import PARTITIONS, PROVIDER, ROCKSDB
+from penstock.spark.frames.dataframe import make_fit
+from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
+from penstock.state.chunks import FORMAT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

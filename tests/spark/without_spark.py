@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.operators.chunks import MemoryStore
 from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk
-from penstock.spark.bucket import Bucket
-from penstock.spark.config import Destination, StageConfig
-from penstock.spark.ingest_task import IngestTask, Kit
-from penstock.spark.job import Job, Sources
-from penstock.spark.messages import Kind, Message, Packed, packed_batch
-from penstock.spark.outcome import Tally, deliver
-from penstock.spark.sources import streams_of
-from penstock.spark.stages import Stage
+from penstock.spark.plan.config import Destination, StageConfig
+from penstock.spark.plan.stages import Stage
+from penstock.spark.run.job import Job, Sources
+from penstock.spark.run.outcome import Tally, deliver
+from penstock.spark.sources.feeds import streams_of
+from penstock.spark.stateful.bucket import Bucket
+from penstock.spark.tasks.ingest import IngestTask, Kit
+from penstock.spark.tasks.messages import Kind, Message, Packed, packed_batch
+from penstock.state.chunks import MemoryStore
 from tests.spark.helpers import Committed
 
 

@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.model.arrays import Codes, Ints
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.by_group import ByGroup, places
-from penstock.operators.chunks import Tree
-from penstock.operators.exact_sums import Ints
-from penstock.operators.scatter import Codes
+from penstock.state.chunks import Tree
 
 
 class Runs(ByGroup):

@@ -1,0 +1,296 @@
+"""One bucket of a stage: the operator, what had been promised to it, and where its results go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.arrays import Ints
+from penstock.model.clock import Clock, ManualClock
+from penstock.model.domain import Domain
+from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.operators.bounds import without_bounds
+from penstock.operators.build import operator_for
+from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.windows.paned import Paned
+from penstock.operators.windows.panes.partial import PartialPanes
+from penstock.plan.identity import origins
+from penstock.plan.query import Late
+from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamDefinition
+from penstock.promises.early import AnswersEarly, Timer
+from penstock.promises.running_bounds import NOTHING
+from penstock.spark.plan.config import StageConfig
+from penstock.spark.stateful.merging import merged, order_columns, placed
+from penstock.spark.stateful.registers import (
+    SourceRegister,
+    StageRegister,
+    Starts,
+    marked,
+    slowest,
+)
+from penstock.spark.tasks.chain import Chain
+from penstock.spark.tasks.ingest import split_at_stamp
+from penstock.spark.tasks.messages import Kind, Message, Packed, RowsPiece, pack_rows
+from penstock.state.chunks import ChunkStore, Tree, Within, pack, required
+
+Register: TypeAlias = SourceRegister | StageRegister
+
+
+class Bucket:
+    def __init__(self, config: StageConfig, number: int, now: int) -> None:
+        self.config = config
+        self.number = number
+        self.clock = ManualClock(now)  # the time of the micro-batch
+        self.operator = operator_for(config.stage.node, self.clock, config.stage.revising)
+        self._origins = origins(config.stage.node.input)
+        self._chains: list[Chain] = []
+        self.registers: list[Register] = []
+        for entry, parts, feeding in zip(
+            config.stage.entries, config.parts, config.feeding, strict=True
+        ):
+            _, above = split_at_stamp(entry)
+            self._chains.append(Chain(above, self.clock))
+            if isinstance(entry.leaf, Scan):
+                register = _source_register(entry.leaf, parts, self.clock, config.live)
+                self.registers.append(register)
+            else:
+                self.registers.append(StageRegister(feeding, self._origins))
+        progressing = config.stage.node.input.progress
+        self._types = {each.field.qualified: each.field.type for each in progressing}
+        self._told = Progress()
+        self._tail = Chain(config.destination.tail.steps, self.clock)
+        self._router = config.destination.router()
+        fed = config.destination.stage
+        self.order_columns = order_columns(config.stage, fed.stage) if fed is not None else None
+        every = config.early_every
+        self._early = Timer(self.clock, every) if every is not None else None
+        self.late = 0
+        self.sent = 0  # messages, since the bucket is here
+        self._identified = False  # whether the state says whose it is
+
+    # --- a micro-batch ---------------------------------------------------------------------------
+
+    def take_in(self, messages: list[Message], now: int) -> Iterator[Packed]:
+        """Everything that the micro-batch has for this bucket, in order.  All of its tuples are
+        measured against what had been promised before it: tasks do not know of each other."""
+        self.clock.at = max(self.clock.at, now)
+        self.late = 0
+        outgoing = _Outgoing(self)
+        for message in messages:
+            register = self.registers[message.entry]
+            if isinstance(register, SourceRegister):
+                register.let_in(message.joins)
+        messages = merged(messages)
+        starts = [self._starts(message) for message in messages]
+        for message, start in zip(messages, starts, strict=True):
+            for piece in message.rows:
+                outgoing.add(self.operator.on_batch(0, self._marked(message, piece, start)))
+            for tree in message.panes:
+                self._take_panes(message, tree, start)
+        for message in messages:
+            self._advance(message)
+        self._look_for_idle()
+        told = slowest([self._told_by(entry) for entry in range(len(self.registers))])
+        if told != self._told:
+            outgoing.add(self.operator.on_progress(0, told))
+            self._told = told
+        early = self._early is not None and self._early.is_due()
+        if early and isinstance(self.operator, AnswersEarly):
+            outgoing.add(self.operator.early())
+        yield from outgoing.packed()
+
+    def _starts(self, message: Message) -> Starts | None:
+        register = self.registers[message.entry]
+        return register.join(message.reports) if isinstance(register, SourceRegister) else None
+
+    def _marked(self, message: Message, piece: RowsPiece, start: Starts | None) -> pa.RecordBatch:
+        register = self.registers[message.entry]
+        if start is None or not isinstance(register, SourceRegister) or not register.name:
+            return piece.batch
+        places = _places(piece.places, piece.batch.num_rows)
+        before = start.of_rows(places, piece.numbers, register.slack)
+        chain = self._chains[message.entry]
+        return marked(piece.batch, before, register.name, chain, self._types)
+
+    def _take_panes(self, message: Message, tree: object, start: Starts | None) -> None:
+        assert isinstance(self.operator, Paned)
+        assert start is not None
+        register = self.registers[message.entry]
+        assert isinstance(register, SourceRegister)
+        made = PartialPanes.load(tree, self.operator.folder)
+        before = start.of_rows(made.places, None, register.slack)
+        different, inverse = np.unique(before, return_inverse=True)
+        bounds = [self._attribute_bound(message.entry, register, int(tick)) for tick in different]
+        self.late += self.operator.on_panes(made, np.array(bounds, np.int64)[inverse])
+
+    def _attribute_bound(self, entry: int, register: SourceRegister, tick: int) -> int:
+        """A bound of the scan as a bound of the windowing attribute."""
+        assert isinstance(self.operator, Paned)
+        if tick == NOTHING or register.name is None:
+            return NOTHING
+        progress = self._chains[entry].progress(Progress({register.name: tick}))
+        bound = self.operator.promised(progress)
+        return NOTHING if bound == BEGINNING else int(bound)
+
+    def _advance(self, message: Message) -> None:
+        register = self.registers[message.entry]
+        if isinstance(register, StageRegister):
+            if message.progress is not None:
+                register.advance(message.origin, message.progress)
+        elif not message.more:
+            register.advance(message.reports, message.high)
+            register.let_go(message.leaves)
+            register.ended = register.ended or message.ended
+            if message.promise is not None and register.name is not None:
+                register.raise_to(message.promise)
+
+    def _look_for_idle(self) -> None:
+        for register in self.registers:
+            if isinstance(register, SourceRegister) and register.idle is not None:
+                register.idle.wait(register.high)
+
+    @property
+    def looks_at_clock(self) -> int | None:
+        """When time alone may have something to say: a source may be idle, or answers are due."""
+        due = [
+            register.idle.due()
+            for register in self.registers
+            if isinstance(register, SourceRegister) and register.idle and not register.ended
+        ]
+        if self._early is not None:
+            due.append(self._early.due)
+        return min(due, default=None)
+
+    def _told_by(self, entry: int) -> Progress:
+        register = self.registers[entry]
+        told = register.progress()
+        # what comes from another stage has gone through its steps before it was sent
+        return told if isinstance(register, StageRegister) else self._chains[entry].progress(told)
+
+    def status(self) -> Tree:
+        """What is open; the first bucket, which knows what all know, says also how far the sources
+        have come, and who holds them back."""
+        told = [
+            {**register.status(), **_named_bound(entry.leaf.stream, register.low)}
+            for entry, register in zip(self.config.stage.entries, self.registers, strict=True)
+            if isinstance(entry.leaf, Scan) and isinstance(register, SourceRegister)
+        ]
+        open_ = self.operator.open_results().save()
+        return {
+            "sources": told if self.number == 0 else [],
+            "open": open_,
+            "stage": self.config.token,
+        }
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def save(self, store: ChunkStore) -> None:
+        if not self._identified:
+            self.config.identity.write(store)
+            self._identified = True
+        self.operator.save(Within(store, "operator/"))
+        for number, register in enumerate(self.registers):
+            register.save(Within(store, f"entry {number}/"))
+        store.put("told", self._told.save(self._origins))
+        store.put("run", self.config.token)
+
+    def load(self, store: ChunkStore) -> None:
+        self._identified = self.config.identity.owns(store)  # before anything else is read
+        if not self._identified:
+            return
+        goes_on = store.get("run") == self.config.token
+        for number, register in enumerate(self.registers):
+            own = Within(store, f"entry {number}/")
+            register.load(own)
+            if goes_on and isinstance(register, SourceRegister):
+                register.go_on_waiting(own)
+        self._told = Progress.load(required(store, "told"), self._origins)
+        self.operator.load(Within(store, "operator/"))
+
+
+class _Outgoing:
+    """What a bucket has to say in a micro-batch."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+        self._rows: list[pa.RecordBatch] = []
+        self._late: list[pa.RecordBatch] = []
+        self._progress: Progress | None = None
+
+    def add(self, items: Iterable[Item]) -> None:
+        for item in items:
+            if isinstance(item, LateRows):
+                self._late.append(item.batch)
+            elif isinstance(item, Progress):
+                self._progress = item
+            else:
+                self._rows.append(item)
+
+    def packed(self) -> Iterator[Packed]:
+        bucket, config = self._bucket, self._bucket.config
+        own = config.bucket_keys[bucket.number]
+        if config.destination.stage is not None:  # which passes on what is not for it
+            own = config.destination.stage.bucket_keys[0]
+        for late in self._late:
+            bucket.late += late.num_rows
+            if config.late is not Late.DROP:
+                yield Packed(own, Kind.LATE, pack_rows(late))
+        pieces = [self._piece(without_bounds(batch)) for batch in self._rows]
+        pieces = [piece for piece in pieces if piece.batch.num_rows]
+        if config.destination.stage is None:
+            for piece in pieces:
+                yield Packed(own, Kind.ROWS, pack_rows(piece.batch))
+        else:
+            yield from self._messages(pieces, config.destination.stage)
+        yield Packed(own, Kind.STATUS, pack(bucket.status()), late=bucket.late)
+
+    def _piece(self, given: pa.RecordBatch) -> RowsPiece:
+        """Results after the steps that follow."""
+        tail, columns = self._bucket._tail, self._bucket.order_columns
+        if columns is None:
+            return RowsPiece(tail.batch(given, [])[0])
+        rows, (left,) = tail.batch(given, [np.arange(given.num_rows)])
+        return RowsPiece(rows, order=placed(given, columns, left))
+
+    def _messages(self, rows: list[RowsPiece], stage: StageConfig) -> Iterator[Packed]:
+        """Results and progress for every bucket of the next stage."""
+        bucket, destination = self._bucket, self._bucket.config.destination
+        pieces: list[list[RowsPiece]] = [[] for _ in range(stage.buckets)]
+        assert bucket._router is not None
+        for piece in rows:
+            buckets = bucket._router.buckets(piece.batch)
+            for number in np.unique(buckets).tolist():
+                mine = pa.array(buckets == number)
+                order = piece.order.filter(mine) if piece.order is not None else None
+                pieces[number].append(RowsPiece(piece.batch.filter(mine), order=order))
+        progress = self._progress and bucket._tail.progress(self._progress)
+        for number, mine in enumerate(pieces):
+            message = Message(destination.entry, bucket.number, rows=mine, progress=progress)
+            key = stage.bucket_keys[number]
+            place = (bucket.number << 32) + bucket.sent
+            yield Packed(key, Kind.MESSAGE, message.pack(), place)
+        bucket.sent += 1
+
+
+def _named_bound(stream: StreamDefinition, low: Bound) -> dict[str, str | None]:
+    told = stream.progress is not None and low not in (BEGINNING, END)
+    text = Domain(stream.attribute.type).format(int(low)) if told else None
+    return {"stream": stream.name, "low_text": text}
+
+
+def _source_register(
+    scan: Scan, parts: tuple[str, ...], clock: Clock, live: bool
+) -> SourceRegister:
+    stream = scan.stream
+    if stream.progress is None:
+        return SourceRegister(None, None, [], clock)
+    name = scan.schema.fields[stream.schema.index(stream.attribute.name)].qualified
+    return SourceRegister(stream.progress.policy, name, list(parts), clock, live)
+
+
+def _places(places: Ints | None, rows: int) -> Ints:
+    return np.zeros(rows, np.int64) if places is None else places

@@ -1,0 +1,301 @@
+"""Before the shuffle: the rows that a task reads become one message for every bucket.
+
+The task stamps progress, quarantines rows that cannot take part, does the stateless work, and
+folds tuples into partial panes where the stage allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import RunError
+from penstock.model.arrays import Ints
+from penstock.model.clock import SystemClock
+from penstock.model.progress import ProgressPolicy, Slack
+from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.texts import to_json
+from penstock.model.types import to_python
+from penstock.operators.bounds import has_broken, without_bounds
+from penstock.operators.operator import Progress
+from penstock.operators.ticks import to_ticks
+from penstock.operators.windows.panes.partial import PaneMaker
+from penstock.plan.stateless import Scan, Stamp
+from penstock.promises.ingest import Ingest
+from penstock.sources.arrow_columns import fit_batches
+from penstock.sources.rejects import RejectKind, RejectLog, rejects_batch
+from penstock.sources.source import Chunk
+from penstock.spark.plan.config import StageConfig
+from penstock.spark.plan.stages import Entry
+from penstock.spark.sources.feed import Portion
+from penstock.spark.tasks.bounds import Report, TaskBounds
+from penstock.spark.tasks.buckets import Router
+from penstock.spark.tasks.chain import Chain
+from penstock.spark.tasks.messages import Kind, Message, Packed, RowsPiece, pack_rows, portions_read
+
+_FLUSH = 1 << 22  # rows after which a task sends what it has
+
+
+@dataclass
+class _Outgoing:
+    """What goes to one bucket."""
+
+    rows: list[RowsPiece] = field(default_factory=list)
+    panes: list[Any] = field(default_factory=list)
+
+
+class IngestTask:
+    """One entry of a stage in one task of one micro-batch."""
+
+    def __init__(
+        self, config: StageConfig, entry_number: int, task: int, kit: Kit, in_order: bool = True
+    ) -> None:
+        """`in_order` unless the rows come as a table, which has no order to be late in."""
+        self._config = config
+        self._number = entry_number
+        self._task = task
+        self._kit = kit
+        self._in_order = in_order
+        entry = config.stage.entries[entry_number]
+        assert isinstance(entry.leaf, Scan)
+        self._scan = entry.leaf
+        self._clock = SystemClock()
+        self._log = RejectLog(config.strict)
+        policy = _policy(self._scan)
+        self._slack = policy.rule.rows if policy and isinstance(policy.rule, Slack) else 0
+        self._bounds = TaskBounds(policy.rule) if policy is not None else None
+        self._ingest = Ingest(self._scan, self._clock, self._log, self._bounds)
+        below, above = split_at_stamp(entry)
+        self._below, self._above = Chain(below, self._clock), Chain(above, self._clock)
+        self._stamp = next((step for step in below if isinstance(step, Stamp)), None)
+        self._high: Bound = BEGINNING
+        self._outgoing = [_Outgoing() for _ in range(config.buckets)]
+        self._waiting = 0
+        self._sent = 0
+        self._joins: list[str] = []
+        self._leaves: list[str] = []
+        self._portions = 0  # up to which one the feed has been read
+
+    def fitted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:
+        """Batches of a DataFrame in the schema of the stream."""
+        schema = self._scan.stream.input_schema
+        for batch in fit_batches(batches, schema, "", self._ingest.rejects):
+            yield Chunk(batch)
+
+    def run_portions(self, portions: list[Portion], directory: Path) -> Iterator[Packed]:
+        """What a feed says, in order."""
+        schema = self._scan.stream.input_schema
+
+        def chunks() -> Iterator[Chunk]:
+            for portion in portions:
+                self._ingest.begin_at("", portion.rows_before)
+                yield from portion.read(schema, self._ingest.rejects, directory)
+
+        self._portions = max(portion.number for portion in portions) + 1
+        self._joins = [name for portion in portions for name in portion.joins]
+        progress = self._scan.stream.progress
+        if progress is not None and progress.per_file:  # every file is read as a whole
+            self._leaves = [file.name for portion in portions for file in portion.files]
+        promises = [portion.promise for portion in portions if portion.promise is not None]
+        ended = any(portion.ends for portion in portions)
+        return self.run(chunks(), ended, max(promises, default=None))
+
+    def run(
+        self, chunks: Iterator[Chunk], ended: bool = False, promise: int | None = None
+    ) -> Iterator[Packed]:
+        """`promise`: no later tuple is below it."""
+        for chunk in chunks:
+            for item in self._ingest.on_chunk(chunk):
+                if isinstance(item, pa.RecordBatch):
+                    self._take(item if self._in_order else without_bounds(item))
+                elif isinstance(item, Progress):
+                    self._high = max([self._high, *item.high.values()])
+            if self._waiting >= _FLUSH:
+                yield from self._messages(more=True)
+        yield from self._messages(ended=ended, promise=promise)
+        yield from self._account()
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        bounds = self._bounds
+        beside: list[Ints] = []
+        latent = self._scan.stream.is_latent
+        if bounds is not None and not latent:
+            places = bounds.places
+            if places is None:
+                places = np.full(batch.num_rows, bounds.place)
+            beside = [places] if bounds.numbers is None else [places, bounds.numbers]
+        batch, beside = self._below.batch(batch, beside)
+        if latent and batch.num_rows:
+            self._observe_stamps(batch)
+            beside = [np.zeros(batch.num_rows, np.int64)]
+        batch, beside = self._above.batch(batch, beside)
+        if batch.num_rows:
+            self._route(batch, beside)
+
+    def _observe_stamps(self, batch: pa.RecordBatch) -> None:
+        assert self._stamp is not None
+        assert self._bounds is not None
+        column = self._stamp.schema.fields[self._stamp.column.position(self._stamp.schema)]
+        position = batch.schema.get_field_index(column.qualified)
+        ticks = to_ticks(batch.column(position), column.type)
+        self._bounds.before([()], np.zeros(len(ticks), np.int64), ticks, None)
+        self._high = max(self._high, int(ticks.max()))
+
+    def _route(self, batch: pa.RecordBatch, beside: list[Ints]) -> None:
+        self._waiting += batch.num_rows
+        places = beside[0] if beside and (beside[0] != 0).any() else None
+        numbers = beside[1] if len(beside) > 1 else None
+        if self._kit.maker is None:
+            self._route_rows(batch, places, numbers)
+            return
+        apart = np.zeros(batch.num_rows, np.bool_)
+        if has_broken(batch):  # few; each may have a bound of its own
+            apart |= np.asarray(batch.column(batch.num_columns - 1).is_valid())
+        if numbers is not None:
+            apart |= numbers < self._slack
+        if apart.any():
+            rows = np.flatnonzero(apart)
+            self._route_rows(batch.take(pa.array(rows)), _some(places, rows), _some(numbers, rows))
+            rest = np.flatnonzero(~apart)
+            batch, places = batch.take(pa.array(rest)), _some(places, rest)
+        if batch.num_rows:
+            self._route_panes(batch, places)
+
+    def _route_rows(self, batch: pa.RecordBatch, places: Ints | None, numbers: Ints | None) -> None:
+        buckets = self._kit.router.buckets(batch)
+        for bucket, rows in _by_bucket(buckets):
+            own = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
+            piece = RowsPiece(own, _some(places, rows), _some(numbers, rows))
+            self._outgoing[bucket].rows.append(piece)
+
+    def _route_panes(self, batch: pa.RecordBatch, places: Ints | None) -> None:
+        maker = self._kit.maker
+        assert maker is not None
+        try:
+            made, groups = maker.panes(batch, places)
+        except RunError:  # perhaps of a tuple that came too late to count, which a bucket can tell
+            self._route_rows(batch, places, None)
+            return
+        buckets = self._kit.bucket_of_groups()[groups]
+        for bucket, pairs in _by_bucket(buckets):
+            own = made if len(pairs) == len(made) else maker.take(made, pairs)
+            self._outgoing[bucket].panes.append(own.save(maker.folder))
+
+    # --- out -------------------------------------------------------------------------------------
+
+    def _messages(
+        self, ended: bool = False, promise: int | None = None, more: bool = False
+    ) -> Iterator[Packed]:
+        reports = self._reports()
+        for bucket, outgoing in enumerate(self._outgoing):
+            message = Message(
+                self._number,
+                reports=reports,
+                high=self._high,
+                rows=outgoing.rows,
+                panes=outgoing.panes,
+                joins=self._joins,
+                leaves=[] if more else self._leaves,
+                promise=promise,
+                ended=ended,
+                more=more,
+            )
+            place = (self._task << 32) + self._sent
+            key = self._config.bucket_keys[bucket]
+            yield Packed(key, Kind.MESSAGE, message.pack(), place)
+        self._sent += 1
+        self._waiting = 0
+        self._outgoing = [_Outgoing() for _ in self._outgoing]
+
+    def _reports(self) -> list[Any]:
+        if self._bounds is None:
+            return []
+        names = sub_source_names(self._ingest, self._bounds.keys)
+        reports = self._bounds.reports(names)
+        if self._in_order:
+            return reports
+        return [Report(each.key, BEGINNING, each.rows, each.recent[:0]) for each in reports]
+
+    def _account(self) -> Iterator[Packed]:
+        key, rejects = self._config.bucket_keys[0], self._log.take()
+        read = self._ingest.read + self._log.count(RejectKind.BAD_ROW)
+        if rejects:
+            payload = pack_rows(rejects_batch(rejects))
+            yield Packed(key, Kind.REJECTED, payload, rejected=len(rejects))
+        status = portions_read(self._scan.stream.name, self._portions)
+        yield Packed(key, Kind.STATUS, status, read=read)
+
+
+class Kit:
+    """What a worker keeps for an entry between micro-batches: which keys there are."""
+
+    def __init__(self, config: StageConfig) -> None:
+        schema = config.stage.node.input.schema
+        self.router = Router(config.stage.routing, schema, config.buckets)
+        self.maker = PaneMaker(config.stage.node) if config.makes_panes else None  # type: ignore[arg-type]
+        self._config = config
+        self._of_groups: Ints = np.zeros(0, np.int64)
+
+    def bucket_of_groups(self) -> Ints:
+        """The bucket of every group that the pane maker knows."""
+        assert self.maker is not None
+        keys = self.maker.folder.keys
+        if len(self._of_groups) > len(keys):
+            self._of_groups = self._of_groups[:0]
+        if len(self._of_groups) < len(keys):
+            fresh = keys.take(np.arange(len(self._of_groups), len(keys)))
+            hashed = self.router.hashed(fresh, len(keys) - len(self._of_groups))
+            self._of_groups = np.concatenate([self._of_groups, hashed])
+        return self._of_groups
+
+    def tidy(self) -> None:
+        """Forget keys when they have become very many."""
+        if self.maker is not None and len(self.maker.folder.keys) > 1 << 20:
+            self.maker.forget_keys()
+            self._of_groups = self._of_groups[:0]
+
+
+def split_at_stamp(entry: Entry) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The steps up to the one that stamps tuples, and those after it: all, if none does."""
+    for number, step in enumerate(entry.steps):
+        if isinstance(step, Stamp):
+            return entry.steps[: number + 1], entry.steps[number + 1 :]
+    return (), entry.steps
+
+
+def _policy(scan: Scan) -> ProgressPolicy | None:
+    return scan.stream.progress.policy if scan.stream.progress is not None else None
+
+
+def sub_source_names(ingest: Ingest, keys: list[Hashable]) -> list[str]:
+    """Sub-sources by what they are called everywhere, instead of by their numbers in this task."""
+    progress = ingest.stream.progress
+    if progress is None or progress.per is None:
+        return [key if isinstance(key, str) else "" for key in keys]
+    codes = np.array(keys, np.int64)
+    values = to_python(ingest.sub_source_values(codes), progress.per.type)
+    return [to_json(value, progress.per.type) for value in values]
+
+
+def _some(array: Ints | None, rows: Ints) -> Ints | None:
+    return None if array is None else array[rows]
+
+
+def _by_bucket(buckets: Ints) -> Iterator[tuple[int, Ints]]:
+    """The positions of each bucket, in order."""
+    if len(buckets) == 0:
+        return
+    if buckets[0] == buckets[-1] and (buckets == buckets[0]).all():
+        yield int(buckets[0]), np.arange(len(buckets))
+        return
+    order = np.argsort(buckets.astype(np.uint16), kind="stable")
+    ordered = buckets[order]
+    cuts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
+    for begin, end in pairwise(cuts):
+        yield int(ordered[begin]), order[begin:end]
