@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import pyarrow as pa
 
-from penstock.api.progress_clause import Progress
+from penstock.api.progress_clause import ProgressOptions
 from penstock.api.query import Query, run_options, run_together
 from penstock.api.running import ENGINES, Setting
 from penstock.api.running_on_spark import SparkSetting
@@ -128,7 +128,7 @@ class Database:
         source: object,
         *,
         schema: SchemaLike | None = None,
-        progress: Progress | None = None,
+        progress: ProgressOptions | None = None,
     ) -> None:
         """Name a stream of Arrow, pandas or Polars data, of an iterable of rows or batches, of an
         asynchronous iterable of rows, or of a Spark DataFrame.  An iterator is read once and not
@@ -244,7 +244,9 @@ def connect(
     )
 
 
-def sql(text: str, *, progress: Mapping[str, Progress] | None = None, **streams: Any) -> Query:
+def sql(
+    text: str, *, progress: Mapping[str, ProgressOptions] | None = None, **streams: Any
+) -> Query:
     """One query over data that is there: `{name}` in the text stands for the stream of that name.
 
     >>> sql("SELECT n + 1 AS m FROM {numbers}", numbers=[{"n": 1}]).collect().to_pylist()
@@ -273,7 +275,7 @@ def _is_spark(data: object) -> bool:
     return type(data).__module__.partition(".")[0] == "pyspark"
 
 
-def _is_stamped(progress: Progress | None) -> TypeGuard[Progress]:
+def _is_stamped(progress: ProgressOptions | None) -> TypeGuard[ProgressOptions]:
     """Whether the progressing attribute is stamped rather than read."""
     return progress is not None and progress.clause.timestamps != "EXTERNAL"
 

@@ -14,7 +14,7 @@ from itertools import islice
 import pyarrow as pa
 
 from penstock.errors import RunError
-from penstock.plan.query import Late, Query
+from penstock.plan.query import Late, QueryPlan
 from penstock.runs.answer import Account, Answer, join_tables
 from penstock.runs.outlet import SHOWN
 from penstock.runs.targets import Outcome, Target
@@ -27,7 +27,7 @@ _LOG = logging.getLogger("penstock")
 class RememberedRun:
     """Late tuples and rejected rows are kept here unless the target has sinks for them."""
 
-    def __init__(self, query: Query, target: Target, engine: str) -> None:
+    def __init__(self, query: QueryPlan, target: Target, engine: str) -> None:
         self._query = query
         self.account = Account(0, 0, 0)
         self._given = target
@@ -82,7 +82,7 @@ class RememberedAnswer:
         return self.answer.rejects.table()
 
 
-def kept_late(query: Query) -> Kept:
+def kept_late(query: QueryPlan) -> Kept:
     """Where late tuples are kept: all of them if the query asks for them."""
     return Kept("late tuples", None if query.late is Late.SIDE else LIMIT)
 

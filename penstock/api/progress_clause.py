@@ -16,7 +16,7 @@ _NOWHERE = Span(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ProgressOptions:
     """What `progress` was told; expressions and lengths are texts of the SQL dialect."""
 
     attribute: str
@@ -35,7 +35,7 @@ def progress(
     idle: Length | None = None,
     future_limit: Length | None = None,
     timestamps: str = "EXTERNAL",
-) -> Progress:
+) -> ProgressOptions:
     """How a stream progresses on `attribute`: one of `ordered`, `delay`, `slack` or `punctuated`
     (a condition and a bound), and what else the PROGRESS clause can say.  With `punctuated_for`,
     punctuations speak of the groups that these columns tell apart, and may stand beside a rule.
@@ -87,7 +87,7 @@ def progress(
         idle_after=_length(idle),
         future_limit=_length(future_limit),
     )
-    return Progress(attribute, clause)
+    return ProgressOptions(attribute, clause)
 
 
 def _length(length: Length | None) -> Quantity | None:

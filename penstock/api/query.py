@@ -36,7 +36,7 @@ class Query:
     What was late or rejected is that of the last run."""
 
     def __init__(
-        self, plan_: plan.Query, text: str, setting: Setting, name: str | None = None
+        self, plan_: plan.QueryPlan, text: str, setting: Setting, name: str | None = None
     ) -> None:
         self.name = name  # that CREATE QUERY gave it
         rules = ON_SPARK if setting.engine == "spark" else IN_PROCESS

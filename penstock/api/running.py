@@ -16,7 +16,7 @@ from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
 from penstock.optimizer.settings import STATE_BUDGET
 from penstock.optimizer.share_readings import share_readings
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.reference import engine as reference
 from penstock.runs.answer import Account, Answer
 from penstock.runs.options import RunOptions
@@ -26,7 +26,7 @@ from penstock.runs.targets import Outcome, Target
 from penstock.sinks.sink import Sink
 
 ENGINES = ("spark", "local", "reference")
-_ANSWERS: dict[str, Callable[[Query, Clock, bool], Answer]] = {
+_ANSWERS: dict[str, Callable[[QueryPlan, Clock, bool], Answer]] = {
     "local": local.answer,
     "reference": reference.answer,
 }
@@ -42,7 +42,7 @@ class Setting:
     state_budget: int = STATE_BUDGET
     spark: SparkSetting | None = None
 
-    def answer(self, query: Query) -> Answer:
+    def answer(self, query: QueryPlan) -> Answer:
         if self.engine == "spark":
             return self.on_spark.answer(query, self.strict)
         (query,) = share_readings([query]) if self.engine == "reference" else [query]
@@ -64,7 +64,7 @@ class Running:
     def __init__(
         self,
         setting: Setting,
-        queries: Sequence[Query],
+        queries: Sequence[QueryPlan],
         targets: Sequence[Target],
         options: RunOptions | None = None,
         watch: Watch | None = None,
@@ -153,7 +153,7 @@ class Running:
         return self._job.read if self._job is not None else 0
 
 
-def _hand_over(query: Query, answer: Answer, target: Target) -> Outcome:
+def _hand_over(query: QueryPlan, answer: Answer, target: Target) -> Outcome:
     """An answer that is there as a whole."""
     rows = answer.table
     if query.revises and not query.signed:  # nothing of it is ever taken back

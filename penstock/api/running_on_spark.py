@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from penstock.plan.query import Late, Query
+from penstock.plan.query import Late, QueryPlan
 from penstock.runs.answer import Answer
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
@@ -40,14 +40,14 @@ class SparkSetting:
     def session(self) -> SparkSession:
         return self.given if self.given is not None else session(self.master, self.conf)
 
-    def answer(self, query: Query, strict: bool) -> Answer:
+    def answer(self, query: QueryPlan, strict: bool) -> Answer:
         check_packages()
         from penstock.spark.run.answer import answer
 
         return answer(query, self.session, strict, self.buckets)
 
     def run(
-        self, query: Query, receiver: Receiver, strict: bool, options: RunOptions
+        self, query: QueryPlan, receiver: Receiver, strict: bool, options: RunOptions
     ) -> SparkRun | BatchRun:
         check_packages()
         from penstock.spark.run.batch import BatchRun, is_at_once
@@ -59,11 +59,11 @@ class SparkSetting:
         chosen = Options(**asdict(options), buckets=self.buckets)
         return SparkRun(query, self.session, receiver, chosen, strict)
 
-    def explain(self, query: Query) -> str:
+    def explain(self, query: QueryPlan) -> str:
         return explain_on_spark(query, self.buckets)
 
     def dataframe(
-        self, query: Query, strict: bool, wanted: str = "rows", metrics: Metrics | None = None
+        self, query: QueryPlan, strict: bool, wanted: str = "rows", metrics: Metrics | None = None
     ) -> DataFrame:
         check_packages()
         from penstock.spark.frames.dataframe import Wanted, dataframe
@@ -77,7 +77,7 @@ class RunningOnSpark:
     def __init__(
         self,
         setting: SparkSetting,
-        queries: Sequence[Query],
+        queries: Sequence[QueryPlan],
         targets: Sequence[Target],
         strict: bool,
         options: RunOptions,
@@ -156,7 +156,7 @@ class RunningOnSpark:
         return sum(run.tally.read for run in self.runs)
 
 
-def delivering_late(query: Query) -> Query:
+def delivering_late(query: QueryPlan) -> QueryPlan:
     """The query with its late tuples sent along, which otherwise are only counted."""
     return replace(query, late=Late.SIDE) if query.late is Late.DROP else query
 

@@ -15,7 +15,7 @@ from penstock.engine.job import LocalJob
 from penstock.errors import EngineError
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class StartedQuery:
     def __init__(
         self,
-        query: Query,
+        query: QueryPlan,
         setting: Setting,
         sinks: Sequence[SinkLike | None],
         rows: bool,
@@ -132,7 +132,7 @@ class StartedQuery:
 
 
 def _run_of(
-    query: Query, setting: Setting, outlet: Outlet, options: RunOptions
+    query: QueryPlan, setting: Setting, outlet: Outlet, options: RunOptions
 ) -> LocalJob | SparkRun | BatchRun:
     if setting.engine == "spark":
         return setting.on_spark.run(query, outlet, setting.strict, options)

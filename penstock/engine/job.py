@@ -12,7 +12,7 @@ from penstock.engine.run import LocalRun, SharedScan
 from penstock.model.clock import Clock
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
@@ -25,7 +25,7 @@ Watch = Callable[[LocalRun, SharedScan, Chunk], None]
 class LocalJob:
     def __init__(
         self,
-        queries: Sequence[Query],
+        queries: Sequence[QueryPlan],
         outlets: Sequence[Outlet],
         clock: Clock,
         strict: bool = False,

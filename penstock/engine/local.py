@@ -10,7 +10,7 @@ from penstock.engine.driver import Driver
 from penstock.engine.run import LocalRun
 from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Answer, join_tables, plainly_named
 from penstock.runs.final_rows import final_rows
 from penstock.runs.outlet import Outlet
@@ -18,7 +18,7 @@ from penstock.sinks.sink import Collected
 from penstock.sources.rejects import Reject, RejectLog
 
 
-def answer(query: Query, clock: Clock, strict: bool = False) -> Answer:
+def answer(query: QueryPlan, clock: Clock, strict: bool = False) -> Answer:
     rows = Collected()
     outlet = _Gathering(query, rows)
     run = LocalRun([query], [outlet], clock, strict)
@@ -34,7 +34,7 @@ def answer(query: Query, clock: Clock, strict: bool = False) -> Answer:
 class _Gathering(Outlet):
     """Keeps late tuples, in columns that follow from those there are, and rejects."""
 
-    def __init__(self, query: Query, rows: Collected) -> None:
+    def __init__(self, query: QueryPlan, rows: Collected) -> None:
         super().__init__(query, rows)
         self.late_tables: list[pa.Table] = []
         self.log = RejectLog()

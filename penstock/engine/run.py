@@ -18,7 +18,7 @@ from penstock.operators.bounds import bound_name
 from penstock.operators.build import operator_for
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.operators.revising.amendment import Revising
+from penstock.physical.asked import Asked
 from penstock.operators.revising.build import (
     asked_below,
     asked_of,
@@ -30,7 +30,7 @@ from penstock.optimizer.share_readings import check_one_scan_will_do
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.closing import closing_reach, last_tick
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.promises.early import AnswersEarly, Timer
 from penstock.promises.ingest import Ingest
@@ -150,7 +150,7 @@ class LocalRun:
 
     def __init__(
         self,
-        queries: Sequence[Query],
+        queries: Sequence[QueryPlan],
         outlets: Sequence[Outlet],
         clock: Clock,
         strict: bool = False,
@@ -268,7 +268,7 @@ class LocalRun:
         target: _Target,
         port: int,
         outlet: Outlet,
-        asked: Revising | None,
+        asked: Asked | None,
         in_order: bool = False,
     ) -> None:
         """`in_order` if whoever gets the results counts them."""

@@ -22,7 +22,7 @@ from penstock.plan.expressions import Column, Expression
 from penstock.plan.joins import Difference
 from penstock.plan.monotone import rises_with
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Project, Scan, Union
 from penstock.scalars.evaluate import evaluator
 from penstock.windows.landmark import Landmark
@@ -33,7 +33,7 @@ _Key: TypeAlias = tuple[str | None, str]  # relation and name
 _Rooms: TypeAlias = dict[_Key, Room]
 
 
-def leave_room(query: Query) -> Query:
+def leave_room(query: QueryPlan) -> QueryPlan:
     """
     before: WindowAggregate [RANGE 10, SLIDE 10, WA t] (Scan s)
     after:  WindowAggregate [RANGE 10, SLIDE 10, WA t] (Scan s, t from -2^63 + 8 to 2^63 - 9)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.model.names import free_name
 from penstock.plan.late_columns import late_schemas
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.sources.rejects import RejectKind, RejectLog
 
 
@@ -91,7 +91,7 @@ class LateColumns:
         return pa.table({**own, **rest}).select(self.schema.names)
 
 
-def join_tables(tables: Sequence[pa.Table], query: Query | None = None) -> pa.Table:
+def join_tables(tables: Sequence[pa.Table], query: QueryPlan | None = None) -> pa.Table:
     """The late tuples of several operators in one table, which has the columns that late tuples of
     the query can have, whether or not there are such."""
     filled = [table for table in tables if table.num_rows]

@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.model.batch import sign_name, signs, with_signs
 from penstock.operators.bounds import without_bounds
 from penstock.plan.late_columns import late_schemas, plain_names
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.runs.answer import LateColumns, plainly_named
 from penstock.sinks.ledger import Ledger
 from penstock.sinks.sink import Sink
@@ -24,7 +24,7 @@ class Outlet:
 
     def __init__(
         self,
-        query: Query,
+        query: QueryPlan,
         sink: Sink,
         late: Sink | None = None,
         rejected: Sink | None = None,

@@ -22,7 +22,7 @@ from penstock.operators.stateless.union import Meld
 from penstock.operators.ticks import to_ticks
 from penstock.plan.late_columns import plain_names
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Union
 from penstock.promises.ingest import Ingest
 from penstock.reference.engine import answer
@@ -115,14 +115,14 @@ def restarting(operators: Operators) -> Operators:
     }
 
 
-def planned(sql: str, stream: Stream, cut: int) -> Query:
+def planned(sql: str, stream: Stream, cut: int) -> QueryPlan:
     plan, data = _planned(sql, json.dumps(stream.promise))
     data[:] = stream.batches(cut)
     return plan
 
 
 @cache
-def _planned(sql: str, promise: str) -> tuple[Query, list[pa.RecordBatch]]:
+def _planned(sql: str, promise: str) -> tuple[QueryPlan, list[pa.RecordBatch]]:
     """A plan, and the batches that its stream will be read from: parsing takes a while."""
     db = ps.connect("reference")
     given = json.loads(promise)
@@ -134,7 +134,7 @@ def _planned(sql: str, promise: str) -> tuple[Query, list[pa.RecordBatch]]:
     return query.plan, data
 
 
-def run(plan: Query, operators: Operators, clock: Clock | None = None) -> Outcome:
+def run(plan: QueryPlan, operators: Operators, clock: Clock | None = None) -> Outcome:
     rows: list[Row] = []
     late: list[pa.RecordBatch] = []
     for item in items(plan.input, operators, clock or ManualClock()):
@@ -147,7 +147,7 @@ def run(plan: Query, operators: Operators, clock: Clock | None = None) -> Outcom
     return Outcome(_bag(rows), _bag(_tuples(late_table(plan, late))))
 
 
-def late_table(plan: Query, batches: list[pa.RecordBatch]) -> pa.Table:
+def late_table(plan: QueryPlan, batches: list[pa.RecordBatch]) -> pa.Table:
     """Late tuples in the columns of the query."""
     names = plain_names(plan)
     tables = [pa.Table.from_batches([plainly_named(batch, names)]) for batch in batches]

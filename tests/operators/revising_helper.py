@@ -12,7 +12,7 @@ from penstock.model.batch import SIGN, signs
 from penstock.model.clock import ManualClock
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.operators.revising.amendment import Revising
+from penstock.physical.asked import Asked
 from penstock.operators.revising.build import asked_of_results
 from penstock.operators.revising.distinct import AmendingDistinct
 from penstock.operators.revising.groups import RevisingGroups
@@ -21,7 +21,7 @@ from penstock.operators.revising.sliding import RevisingSliding
 from penstock.operators.ticks import to_ticks
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.reference.engine import answer
 from penstock.state.chunks import ChunkStore, MemoryStore
 from penstock.windows.landmark import Landmark
@@ -31,7 +31,7 @@ Row = tuple[Any, ...]
 Make = Callable[[], Operator]
 
 
-def operator_of(node: Any, revising: Revising) -> Operator:
+def operator_of(node: Any, revising: Asked) -> Operator:
     match node:
         case WindowAggregate(window=Landmark()):
             return RevisingLandmark(node, revising)
@@ -112,12 +112,12 @@ def check(sql: str, stream: Stream, early: int = 0, restart: int = 0) -> None:
 
 
 def revised(
-    plan: Query, early: int = 0, restart: int = 0
+    plan: QueryPlan, early: int = 0, restart: int = 0
 ) -> tuple[Counter[str], Counter[str], list[tuple[int, str]]]:
     """What is left in the end, the late rows, and all that was said."""
     revising = asked_of_results(plan)
     assert revising is not None
-    revising = Revising(revising.amends, revising.amend_for, early > 0)
+    revising = Asked(revising.amends, revising.amend_for, early > 0)
 
     def make(node: Node) -> Operator:
         asked = 0 if isinstance(node, Distinct) else early

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import penstock as ps
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.runs.outlet import Outlet
 from penstock.sinks.appended_file import AppendedFile
 from penstock.sinks.ledger import Ledger
@@ -34,12 +34,12 @@ class SayingOutlet(Outlet):
         print("committed", epoch, flush=True)
 
 
-def into_directories(query: Query, directory: Path) -> Outlet:
+def into_directories(query: QueryPlan, directory: Path) -> Outlet:
     rows, late, rejected = (PartFiles(directory / side, JSONL, "checkpoint") for side in SIDES)
     return SayingOutlet(query, rows, late, rejected)
 
 
-def into_files(query: Query, directory: Path) -> Outlet:
+def into_files(query: QueryPlan, directory: Path) -> Outlet:
     directory.mkdir(parents=True, exist_ok=True)
     ledger = Ledger(directory / "checkpoint" / "outputs.json")
 
@@ -49,7 +49,7 @@ def into_files(query: Query, directory: Path) -> Outlet:
     return SayingOutlet(query, *map(sink, SIDES), ledger)
 
 
-SINKS: dict[str, Callable[[Query, Path], Outlet]] = {
+SINKS: dict[str, Callable[[QueryPlan, Path], Outlet]] = {
     "directory": into_directories,
     "file": into_files,
 }

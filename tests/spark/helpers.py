@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import penstock as ps
 from penstock.model.batch import SIGN
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account, join_tables, plainly_named
 from penstock.runs.final_rows import final_rows
 from penstock.sources.rejects import Reject
@@ -74,7 +74,7 @@ class Committed:
         if self.after is not None:
             self.after(batch_id)
 
-    def table(self, query: Query) -> pa.Table:
+    def table(self, query: QueryPlan) -> pa.Table:
         batches = [batch for made in self.rows.values() for batch in made]
         table = pa.Table.from_batches(batches, batches[0].schema if batches else query.schema.arrow)
         return final_rows(table) if SIGN in table.column_names else table

@@ -10,7 +10,7 @@ import penstock as ps
 from penstock.operators.revising.build import asked_of_results
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.closing import closing_reach
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.sources.files import FileSource
 from penstock.sources.source import Chunk
 from penstock.spark.plan.stages import Stage, entries_of
@@ -29,7 +29,7 @@ def is_closed_by_a_promise(name: str) -> bool:
     return in_one and isinstance(entry.leaf, Stage) and closing_reach(query) is not None
 
 
-def closed(query: Query) -> WithoutSpark:
+def closed(query: QueryPlan) -> WithoutSpark:
     """All rows in one micro-batch, and the promise in the next."""
     job = WithoutSpark(query, 2)
     rows = rows_of(query)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk
@@ -21,7 +21,7 @@ from penstock.spark.run.outcome import Tally, deliver
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.tasks.ingest import IngestTask, Kit
-from penstock.spark.tasks.messages import Kind, Message, Packed, packed_batch
+from penstock.spark.tasks.messages import Message, Packed, PackedKind, packed_batch
 from penstock.state.chunks import MemoryStore
 from tests.spark.helpers import Committed
 
@@ -44,7 +44,7 @@ MicroBatch = Mapping[str, Sequence[Given]]
 class WithoutSpark:
     """A job whose buckets are saved after every micro-batch and, after a restart, made anew."""
 
-    def __init__(self, query: Query, buckets: int, live: bool = False) -> None:
+    def __init__(self, query: QueryPlan, buckets: int, live: bool = False) -> None:
         self._job = Job(query, Sources({}, {}), buckets)
         (self._entry,) = self._job.entries
         assert isinstance(self._entry.leaf, Stage)
@@ -101,9 +101,11 @@ class WithoutSpark:
                 destination = Destination(entry, config, number)
                 below = self._job._config(entry.leaf, destination)
                 packed += self._stage(below, depth + 1, given)
-        made = [each for each in packed if each.kind != Kind.MESSAGE]
+        made = [each for each in packed if each.kind != PackedKind.MESSAGE]
         for number, key in enumerate(config.bucket_keys):
-            mine = [each for each in packed if each.bucket == key and each.kind == Kind.MESSAGE]
+            mine = [
+                each for each in packed if each.bucket == key and each.kind == PackedKind.MESSAGE
+            ]
             if mine:  # otherwise Spark does not call it
                 messages = sorted(mine, key=lambda each: each.place)
                 bucket = self._bucket(config, depth, number)
@@ -128,7 +130,7 @@ class WithoutSpark:
         return self._buckets[place]
 
 
-def rows_of(query: Query) -> dict[str, pa.RecordBatch]:
+def rows_of(query: QueryPlan) -> dict[str, pa.RecordBatch]:
     """All that the sources of a query hold."""
     found = {}
     for name, stream in streams_of(query).items():

@@ -90,7 +90,7 @@ class Holistic(Aggregate[Runs]):
         return Runs.load(saved)
 
 
-class Distinct(Holistic):
+class OverDistinct(Holistic):
     """Another aggregate over the different combinations of arguments of each group."""
 
     def __init__(self, inner: Aggregate[Any]) -> None:

@@ -15,9 +15,9 @@ _SPAN = 4096  # of a table that is always allowed
 _SPARSE = 8  # how many places a longer table may have for each value
 
 
-class CloseIntegers:
+class DenseKeys:
     """
-    >>> table = CloseIntegers()
+    >>> table = DenseKeys()
     >>> table.add(np.array([7, 5]), np.array([0, 1]))
     True
     >>> table.find(np.array([5, 6, 7]))

@@ -18,7 +18,7 @@ from penstock.expressions.columns import present, values_of
 from penstock.expressions.node import arrow
 from penstock.model.arrays import Codes, Ints
 from penstock.model.types import Kind, Type, to_arrow, to_python
-from penstock.operators.folding.dense_keys import CloseIntegers
+from penstock.operators.folding.dense_keys import DenseKeys
 from penstock.operators.folding.key_order import KeyOrder
 from penstock.state.chunks import ChunkStore
 
@@ -37,7 +37,7 @@ class ColumnCodes:
         self._codes: dict[Hashable, int] = {}
         self._values: list[Any] = []
         self._array = to_arrow([], sql_type)
-        self._close = CloseIntegers() if sql_type.is_integer else None
+        self._close = DenseKeys() if sql_type.is_integer else None
         self._in_table = 0  # how many values that has
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class ColumnCodes:
             known = pc.index_in(column, value_set=self._known())
         return np.asarray(known).astype(np.int64)
 
-    def _encode_close(self, column: pa.Array, table: CloseIntegers) -> Codes | None:
+    def _encode_close(self, column: pa.Array, table: DenseKeys) -> Codes | None:
         """The codes of integers by a table; None, now and later, if they are too far apart."""
         values: Ints = values_of(column, self.type).astype(np.int64, copy=False)
         codes = table.find(values)

@@ -34,7 +34,7 @@ def plain_names(keys: Sequence[Named]) -> list[str | None]:
     ]
 
 
-class Closing(NamedTuple):
+class ClosingGroups(NamedTuple):
     """Groups, in the order of their codes, that may have results to be given: of the windows from
     the first to the last one."""
 
@@ -65,7 +65,7 @@ class ClosedGroups:
         """Whether there has been anything to remember."""
         return self._given is not None
 
-    def close(self, groups: GroupBounds | None, closed: Bound) -> Closing | None:
+    def close(self, groups: GroupBounds | None, closed: Bound) -> ClosingGroups | None:
         """The groups that windows close for which are not `closed` for all; from now on, those
         count as given out."""
         if groups is None or closed == END:
@@ -89,7 +89,7 @@ class ClosedGroups:
         number = number[places[codes]]
         open_ = first[number] <= last[number]
         codes, number = codes[open_], number[open_]
-        return Closing(codes, first[number], last[number]) if len(codes) else None
+        return ClosingGroups(codes, first[number], last[number]) if len(codes) else None
 
     def not_given(self, window: int, codes: Codes) -> Codes:
         """The groups whose results of a window have not been given out."""

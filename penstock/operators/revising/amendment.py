@@ -17,27 +17,10 @@ from penstock.operators.bounds import has_broken, without_bounds
 from penstock.operators.groups.grouped import InTime, wholly_late
 from penstock.operators.operator import LateRows, Progress
 from penstock.operators.ticks import to_ticks
+from penstock.physical.asked import Asked
 from penstock.plan.expressions import Expression
 from penstock.plan.node import Node
 from penstock.windows.columns import exceeds_by_at_most
-
-
-@dataclass(frozen=True, slots=True)
-class Revising:
-    """What is asked of operators whose results may be revised: whether late tuples are `amended`,
-    and `amend_for` how long (None: always); whether a host is going to ask for early answers.  One
-    that is `patient` gives results only when they are final, so that others can build on them."""
-
-    amends: bool = False
-    amend_for: Length | None = None
-    answers_early: bool = False
-    patient: bool = False
-
-    def grace(self, sql_type: Type) -> int | None:
-        """How many ticks behind the bound late tuples still count; None if they always do."""
-        if not self.amends:
-            return 0
-        return None if self.amend_for is None else self.amend_for.ticks(Domain(sql_type))
 
 
 def behind(bound: Bound, grace: int | None) -> Bound:
@@ -56,10 +39,10 @@ def with_amended(late: LateRows, amended: Mask) -> LateRows:
 class Forgiving(InTime):
     """Sets aside only those tuples that are too far below a bound; the others count."""
 
-    def __init__(self, expressions: list[Expression], node: Node, revising: Revising) -> None:
+    def __init__(self, expressions: list[Expression], node: Node, asked: Asked) -> None:
         super().__init__(expressions, node)
-        self.graces = [revising.grace(expression.type) for expression in expressions]
-        self._says_amended = revising.amend_for is not None
+        self.graces = [asked.grace(expression.type) for expression in expressions]
+        self._says_amended = asked.amend_for is not None
 
     @property
     def nothing_final(self) -> list[Bound]:

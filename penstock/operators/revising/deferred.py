@@ -17,7 +17,8 @@ from penstock.model.punctuation import BEGINNING
 from penstock.operators.bounds import BoundOf, bound_name, has_broken, without_bounds
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.operators.revising.amendment import Forgiving, Revising, behind, with_amended
+from penstock.physical.asked import Asked
+from penstock.operators.revising.amendment import Forgiving, behind, with_amended
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.results import Missed
 from penstock.plan.aggregates import WindowAggregate
@@ -28,11 +29,11 @@ from penstock.windows.rows import Order
 from penstock.windows.slide_by_tuple import SlideByTuple
 
 
-class Patient:
+class Deferred:
     def __init__(
         self,
         node: WindowAggregate,
-        revising: Revising,
+        asked: Asked,
         make: Callable[[WindowAggregate], Operator],
     ) -> None:
         if not isinstance(node.attribute, Column):
@@ -47,9 +48,9 @@ class Patient:
         self._name = node.input.schema.fields[self._place].qualified
         self._id_type = node.schema.fields[0].type
         self._bound = BoundOf(node.attribute)
-        self._forgiving = Forgiving([node.attribute], node.input, revising)
+        self._forgiving = Forgiving([node.attribute], node.input, asked)
         (self._grace,) = self._forgiving.graces
-        self._says_amended = revising.amend_for is not None
+        self._says_amended = asked.amend_for is not None
         self._inner = make(node)
 
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:

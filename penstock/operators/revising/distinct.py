@@ -10,17 +10,18 @@ from collections.abc import Iterable
 from penstock.model.punctuation import BEGINNING
 from penstock.operators.groups.distinct import DistinctOperator
 from penstock.operators.operator import Item, Progress
-from penstock.operators.revising.amendment import Forgiving, Revising
+from penstock.physical.asked import Asked
+from penstock.operators.revising.amendment import Forgiving
 from penstock.plan.aggregates import Distinct
 from penstock.plan.expressions import Column
 
 
 class AmendingDistinct(DistinctOperator):
-    def __init__(self, node: Distinct, revising: Revising) -> None:
+    def __init__(self, node: Distinct, asked: Asked) -> None:
         super().__init__(node)
         self._names = [each.field.qualified for each in node.progress]
         expressions = [Column.of(each.field) for each in node.progress]
-        self._in_time: Forgiving = Forgiving(list(expressions), node.input, revising)
+        self._in_time: Forgiving = Forgiving(list(expressions), node.input, asked)
 
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
         final = self._in_time.final(progress)

@@ -43,7 +43,7 @@ class Groups:
         return Groups(self.codes[places], [column.take(indices) for column in self.columns])
 
 
-class Shown:
+class Emitted:
     """What has been said about the groups of one window."""
 
     def __init__(self, groups: Groups | None = None) -> None:
@@ -79,8 +79,8 @@ class Shown:
         return None if self._groups is None else [self._groups.codes, self._groups.columns]
 
     @staticmethod
-    def load(saved: Tree) -> Shown:
-        return Shown(None if saved is None else Groups(saved[0], saved[1]))
+    def load(saved: Tree) -> Emitted:
+        return Emitted(None if saved is None else Groups(saved[0], saved[1]))
 
 
 def _places(codes: Codes, among: Codes) -> tuple[Codes, Mask]:

@@ -18,8 +18,9 @@ from penstock.operators.folding.slices import Slices
 from penstock.operators.groups.grouped import leaving_order
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Progress
-from penstock.operators.revising.amendment import Forgiving, Revising
-from penstock.operators.revising.emitted import Groups, Shown
+from penstock.physical.asked import Asked
+from penstock.operators.revising.amendment import Forgiving
+from penstock.operators.revising.emitted import Groups, Emitted
 from penstock.operators.revising.provisional import provisional
 from penstock.operators.revising.revisions import joined, signed, typed
 from penstock.operators.ticks import to_ticks
@@ -28,19 +29,19 @@ from penstock.state.chunks import ChunkStore, required
 
 
 class RevisingGroups:
-    def __init__(self, node: GroupAggregate, revising: Revising) -> None:
+    def __init__(self, node: GroupAggregate, asked: Asked) -> None:
         self.node = node
         self.schema = node.schema.arrow
-        self.patient = revising.patient
-        self.answers_early = revising.answers_early
+        self.final_only = asked.final_only
+        self.answers_early = asked.answers_early
         progressing = {each.field.name for each in node.progress}
         self._names = [each.field.qualified for each in node.progress]
         expressions = [key.expression for key in node.keys if key.name in progressing]
-        self._in_time = Forgiving(expressions, node.input, revising)
+        self._in_time = Forgiving(expressions, node.input, asked)
         self._position_type = node.position.type
         self._position = compile_expression(node.position, node.input.schema)
         folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
-        self._slices = Slices(lambda: _Slice(folder, len(expressions)))
+        self._slices = Slices(lambda: _RevisedSlice(folder, len(expressions)))
         self.high: list[Bound] = [BEGINNING] * len(expressions)  # of what has been released
 
     # --- items -----------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ class RevisingGroups:
 
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
         final = self._in_time.final(progress)
-        bounds = final if self.patient else self._in_time.promised(progress)
+        bounds = final if self.final_only else self._in_time.promised(progress)
         for groups in self._slices.upto(bounds[0] if len(bounds) == 1 else END):
             yield from self._say(groups, groups.complete(bounds), final)
             groups.settle(final, self.schema)
@@ -94,7 +95,7 @@ class RevisingGroups:
             self._slices.load(store)
             self.high = saved
 
-    def _say(self, groups: _Slice, codes: Codes, final: list[Bound]) -> Iterator[Item]:
+    def _say(self, groups: _RevisedSlice, codes: Codes, final: list[Bound]) -> Iterator[Item]:
         """Give the results of groups; below a `final` bound nothing can change them any more."""
         if len(codes) == 0:
             return
@@ -109,10 +110,10 @@ class RevisingGroups:
             rows = joined([each.in_order(groups.leaving(each.codes)) for each, _ in said])
             columns = [*groups.folder.keys.take(rows.codes), *rows.columns]
             batch = signed(columns, self.schema, signs)
-            yield positive(batch) if self.patient else batch
+            yield positive(batch) if self.final_only else batch
 
 
-class _Slice:
+class _RevisedSlice:
     """The groups of one slice: their progressing keys, partial results, what is out and what has
     been said."""
 
@@ -122,7 +123,7 @@ class _Slice:
         self.partials = self.folder.new()
         self.ticks: Ints = np.zeros((progressing, 0), np.int64)
         self.out: Mask = np.zeros(0, np.bool_)
-        self.shown = Shown()
+        self.shown = Emitted()
         self.failing: Codes = np.zeros(0, np.int64)  # groups whose results have no value as it is
         self.changes: list[Codes] = []  # groups that tuples came to since the last early answer
         self.waiting = 0  # groups that are not out
@@ -202,5 +203,5 @@ class _Slice:
         saved = required(store, "groups")
         self.ticks, self.out, self.changes = saved["ticks"], saved["out"], saved["changes"]
         self.partials = self.folder.load(saved["partials"])
-        self.shown, self.failing = Shown.load(saved["shown"]), saved["failing"]
+        self.shown, self.failing = Emitted.load(saved["shown"]), saved["failing"]
         self.waiting = int(np.count_nonzero(~self.out))

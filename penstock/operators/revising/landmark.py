@@ -11,7 +11,7 @@ from penstock.model.arrays import Codes, Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import INT64_MAX
 from penstock.operators.folding.folder import Folder, Partials, Rows
-from penstock.operators.revising.amendment import Revising
+from penstock.physical.asked import Asked
 from penstock.operators.revising.emitted import Groups
 from penstock.operators.revising.windows import RevisingWindows
 from penstock.operators.windows.landmark import refuse_gaps, runs_of
@@ -25,8 +25,8 @@ _ALL = 1 << 127  # beyond the number of any window
 
 
 class RevisingLandmark(RevisingWindows):
-    def __init__(self, node: WindowAggregate, revising: Revising) -> None:
-        super().__init__(node, revising)
+    def __init__(self, node: WindowAggregate, asked: Asked) -> None:
+        super().__init__(node, asked)
         assert isinstance(node.window, Landmark)
         self.window = node.window
         self.final = self.folder.new()  # what joined windows that are gone

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.model.arrays import Codes, Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.folding.folder import Folder, Partials, Rows
-from penstock.operators.revising.amendment import Revising
+from penstock.physical.asked import Asked
 from penstock.operators.revising.emitted import Groups
 from penstock.operators.revising.windows import RevisingWindows
 from penstock.operators.windows.landmark import runs_of
@@ -36,8 +36,8 @@ class Partly(NamedTuple):
 
 
 class RevisingSliding(RevisingWindows):
-    def __init__(self, node: WindowAggregate, revising: Revising) -> None:
-        super().__init__(node, revising)
+    def __init__(self, node: WindowAggregate, asked: Asked) -> None:
+        super().__init__(node, asked)
         assert isinstance(node.window, Sliding)
         self.window = node.window
         self.pane = gcd(self.window.range, self.window.slide)

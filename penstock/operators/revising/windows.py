@@ -21,9 +21,10 @@ from penstock.operators.bounds import BoundOf, has_broken
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults, open_windows
 from penstock.operators.operator import Item, LateRows, Progress
-from penstock.operators.revising.amendment import Revising, behind, with_amended
+from penstock.physical.asked import Asked
+from penstock.operators.revising.amendment import behind, with_amended
 from penstock.operators.revising.changes import Changes
-from penstock.operators.revising.emitted import Groups, Shown
+from penstock.operators.revising.emitted import Groups, Emitted
 from penstock.operators.revising.provisional import Failing, provisional
 from penstock.operators.revising.revisions import Revisions, typed
 from penstock.operators.ticks import to_ticks
@@ -36,12 +37,12 @@ from penstock.windows.sliding import Sliding
 
 
 class RevisingWindows(ABC):
-    def __init__(self, node: WindowAggregate, revising: Revising) -> None:
+    def __init__(self, node: WindowAggregate, asked: Asked) -> None:
         assert isinstance(node.window, Sliding | Landmark)
         assert node.attribute is not None
         self.node = node
-        self.patient = revising.patient
-        self.grace = revising.grace(node.attribute.type)
+        self.final_only = asked.final_only
+        self.grace = asked.grace(node.attribute.type)
         self.slide, self.origin = node.window.slide, node.window.origin
         self.attribute_type = node.attribute.type
         self._id_type = node.schema.fields[0].type
@@ -52,13 +53,13 @@ class RevisingWindows(ABC):
         self.released: Bound = BEGINNING  # the last window that has been complete
         self.gone: Bound = BEGINNING  # the last window that cannot be revised any more
         self._highest: int | None = None  # of the windows that had results
-        self.shown: dict[int, Shown] = {}  # by window
+        self.shown: dict[int, Emitted] = {}  # by window
         self._revised: set[int] = (
             set()
         )  # windows about which something was said since the last save
         self._stored: set[int] = set()
         self._failing = Failing()
-        self.changes = Changes() if revising.answers_early else None
+        self.changes = Changes() if asked.answers_early else None
 
     # --- tuples ----------------------------------------------------------------------------------
 
@@ -122,7 +123,7 @@ class RevisingWindows(ABC):
             if groups.error is not None and wid <= final:
                 raise groups.error
             self._failing.note(wid, groups.failing, codes)
-            shown = self.shown.setdefault(wid, Shown())
+            shown = self.shown.setdefault(wid, Emitted())
             taken, given = shown.revise(groups, codes)
             said.add(wid, taken, given)
             self._revised.add(wid)
@@ -130,7 +131,7 @@ class RevisingWindows(ABC):
                 self._highest = wid if self._highest is None else max(wid, self._highest)
         batch = said.batch()
         if batch is not None:
-            yield positive(batch) if self.patient else batch
+            yield positive(batch) if self.final_only else batch
 
     # --- progress --------------------------------------------------------------------------------
 
@@ -139,7 +140,7 @@ class RevisingWindows(ABC):
         self.reach(self.bound.reached(progress))
         bound = self.bound.promised(progress)
         gone = self.last_closed(behind(bound, self.grace))
-        last = self.last_released(gone if self.patient else self.last_closed(bound))
+        last = self.last_released(gone if self.final_only else self.last_closed(bound))
         if last > self.released:
             windows = list(self.in_use(self.released + 1, last))
             self.released = last
@@ -251,7 +252,7 @@ class RevisingWindows(ABC):
         for key in store.names():
             kind, _, wid = key.partition("/")
             if kind == "shown":
-                self.shown[int(wid)] = Shown.load(store.get(key))
+                self.shown[int(wid)] = Emitted.load(store.get(key))
         self._stored = set(self.shown)
         self._failing.load(store.get("failing"))
         saved = store.get("windows")

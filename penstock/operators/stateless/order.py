@@ -16,10 +16,11 @@ from penstock.operators.bounds import has_broken
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, Progress
-from penstock.operators.revising.amendment import Forgiving, Revising
+from penstock.physical.asked import Asked
+from penstock.operators.revising.amendment import Forgiving
 from penstock.operators.ticks import to_ticks
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.state.chunks import ChunkStore
 
 
@@ -27,17 +28,17 @@ class InOrder:
     """By the first column that progresses.  Rows that may be revised do not wait: they are taken
     back at any time, so only those too late to count are set aside."""
 
-    def __init__(self, query: Query, revising: Revising | None = None) -> None:
+    def __init__(self, query: QueryPlan, asked: Asked | None = None) -> None:
         field = query.progress[0].field
         self._name, self._type = field.qualified, field.type
         self._names = [each.qualified for each in query.schema]
         columns: list[Expression] = [Column.of(field)]
         self._in_time = (
             InTime(columns, query.input)
-            if revising is None
-            else Forgiving(columns, query.input, revising)
+            if asked is None
+            else Forgiving(columns, query.input, asked)
         )
-        self._waits = revising is None
+        self._waits = asked is None
         self._held: list[pa.RecordBatch] = []
 
     def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:  # noqa: ARG002

@@ -24,7 +24,7 @@ from penstock.operators.operator import Item, Progress
 from penstock.operators.windows.costs import eager_threshold
 from penstock.operators.windows.eager_windows import EagerWindows, OpenWindow, bytes_of
 from penstock.operators.windows.results import Results
-from penstock.operators.windows.wid import Bucket, Tagged, joined, spans_of
+from penstock.operators.windows.wid import Tagged, Tagger, joined, spans_of
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.append_log import AppendLog
 from penstock.state.chunks import ChunkStore
@@ -68,7 +68,7 @@ class AdaptWid:
         self.node = node
         self.results = Results(node)
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
-        self.bucket = Bucket(node, self.folder)
+        self.bucket = Tagger(node, self.folder)
         self.thresholds = thresholds or Thresholds()
         self._skew = skew
         self.eager: Mask = np.zeros(1, np.bool_)

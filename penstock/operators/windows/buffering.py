@@ -18,7 +18,7 @@ from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.windows.results import Results
-from penstock.operators.windows.wid import Bucket, Tagged, joined, spans_of
+from penstock.operators.windows.wid import Tagged, Tagger, joined, spans_of
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.append_log import AppendLog
 from penstock.state.chunks import ChunkStore
@@ -99,7 +99,7 @@ class Buffering:
         self.slack = slack
         self.consistent = consistent
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
-        self.bucket = Bucket(node, self.folder)
+        self.bucket = Tagger(node, self.folder)
         self.buffer: list[Tagged] = []
         self._highest: int | None = None
         self._lowest: Bound = END  # no buffered tuple is in a lower window

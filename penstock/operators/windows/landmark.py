@@ -40,7 +40,7 @@ class LandmarkOperator:
         self._attribute = compile_expression(node.attribute, node.input.schema)
         self._bound = BoundOf(node.attribute)
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
-        self.running = Running(self.folder)  # over all windows that have been released
+        self.running = RunningContent(self.folder)  # over all windows that have been released
         self.steps = Panes(self.folder)  # by the window that they join at
         self.high: Bound = BEGINNING  # how far the stream has come
         self.next_window: int | None = None  # the first not yet released, once there was one
@@ -142,7 +142,7 @@ class LandmarkOperator:
             self._shown = self.running.results()
 
 
-class Running:
+class RunningContent:
     """Partial results that live for ever: a save writes the blocks of groups that have changed."""
 
     def __init__(self, folder: Folder) -> None:

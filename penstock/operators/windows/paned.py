@@ -25,7 +25,7 @@ from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Item, Progress
 from penstock.operators.ticks import to_ticks
-from penstock.operators.windows.panes.contents import Panes, Straggler, Unchanged, contents_over
+from penstock.operators.windows.panes.contents import LatePanes, Panes, Unchanged, contents_over
 from penstock.operators.windows.panes.groups import PaneGroups
 from penstock.operators.windows.panes.partial import PartialPanes
 from penstock.operators.windows.results import Missed, Results
@@ -58,7 +58,7 @@ class Paned:
         self._told: Bound | None = None  # the last window that progress has closed
         self._dead = DeadKeys(self.folder)
         self.waiting = SmallBatches()
-        self.stragglers: list[Straggler] = []
+        self.stragglers: list[LatePanes] = []
 
     # --- tuples ----------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class Paned:
             own = rows.take(np.flatnonzero((spans[0] == first_) & (spans[1] == last_)))
             codes, groups = np.unique(own.codes, return_inverse=True)
             partials = self.folder.folded(replace(own, codes=groups), len(codes))
-            self.stragglers.append(Straggler(first_, last_, codes, partials))
+            self.stragglers.append(LatePanes(first_, last_, codes, partials))
         kept = np.ones(len(ticks), np.bool_)
         kept[late] = False
         missed = Missed(late, bounds[missing], first[missing], open_ - 1)
@@ -153,7 +153,7 @@ class Paned:
                 continue
             late += int(partials.rows.rows.sum())
             if from_ < stop:
-                self.stragglers.append(Straggler(from_, stop - 1, codes[own], partials))
+                self.stragglers.append(LatePanes(from_, stop - 1, codes[own], partials))
         return late
 
     # --- progress --------------------------------------------------------------------------------
@@ -292,5 +292,5 @@ class Paned:
         self.next_window = saved["next"]
         for first, last, tree in saved["late"]:
             codes, partials = self.folder.load_apart(tree)
-            self.stragglers.append(Straggler(first, last, codes, partials))
+            self.stragglers.append(LatePanes(first, last, codes, partials))
         self.results.load(saved["results"])

@@ -35,7 +35,7 @@ from penstock.operators.windows.partitions import (
 )
 from penstock.operators.windows.results import Missed
 from penstock.operators.windows.rows import windows_batch
-from penstock.operators.windows.slide_by_tuple_partitions import BinPartition, Straggler
+from penstock.operators.windows.slide_by_tuple_partitions import BinPartition, LateBinTuple
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.append_log import AppendLog
 from penstock.state.chunks import ChunkStore, Tree
@@ -46,7 +46,7 @@ _Found: TypeAlias = tuple[int, Ints, list[pa.Array]]  # the partition of windows
 _OPENS = "_opens"  # a column of waiting tuples: whether they open a window
 
 
-class Bins:
+class SlideByTupleOperator:
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, SlideByTuple)
         assert node.attribute is not None
@@ -113,7 +113,7 @@ class Bins:
 
     def _count_late(self, part: int, start: int, end: int, rows: Rows) -> None:
         state = self._state(part)
-        state.stragglers.append(Straggler(start, end, localized(state.folder, rows)))
+        state.stragglers.append(LateBinTuple(start, end, localized(state.folder, rows)))
 
     def _state(self, part: int) -> BinPartition:
         state = self.states.get(part)

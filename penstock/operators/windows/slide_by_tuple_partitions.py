@@ -18,7 +18,7 @@ from penstock.windows.columns import floor_div
 from penstock.windows.slide_by_tuple import SlideByTuple
 
 
-class Straggler(NamedTuple):
+class LateBinTuple(NamedTuple):
     """A late tuple that still counts in windows: from its bound, which takes the place of its start
     bin, to before its end bin."""
 
@@ -35,7 +35,7 @@ class BinPartition(Partition):
         self.window = window
         self.extents = Extents(folder)
         self.ticks: Ints = np.zeros(0, np.int64)  # of the rows in `extents`
-        self.stragglers: list[Straggler] = []
+        self.stragglers: list[LateBinTuple] = []
 
     @property
     def empty(self) -> bool:

@@ -1,6 +1,6 @@
 """WID: a partial result for every open window, and every tuple goes into each of its windows.
 
-`Bucket` is the operator of figure 6-2 of the thesis: it tags tuples with the range of their window
+`Tagger` is the operator of figure 6-2 of the thesis: it tags tuples with the range of their window
 ids and turns progress of the attribute into progress of window ids.  `Wid` is the aggregation of
 figure 6-4: it knows of ids only.  Cost per window: a'·T (Eq. 6.3).
 """
@@ -21,7 +21,7 @@ from penstock.operators.bounds import BoundOf, has_broken
 from penstock.operators.folding.arguments import Arguments
 from penstock.operators.folding.folder import Folder, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
-from penstock.operators.groups.closed import ClosedGroups, Closing
+from penstock.operators.groups.closed import ClosedGroups, ClosingGroups
 from penstock.operators.open_results import OpenResults, open_windows
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.ticks import to_ticks
@@ -139,7 +139,7 @@ def _joined_arguments(each: list[Arguments], pieces: list[Tagged]) -> Arguments:
     return Arguments(chosen, [pa.concat_arrays(column) for column in columns])
 
 
-class Bucket:
+class Tagger:
     """Tags tuples with their window ids, and translates progress (figure 6-2).  Windows of a fixed
     length in ticks need no context, so it keeps no state."""
 
@@ -211,7 +211,7 @@ class Wid:
         self.node = node
         self.results = Results(node)
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
-        self.bucket = Bucket(node, self.folder)
+        self.bucket = Tagger(node, self.folder)
         self.windows = Panes(self.folder)  # the open windows by their ids
         self.closed = ClosedGroups(node, self.folder)
         self._dead = DeadKeys(self.folder)
@@ -245,7 +245,7 @@ class Wid:
         self._dead.forget(self._mark, self._renumber)
         yield results.progress(last, progress.ended)
 
-    def _release_groups(self, closing: Closing) -> None:
+    def _release_groups(self, closing: ClosingGroups) -> None:
         """Release windows for groups that are punctuated; a window goes when all of its groups are
         out."""
         for wid, content in self.windows.numbered():

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.model.types import Kind, Type
 from penstock.plan.expressions import Cast
 from penstock.spark.catalyst.can_fail import may_fail
-from penstock.spark.catalyst.inexact import Unlike
+from penstock.spark.catalyst.inexact import Inexact
 from penstock.spark.catalyst.times import days_of, micros_of
 from penstock.spark.catalyst.types import spark_type
 
@@ -20,9 +20,9 @@ def cast_column(cast: Cast, operand: SparkColumn) -> SparkColumn:
     if given == wanted:
         return operand
     if wanted.kind is Kind.INTERVAL or given.kind is Kind.INTERVAL:
-        raise Unlike("Spark writes INTERVAL in another way")
+        raise Inexact("Spark writes INTERVAL in another way")
     if cast.tries and may_fail(cast.operand):
-        raise Unlike(f"{cast.operand} may fail, which is not for TRY_CAST to hide")
+        raise Inexact(f"{cast.operand} may fail, which is not for TRY_CAST to hide")
     match given.kind, wanted.kind:
         case Kind.TIMESTAMP, Kind.DATE:
             return F.date_from_unix_date(days_of(operand, given))
@@ -30,7 +30,7 @@ def cast_column(cast: Cast, operand: SparkColumn) -> SparkColumn:
             return F.timestamp_micros(micros_of(operand, given))
     reason = _unlike(given, wanted)
     if reason is not None:
-        raise Unlike(f"CAST({given} AS {wanted}): {reason}")
+        raise Inexact(f"CAST({given} AS {wanted}): {reason}")
     spark = spark_type(wanted)
     return operand.try_cast(spark) if cast.tries else operand.cast(spark)
 

@@ -19,7 +19,7 @@ from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Lite
 from penstock.spark.catalyst.can_fail import may_fail
 from penstock.spark.catalyst.casts import cast_column
 from penstock.spark.catalyst.functions import FUNCTIONS, LEFT_OUT
-from penstock.spark.catalyst.inexact import Unlike
+from penstock.spark.catalyst.inexact import Inexact
 from penstock.spark.catalyst.types import spark_type
 
 SETTINGS: Mapping[str, str] = {
@@ -49,7 +49,7 @@ def column_or_reason(expression: Expression, schema: Schema) -> SparkColumn | st
         return f"{expression.type} is no type of a column"
     try:
         return _column(expression, schema)
-    except Unlike as unlike:
+    except Inexact as unlike:
         return str(unlike)
 
 
@@ -63,7 +63,7 @@ def _column(expression: Expression, schema: Schema) -> SparkColumn:
         case Column():
             field = schema.fields[expression.position(schema)]
             if field.type.kind is Kind.INTERVAL:
-                raise Unlike("INTERVAL is no type of a column")
+                raise Inexact("INTERVAL is no type of a column")
             return F.col(quoted(field.name))
         case Literal():
             return literal(expression.value, expression.type)
@@ -113,16 +113,16 @@ def _case(expression: Case, schema: Schema) -> SparkColumn:
 def _call(call: Call, schema: Schema) -> SparkColumn:
     build = FUNCTIONS.get(call.function)
     if build is None:
-        raise Unlike(f"{call.function}: {LEFT_OUT[call.function]}")
+        raise Inexact(f"{call.function}: {LEFT_OUT[call.function]}")
     first, *others = call.arguments
     for argument in others if call.function in _STRICT else call.arguments:
         _must_not_fail(argument)
     if may_fail(first) and any(isinstance(a, Literal) and a.value is None for a in others):
-        raise Unlike(f"{first} may fail, beside NULL it would not in Spark")
+        raise Inexact(f"{first} may fail, beside NULL it would not in Spark")
     return build(call, [_column(argument, schema) for argument in call.arguments])
 
 
 def _must_not_fail(expression: Expression) -> None:
     """Spark does not evaluate it where it can do without, so an error could be lost."""
     if may_fail(expression):
-        raise Unlike(f"{expression} may fail, and Spark may not notice")
+        raise Inexact(f"{expression} may fail, and Spark may not notice")

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.model.types import Kind
 from penstock.plan.expressions import Call, Literal
-from penstock.spark.catalyst.inexact import Unlike
+from penstock.spark.catalyst.inexact import Inexact
 from penstock.spark.catalyst.times import date_of, date_part, date_trunc, field, moved
 from penstock.spark.catalyst.types import spark_type
 
@@ -37,14 +37,14 @@ def _constant(call: Call, position: int) -> Any:
     """The value of an argument that has to be a constant."""
     argument = call.arguments[position]
     if not isinstance(argument, Literal) or argument.value is None:
-        raise Unlike(f"{call.function}: argument {position + 1} is not a constant")
+        raise Inexact(f"{call.function}: argument {position + 1} is not a constant")
     return argument.value
 
 
 def _small(call: Call, position: int) -> int:
     number = int(_constant(call, position))
     if abs(number) > _INT32:
-        raise Unlike(f"{call.function}: {number} is too large for Spark")
+        raise Inexact(f"{call.function}: {number} is too large for Spark")
     return number
 
 
@@ -136,7 +136,7 @@ def _signed(function: Callable[[SparkColumn], SparkColumn]) -> Build:
 
 def _check_digits(call: Call) -> None:
     if call.type.kind is Kind.DECIMAL and call.type.precision > _EXACT_DIGITS:
-        raise Unlike(f"{call.function}: Spark rounds decimals of more than {_EXACT_DIGITS} digits")
+        raise Inexact(f"{call.function}: Spark rounds decimals of more than {_EXACT_DIGITS} digits")
 
 
 def _divisor(divisor: SparkColumn) -> SparkColumn:
@@ -150,7 +150,7 @@ def _divide(_: Call, given: list[SparkColumn]) -> SparkColumn:
 
 def _div(call: Call, given: list[SparkColumn]) -> SparkColumn:
     if call.type.kind is Kind.DECIMAL:
-        raise Unlike("div: Spark makes a BIGINT of the quotient of decimals")
+        raise Inexact("div: Spark makes a BIGINT of the quotient of decimals")
     return F.call_function("div", given[0], _divisor(given[1]))
 
 
@@ -185,11 +185,11 @@ def _round(call: Call, given: list[SparkColumn]) -> SparkColumn:
     places = _small(call, 1) if len(given) > 1 else 0
     sql_type = call.arguments[0].type
     if sql_type.kind is Kind.DOUBLE:
-        raise Unlike("round: Spark rounds the digits that Java writes, not the exact value")
+        raise Inexact("round: Spark rounds the digits that Java writes, not the exact value")
     if places >= sql_type.scale:
         return given[0].cast(spark_type(call.type))
     if places < 0 or sql_type.precision == _DECIMAL_DIGITS:
-        raise Unlike("round: Spark's result may not have enough digits")
+        raise Inexact("round: Spark's result may not have enough digits")
     return F.round(given[0], places).cast(spark_type(call.type))
 
 
@@ -216,13 +216,13 @@ def _right(call: Call, given: list[SparkColumn]) -> SparkColumn:
 def _like(call: Call, given: list[SparkColumn]) -> SparkColumn:
     pattern = str(_constant(call, 1))
     if re.search(r"\\(?![%_\\])", re.sub(r"\\\\", "", pattern)):
-        raise Unlike("like: for Spark, a backslash stands before %, _ or a backslash only")
+        raise Inexact("like: for Spark, a backslash stands before %, _ or a backslash only")
     return given[0].like(pattern)
 
 
 def _split_part(call: Call, given: list[SparkColumn]) -> SparkColumn:
     if not str(_constant(call, 1)) or _small(call, 2) < 1:
-        raise Unlike("split_part: Spark counts from the end, or refuses, without a piece to take")
+        raise Inexact("split_part: Spark counts from the end, or refuses, without a piece to take")
     return F.split_part(given[0], given[1], F.lit(_small(call, 2)))
 
 

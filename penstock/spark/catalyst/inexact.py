@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class Unlike(Exception):  # noqa: N818
+class Inexact(Exception):  # noqa: N818
     """Spark's value would not be Penstock's.  Users never see it."""

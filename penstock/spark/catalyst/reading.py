@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.model.schema import Field
 from penstock.optimizer.prune_columns import prune_columns
 from penstock.plan.node import Node
-from penstock.plan.query import Late, Query
+from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.spark.sources.dataframe import DataFrameSource
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def narrowed(query: Query) -> Node:
+def narrowed(query: QueryPlan) -> Node:
     """The plan over scans of the columns that it needs.  Late tuples that somebody asks for come
     with all of theirs."""
     return prune_columns(query.input, _may_go) if query.late is Late.DROP else query.input

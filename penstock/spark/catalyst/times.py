@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.model.duration import DAY, MICROSECONDS
 from penstock.model.types import Kind, Type
 from penstock.plan.expressions import Call, Literal
-from penstock.spark.catalyst.inexact import Unlike
+from penstock.spark.catalyst.inexact import Inexact
 
 _TRUNC = {"WEEK": "WEEK", "MONTH": "MONTH", "QUARTER": "QUARTER", "YEAR": "YEAR"}
 _OF_DATES: dict[str, Callable[[SparkColumn], SparkColumn]] = {
@@ -63,7 +63,7 @@ def field(name: str, time: SparkColumn, given: Type) -> SparkColumn:
             return F.unix_date(time).cast("bigint") * F.lit(DAY // _SINCE_1970[name]).cast("bigint")
         return floor_divided(F.unix_micros(time), _SINCE_1970[name])
     if name not in _WITHIN_DAYS:
-        raise Unlike(f"date_part: {name} is not known")
+        raise Inexact(f"date_part: {name} is not known")
     unit, count = _WITHIN_DAYS[name]
     if given.kind is Kind.DATE:
         return F.unix_date(time).cast("bigint") * F.lit(0).cast("bigint")
@@ -80,10 +80,10 @@ def date_trunc(call: Call, given: list[SparkColumn]) -> SparkColumn:
     if unit in _TRUNC:
         first = F.trunc(date_of(time, sql_type), _TRUNC[unit])
         if sql_type.kind is Kind.DATE:
-            raise Unlike("date_trunc: Spark's dates wrap around before the first one")
+            raise Inexact("date_trunc: Spark's dates wrap around before the first one")
         return F.timestamp_micros(F.unix_date(first).cast("bigint") * F.lit(DAY).cast("bigint"))
     if unit not in MICROSECONDS:
-        raise Unlike(f"date_trunc: {unit} is not known")
+        raise Inexact(f"date_trunc: {unit} is not known")
     if sql_type.kind is Kind.DATE:
         return time
     micros = F.unix_micros(time)
@@ -93,7 +93,7 @@ def date_trunc(call: Call, given: list[SparkColumn]) -> SparkColumn:
 def _unit(call: Call) -> str:
     unit = call.arguments[0]
     if not isinstance(unit, Literal) or unit.value is None:
-        raise Unlike(f"{call.function}: the unit is not a constant")
+        raise Inexact(f"{call.function}: the unit is not a constant")
     return str(unit.value)
 
 

@@ -16,11 +16,11 @@ from penstock.model.batch import sign_name
 from penstock.model.names import LATE, free_name
 from penstock.plan.late_columns import late_columns
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account
 from penstock.sinks.cells import column_texts
 from penstock.sources.rejects import REJECT_COLUMNS
-from penstock.spark.tasks.messages import Kind, Packed, unpack_rows
+from penstock.spark.tasks.messages import Packed, PackedKind, unpack_rows
 from penstock.spark.tasks.worker_memory import settle
 
 COUNTED = ("read", "late", "rejected")  # in the order that an account has them
@@ -39,7 +39,7 @@ class FrameColumns:
     """Rows of one `kind` as columns.  `positions` says where each column is in what comes out, None
     if it is not there at all; those in `texts` become texts."""
 
-    kind: Kind
+    kind: PackedKind
     shown: pa.Schema
     positions: tuple[int | None, ...]
     counts: tuple[str, ...]
@@ -89,28 +89,30 @@ class FrameColumns:
         return pa.array(column_texts(column), pa.string()) if field.name in self.texts else column
 
 
-def result_columns(query: Query, streaming: bool) -> FrameColumns:
+def result_columns(query: QueryPlan, streaming: bool) -> FrameColumns:
     """Rows of a table are final; those of a stream have a sign if they may be taken back."""
     schema = pa.schema([(each.name, each.type.arrow) for each in query.schema])
     taken = {name.lower() for name in schema.names}
     if query.revises and streaming:
         schema = schema.append(pa.field(_free(sign_name([]), taken), pa.int8()))
     counts = tuple(_free(name, taken) for name in _COUNTS)
-    return FrameColumns(Kind.ROWS, schema, tuple(range(len(schema))), counts)
+    return FrameColumns(PackedKind.ROWS, schema, tuple(range(len(schema))), counts)
 
 
 def reject_columns() -> FrameColumns:
-    return FrameColumns(Kind.REJECTED, REJECT_COLUMNS, tuple(range(len(REJECT_COLUMNS))), _COUNTS)
+    return FrameColumns(
+        PackedKind.REJECTED, REJECT_COLUMNS, tuple(range(len(REJECT_COLUMNS))), _COUNTS
+    )
 
 
-def late_frame_columns(query: Query, nodes: Sequence[Node]) -> list[FrameColumns | None]:
+def late_frame_columns(query: QueryPlan, nodes: Sequence[Node]) -> list[FrameColumns | None]:
     """The columns of the tuples that are late for each of the nodes; None if none can be.  They are
     to be one DataFrame, so all have the columns of all of them; what has different types becomes
     texts."""
     given = [
         # rows that wait for their order may be late for that; so may tuples for any other node
         late_columns(
-            node if isinstance(node, Query) else replace(query, input=node, in_order=False)
+            node if isinstance(node, QueryPlan) else replace(query, input=node, in_order=False)
         )
         for node in nodes
     ]
@@ -130,7 +132,7 @@ def late_frame_columns(query: Query, nodes: Sequence[Node]) -> list[FrameColumns
     texts = frozenset(name for name, found in types.items() if len(found) > 1)
     fields = [(name, pa.string() if name in texts else min(types[name], key=str)) for name in types]
     return [
-        FrameColumns(Kind.LATE, pa.schema(fields), _positions(names, types), counts, texts)
+        FrameColumns(PackedKind.LATE, pa.schema(fields), _positions(names, types), counts, texts)
         if names
         else None
         for names in named

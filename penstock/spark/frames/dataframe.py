@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
-from penstock.plan.query import Late, Query
+from penstock.plan.query import Late, QueryPlan
 from penstock.spark.frames.observing import Metrics, free_name, observed_plainly
 from penstock.spark.run.job import Frame, Job, Sources
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
@@ -32,7 +32,7 @@ class Wanted(Enum):
 
 
 def dataframe(
-    query: Query,
+    query: QueryPlan,
     spark: SparkSession,
     strict: bool,
     buckets: int,
@@ -62,7 +62,7 @@ def dataframe(
 
 
 def _sources(
-    query: Query, spark: SparkSession, strict: bool, buckets: int, wanted: Wanted
+    query: QueryPlan, spark: SparkSession, strict: bool, buckets: int, wanted: Wanted
 ) -> Sources:
     streams = streams_of(query)
     frames = {

@@ -13,7 +13,7 @@ from penstock.plan.stateless import Scan
 from penstock.spark.plan.stages import Branch, Entry, Stage
 from penstock.spark.stateful.identity import StateIdentity
 from penstock.spark.tasks.buckets import Router
-from penstock.spark.tasks.messages import Kind
+from penstock.spark.tasks.messages import PackedKind
 from penstock.windows.sliding import Sliding
 
 
@@ -65,10 +65,10 @@ class StageConfig:
     def buckets(self) -> int:
         return len(self.bucket_keys)
 
-    def giving(self, kind: Kind) -> StageConfig:
+    def giving(self, kind: PackedKind) -> StageConfig:
         """For a DataFrame of one kind of rows: what one of late tuples has read, one of results
         must not take for its own."""
-        if kind is not Kind.LATE:
+        if kind is not PackedKind.LATE:
             return self
         plan = (*self.identity.plan, "gives late tuples alone")
         return replace(self, identity=replace(self.identity, plan=plan))

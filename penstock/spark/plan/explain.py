@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.errors import EngineError
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.spark.catalyst.reading import columns_read, narrowed
 from penstock.spark.plan.config import makes_panes
@@ -13,7 +13,7 @@ from penstock.spark.plan.stages import Entry, Stage, entries_of_query
 from penstock.spark.sources.dataframe import DataFrameSource
 
 
-def explain_on_spark(query: Query, buckets: int) -> str:
+def explain_on_spark(query: QueryPlan, buckets: int) -> str:
     """
     >>> import penstock as ps
     >>> db = ps.connect("spark")
@@ -32,7 +32,7 @@ def explain_on_spark(query: Query, buckets: int) -> str:
     return "\n".join(["On Spark", *_lines(query, entries, buckets)])
 
 
-def _lines(query: Query, entries: tuple[Entry, ...], buckets: int) -> Iterator[str]:
+def _lines(query: QueryPlan, entries: tuple[Entry, ...], buckets: int) -> Iterator[str]:
     numbers: dict[int, int] = {}
     for entry in entries:
         if isinstance(entry.leaf, Stage):
@@ -47,7 +47,7 @@ def _lines(query: Query, entries: tuple[Entry, ...], buckets: int) -> Iterator[s
             yield f"  then: {steps}"
 
 
-def _stage(query: Query, stage: Stage, buckets: int, numbers: dict[int, int]) -> Iterator[str]:
+def _stage(query: QueryPlan, stage: Stage, buckets: int, numbers: dict[int, int]) -> Iterator[str]:
     keys = ", ".join(map(str, stage.routing))
     where = f"{buckets} bucket{'s' * (buckets != 1)} by {keys}" if keys else "one bucket"
     yield f"  stage {numbers[id(stage)]}: {_named(stage)} in {where}"
@@ -64,7 +64,7 @@ def _stage(query: Query, stage: Stage, buckets: int, numbers: dict[int, int]) ->
 
 
 def _named(stage: Stage) -> str:
-    return "InOrder" if isinstance(stage.node, Query) else type(stage.node).__name__
+    return "InOrder" if isinstance(stage.node, QueryPlan) else type(stage.node).__name__
 
 
 def _step(step: object) -> str:

@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from penstock.errors import EngineError
-from penstock.operators.revising.amendment import Revising
+from penstock.physical.asked import Asked
 from penstock.operators.revising.build import asked_below, asked_of, asked_of_results
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 
 # A query is a stage of its own where its rows have to wait until they are in order.
-Stateful: TypeAlias = WindowAggregate | GroupAggregate | Distinct | Query
+Stateful: TypeAlias = WindowAggregate | GroupAggregate | Distinct | QueryPlan
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Entry:
 class Stage:
     node: Stateful
     entries: tuple[Entry, ...]
-    revising: Revising | None = None
+    revising: Asked | None = None
 
     @property
     def routing(self) -> tuple[Expression, ...]:
@@ -61,7 +61,7 @@ class Stage:
                 return tuple(key.expression for key in self.node.keys)
             case Distinct():
                 return tuple(Column.of(field) for field in self.node.input.schema)
-            case Query():
+            case QueryPlan():
                 return ()
 
     def stages(self) -> Iterator[Stage]:
@@ -72,7 +72,7 @@ class Stage:
         yield self
 
 
-def entries_of_query(query: Query, node: Node) -> tuple[Entry, ...]:
+def entries_of_query(query: QueryPlan, node: Node) -> tuple[Entry, ...]:
     """All ways on which the rows of a query come out of its plan, which may have been rewritten."""
     asked = asked_of_results(query)
     entries = entries_of(node, asked)
@@ -81,10 +81,10 @@ def entries_of_query(query: Query, node: Node) -> tuple[Entry, ...]:
     return (Entry(Stage(replace(query, input=node), entries, asked)),)
 
 
-def waits_for_order(query: Query) -> bool:
+def waits_for_order(query: QueryPlan) -> bool:
     """Whether a stage of its own puts the rows of a query in order."""
     leaves = [entry.leaf for entry in entries_of_query(query, query.input)]
-    return any(isinstance(leaf, Stage) and isinstance(leaf.node, Query) for leaf in leaves)
+    return any(isinstance(leaf, Stage) and isinstance(leaf.node, QueryPlan) for leaf in leaves)
 
 
 def _leave_in_order(entries: tuple[Entry, ...], revises: bool) -> bool:
@@ -99,7 +99,7 @@ def _leave_in_order(entries: tuple[Entry, ...], revises: bool) -> bool:
     )
 
 
-def entries_of(node: Node, asked: Revising | None = None) -> tuple[Entry, ...]:
+def entries_of(node: Node, asked: Asked | None = None) -> tuple[Entry, ...]:
     """All ways on which tuples come out of a node; `asked` is what is asked of them if they may be
     revised.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.errors import EngineError
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Answer, join_tables
 from penstock.runs.final_rows import final_rows
 from penstock.sources.rejects import RejectKind, RejectLog
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def answer(
-    query: Query, spark: SparkSession, strict: bool = False, buckets: int = BUCKETS
+    query: QueryPlan, spark: SparkSession, strict: bool = False, buckets: int = BUCKETS
 ) -> Answer:
     for name, stream in streams_of(query).items():
         frame = getattr(stream.source, "frame", None)
@@ -49,7 +49,7 @@ def answer(
     return Answer(table, join_tables(collected.late, query), rejects, delivered, tally.late)
 
 
-def packed_answer(query: Query, spark: SparkSession, strict: bool, buckets: int) -> pa.Table:
+def packed_answer(query: QueryPlan, spark: SparkSession, strict: bool, buckets: int) -> pa.Table:
     """All that comes out of the job, packed."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
         sources = batch_sources(query, spark, Path(directory), strict)

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress, Watch
 from penstock.spark.run.answer import packed_answer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def is_at_once(query: Query) -> bool:
+def is_at_once(query: QueryPlan) -> bool:
     """Whether a source is a table of Spark's, and none is a stream of Spark's."""
     sources = [stream.source for stream in streams_of(query).values()]
     frames = [each.frame for each in sources if isinstance(each, DataFrameSource)]
@@ -36,7 +36,7 @@ def is_at_once(query: Query) -> bool:
 
 class BatchRun:
     def __init__(
-        self, query: Query, spark: SparkSession, receiver: Receiver, buckets: int, strict: bool
+        self, query: QueryPlan, spark: SparkSession, receiver: Receiver, buckets: int, strict: bool
     ) -> None:
         self.query = query
         self.tally = Tally()

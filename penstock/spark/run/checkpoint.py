@@ -15,7 +15,7 @@ from zlib import crc32
 from penstock.errors import CheckpointError
 from penstock.plan.belonging import check_algorithms, check_format, check_query
 from penstock.plan.identity import algorithms, identity
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.spark.plan.config import may_be_idle
 from penstock.spark.plan.stages import waits_for_order
@@ -37,18 +37,20 @@ class Identity:
     timed: bool = False  # whether it looks at the clock between micro-batches
 
 
-def identity_of(query: Query, buckets: int, parts: dict[str, list[str]], live: bool) -> Identity:
+def identity_of(
+    query: QueryPlan, buckets: int, parts: dict[str, list[str]], live: bool
+) -> Identity:
     """Of a query that is `live`, or that ends with what is there."""
     timed = live and _looks_at_clock(query)
     return Identity(FORMAT, identity(query), algorithms_on_spark(query), buckets, parts, timed)
 
 
-def algorithms_on_spark(query: Query) -> list[str]:
+def algorithms_on_spark(query: QueryPlan) -> list[str]:
     """Rows wait for their order in a stage of their own, if there is one."""
     return algorithms(replace(query, in_order=waits_for_order(query)))
 
 
-def _looks_at_clock(query: Query) -> bool:
+def _looks_at_clock(query: QueryPlan) -> bool:
     scans = [each for each in query.walk() if isinstance(each, Scan)]
     return may_be_idle(scans) or query.early_every is not None
 

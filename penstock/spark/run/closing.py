@@ -12,22 +12,22 @@ from pathlib import Path
 from penstock.errors import CheckpointError
 from penstock.model.domain import Domain
 from penstock.plan.closing import closing_reach, last_tick
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.runs.options import AVAILABLE_NOW
 from penstock.spark.run.books import Books
 from penstock.spark.sources.feeds import Feeds
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class FinalClosing:
     """By a promise that many ticks beyond the highest tuple; None: by the end of the streams."""
 
     reach: int | None
 
     @staticmethod
-    def of(query: Query, ends: bool) -> Closing:
+    def of(query: QueryPlan, ends: bool) -> FinalClosing:
         """Where nobody goes on from the checkpoint anyway, the streams can as well end."""
-        return Closing(None if ends else closing_reach(query))
+        return FinalClosing(None if ends else closing_reach(query))
 
     def at_once(self, feeds: Feeds) -> None:
         """What can be said before the streams have been read: those that are fed end."""

@@ -17,7 +17,7 @@ from penstock.errors import EngineError
 from penstock.optimizer.rewrite import with_inputs
 from penstock.plan.identity import identity
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.spark.catalyst.columns import SETTINGS
 from penstock.spark.catalyst.reading import narrowed, read
@@ -77,7 +77,7 @@ class Sources:
 class Job:
     def __init__(
         self,
-        query: Query,
+        query: QueryPlan,
         sources: Sources,
         buckets: int,
         strict: bool = False,

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.plan.late_columns import plain_names
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account, plainly_named
 from penstock.runs.status import SourceStatus
 from penstock.sources.rejects import Reject, RejectKind
-from penstock.spark.tasks.messages import Kind, unpack_rows
+from penstock.spark.tasks.messages import PackedKind, unpack_rows
 from penstock.state.chunks import unpack
 
 
@@ -68,10 +68,10 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
     rows: list[pa.RecordBatch] = []
     sources: dict[str, SourceStatus] = {}  # what is said last counts
     open_: dict[str, OpenResults] = {}  # by stage; a window may be open in several buckets
-    for kind in (Kind.REJECTED, Kind.LATE, Kind.ROWS, Kind.STATUS):
+    for kind in (PackedKind.REJECTED, PackedKind.LATE, PackedKind.ROWS, PackedKind.STATUS):
         chosen = packed.filter(pc.equal(packed.column("kind"), int(kind))).column("payload")
         for payload in chosen.to_pylist():
-            if kind is Kind.STATUS:
+            if kind is PackedKind.STATUS:
                 if payload:
                     status = unpack(payload)
                     if "portions" in status:
@@ -82,9 +82,9 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
                     open_[status["stage"]] = before | OpenResults.load(status["open"])
                 continue
             for batch in unpack_rows(payload).to_batches():
-                if kind is Kind.ROWS:
+                if kind is PackedKind.ROWS:
                     rows.append(batch)
-                elif kind is Kind.LATE:
+                elif kind is PackedKind.LATE:
                     receiver.on_late(batch)
                 else:
                     receiver.on_rejects(rejects_of(batch))
@@ -113,7 +113,7 @@ def rejects_of(batch: pa.RecordBatch) -> list[Reject]:
 class Collected:
     """All of it, in memory."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: QueryPlan) -> None:
         self._schema = query.schema.arrow
         self.rows: list[pa.RecordBatch] = []
         self._plain_names = plain_names(query)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress, Watch
 from penstock.spark.run.books import Books
 from penstock.spark.run.checkpoint import claim, identity_of
-from penstock.spark.run.closing import Closing, closed_before
+from penstock.spark.run.closing import FinalClosing, closed_before
 from penstock.spark.run.job import Job
 from penstock.spark.run.lock import CheckpointLock
 from penstock.spark.run.moving import settle_in
@@ -45,7 +45,7 @@ _PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run
 class SparkRun:
     def __init__(
         self,
-        query: Query,
+        query: QueryPlan,
         spark: SparkSession,
         receiver: Receiver,
         options: Options | None = None,
@@ -92,7 +92,7 @@ class SparkRun:
         self.job = Job(query, sources, self._buckets, strict, options.bounded)
         ends = self._temporary or self._feeds.ending
         closes = options.bounded and (options.final or ends) and self.job.stateful
-        self._closing = Closing.of(query, ends) if closes else None
+        self._closing = FinalClosing.of(query, ends) if closes else None
         if self._closing is not None:
             self._closing.at_once(self._feeds)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.spark.run.job import Frame, Sources
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def streams_of(query: Query) -> dict[str, StreamDefinition]:
+def streams_of(query: QueryPlan) -> dict[str, StreamDefinition]:
     return {node.stream.name: node.stream for node in query.walk() if isinstance(node, Scan)}
 
 
-def batch_sources(query: Query, spark: SparkSession, directory: Path, strict: bool) -> Sources:
+def batch_sources(query: QueryPlan, spark: SparkSession, directory: Path, strict: bool) -> Sources:
     """All that there is, in one go."""
     parts = parts_of(query)
     sources = Sources({}, {})
@@ -50,7 +50,7 @@ class Feeds:
     by_name: Mapping[str, Feed]
 
     @staticmethod
-    def of(query: Query, directory: Path) -> Feeds:
+    def of(query: QueryPlan, directory: Path) -> Feeds:
         streams = streams_of(query)
         return Feeds(streams, {name: Feed(directory / file_name(name)) for name in streams})
 
@@ -100,7 +100,7 @@ def _in_turn(portions: DataFrame, stream: StreamDefinition) -> DataFrame:
     return portions.coalesce(1)
 
 
-def parts_of(query: Query) -> dict[str, list[str]]:
+def parts_of(query: QueryPlan) -> dict[str, list[str]]:
     """By stream: the files that are sub-sources of their own."""
     return {
         name: list(stream.source.parts())

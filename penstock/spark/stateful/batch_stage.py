@@ -14,9 +14,9 @@ from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.stateful.registers import SourceRegister
 from penstock.spark.tasks.messages import (
-    Kind,
     Message,
     Packed,
+    PackedKind,
     pack_rows,
     packed_batch,
     unpack_rows,
@@ -30,7 +30,9 @@ def at_once(config: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], 
         now = SystemClock().now()
         bucket = Bucket(config, config.bucket_keys.index(key[0].as_py()), now)
         rows = table.to_pylist()
-        messages = sorted((r for r in rows if r["kind"] == Kind.MESSAGE), key=lambda r: r["place"])
+        messages = sorted(
+            (r for r in rows if r["kind"] == PackedKind.MESSAGE), key=lambda r: r["place"]
+        )
         packed = list(bucket.take_in([Message.unpack(r["payload"]) for r in messages], now))
         for register in bucket.registers:
             if isinstance(register, SourceRegister):
@@ -39,7 +41,7 @@ def at_once(config: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], 
         if config.destination.stage is None:
             packed = final(packed, config.destination.width)
         made = pa.Table.from_batches([packed_batch(packed)])
-        passing = table.filter(pa.array([r["kind"] != Kind.MESSAGE for r in rows]))
+        passing = table.filter(pa.array([r["kind"] != PackedKind.MESSAGE for r in rows]))
         return pa.concat_tables([passing.cast(made.schema), made])
 
     return run
@@ -48,7 +50,7 @@ def at_once(config: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], 
 def final(packed: list[Packed], width: int) -> list[Packed]:
     """Without the results that were taken back, if there are such: those of a group are all here,
     and a table has no use for signs, which are a column more than results have (`width`)."""
-    results = [each for each in packed if each.kind is Kind.ROWS]
+    results = [each for each in packed if each.kind is PackedKind.ROWS]
     tables = [unpack_rows(each.payload) for each in results]
     if not tables or tables[0].num_columns == width:
         return packed
@@ -57,6 +59,9 @@ def final(packed: list[Packed], width: int) -> list[Packed]:
         return packed
     left = final_rows(table)
     left = left.append_column(SIGN, pa.array(np.ones(left.num_rows, np.int8)))
-    others = [each for each in packed if each.kind is not Kind.ROWS]
+    others = [each for each in packed if each.kind is not PackedKind.ROWS]
     batches = left.combine_chunks().to_batches()
-    return [*others, *(Packed(results[0].bucket, Kind.ROWS, pack_rows(each)) for each in batches)]
+    return [
+        *others,
+        *(Packed(results[0].bucket, PackedKind.ROWS, pack_rows(each)) for each in batches),
+    ]

@@ -34,7 +34,7 @@ from penstock.spark.stateful.registers import (
 )
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.ingest import split_at_stamp
-from penstock.spark.tasks.messages import Kind, Message, Packed, RowsPiece, pack_rows
+from penstock.spark.tasks.messages import Message, Packed, PackedKind, RowsPiece, pack_rows
 from penstock.state.chunks import ChunkStore, Tree, Within, pack, required
 
 Register: TypeAlias = SourceRegister | StageRegister
@@ -79,7 +79,7 @@ class Bucket:
         measured against what had been promised before it: tasks do not know of each other."""
         self.clock.at = max(self.clock.at, now)
         self.late = 0
-        outgoing = _Outgoing(self)
+        outgoing = _BucketOutput(self)
         for message in messages:
             register = self.registers[message.entry]
             if isinstance(register, SourceRegister):
@@ -212,7 +212,7 @@ class Bucket:
         self.operator.load(Within(store, "operator/"))
 
 
-class _Outgoing:
+class _BucketOutput:
     """What a bucket has to say in a micro-batch."""
 
     def __init__(self, bucket: Bucket) -> None:
@@ -238,15 +238,15 @@ class _Outgoing:
         for late in self._late:
             bucket.late += late.num_rows
             if config.late is not Late.DROP:
-                yield Packed(own, Kind.LATE, pack_rows(late))
+                yield Packed(own, PackedKind.LATE, pack_rows(late))
         pieces = [self._piece(without_bounds(batch)) for batch in self._rows]
         pieces = [piece for piece in pieces if piece.batch.num_rows]
         if config.destination.stage is None:
             for piece in pieces:
-                yield Packed(own, Kind.ROWS, pack_rows(piece.batch))
+                yield Packed(own, PackedKind.ROWS, pack_rows(piece.batch))
         else:
             yield from self._messages(pieces, config.destination.stage)
-        yield Packed(own, Kind.STATUS, pack(bucket.status()), late=bucket.late)
+        yield Packed(own, PackedKind.STATUS, pack(bucket.status()), late=bucket.late)
 
     def _piece(self, given: pa.RecordBatch) -> RowsPiece:
         """Results after the steps that follow."""
@@ -272,7 +272,7 @@ class _Outgoing:
             message = Message(destination.entry, bucket.number, rows=mine, progress=progress)
             key = stage.bucket_keys[number]
             place = (bucket.number << 32) + bucket.sent
-            yield Packed(key, Kind.MESSAGE, message.pack(), place)
+            yield Packed(key, PackedKind.MESSAGE, message.pack(), place)
         bucket.sent += 1
 
 

@@ -18,7 +18,7 @@ from penstock.runs.answer import Account
 from penstock.spark.frames.columns import NOTHING, FrameColumns, counted_in
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.bucket import Bucket
-from penstock.spark.tasks.messages import PACKED_ARROW, Kind, Message, Packed, packed_batch
+from penstock.spark.tasks.messages import PACKED_ARROW, Message, Packed, PackedKind, packed_batch
 from penstock.spark.tasks.worker_memory import settle
 from penstock.state.chunks import MemoryStore, Tree, pack, unpack
 
@@ -46,9 +46,9 @@ class Stepping:
     ) -> Iterator[pd.DataFrame]:
         given = [row for frame in rows for row in frame.itertuples(index=False)]
         messages = sorted(
-            (row for row in given if row.kind == Kind.MESSAGE), key=lambda row: int(row.place)
+            (row for row in given if row.kind == PackedKind.MESSAGE), key=lambda row: int(row.place)
         )
-        passing = [row for row in given if row.kind != Kind.MESSAGE]
+        passing = [row for row in given if row.kind != PackedKind.MESSAGE]
         if passing and self.columns is None:  # late and rejected rows of the stages before
             yield pd.DataFrame(passing, columns=PACKED_ARROW.names)
         unpacked = [Message.unpack(row.payload) for row in messages]

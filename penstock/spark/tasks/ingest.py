@@ -37,7 +37,14 @@ from penstock.spark.sources.feed import Portion
 from penstock.spark.tasks.bounds import Report, TaskBounds
 from penstock.spark.tasks.buckets import Router
 from penstock.spark.tasks.chain import Chain
-from penstock.spark.tasks.messages import Kind, Message, Packed, RowsPiece, pack_rows, portions_read
+from penstock.spark.tasks.messages import (
+    Message,
+    Packed,
+    PackedKind,
+    RowsPiece,
+    pack_rows,
+    portions_read,
+)
 
 _FLUSH = 1 << 22  # rows after which a task sends what it has
 
@@ -208,7 +215,7 @@ class IngestTask:
             )
             place = (self._task << 32) + self._sent
             key = self._config.bucket_keys[bucket]
-            yield Packed(key, Kind.MESSAGE, message.pack(), place)
+            yield Packed(key, PackedKind.MESSAGE, message.pack(), place)
         self._sent += 1
         self._waiting = 0
         self._outgoing = [_Outgoing() for _ in self._outgoing]
@@ -227,9 +234,9 @@ class IngestTask:
         read = self._ingest.read + self._log.count(RejectKind.BAD_ROW)
         if rejects:
             payload = pack_rows(rejects_batch(rejects))
-            yield Packed(key, Kind.REJECTED, payload, rejected=len(rejects))
+            yield Packed(key, PackedKind.REJECTED, payload, rejected=len(rejects))
         status = portions_read(self._scan.stream.name, self._portions)
-        yield Packed(key, Kind.STATUS, status, read=read)
+        yield Packed(key, PackedKind.STATUS, status, read=read)
 
 
 class Kit:

@@ -15,7 +15,7 @@ from penstock.spark.tasks.bounds import Report
 from penstock.state.chunks import Tree, pack, unpack
 
 
-class Kind(IntEnum):
+class PackedKind(IntEnum):
     """What a packed row holds."""
 
     MESSAGE = 0  # to a bucket of a stage
@@ -47,7 +47,7 @@ class Packed:
     counts are for the account of the run."""
 
     bucket: int
-    kind: Kind
+    kind: PackedKind
     payload: bytes = b""
     place: int = 0
     read: int = 0

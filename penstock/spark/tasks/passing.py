@@ -34,7 +34,7 @@ from penstock.spark.sources.feed import portions_in
 from penstock.spark.tasks.bounds import TaskBounds
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.coalesced import joined
-from penstock.spark.tasks.messages import Kind, Packed, pack_rows, packed_batch, portions_read
+from penstock.spark.tasks.messages import Packed, PackedKind, pack_rows, packed_batch, portions_read
 from penstock.spark.tasks.worker_memory import settle
 
 
@@ -63,20 +63,20 @@ class Passing:
                 if isinstance(item, pa.RecordBatch) and self._gives_rows:
                     rows, _ = chain.batch(item, [])
                     if rows.num_rows:
-                        yield from self._out(Kind.ROWS, without_bounds(rows))
+                        yield from self._out(PackedKind.ROWS, without_bounds(rows))
         status = portions_read(self._scan.stream.name, self._upto)
         read = ingest.read + log.count(RejectKind.BAD_ROW)
         rejects = log.take()
         if rejects:
-            yield from self._out(Kind.REJECTED, rejects_batch(rejects))
+            yield from self._out(PackedKind.REJECTED, rejects_batch(rejects))
         yield from self._count(Account(read, 0, len(rejects)), status)
         settle()
 
     @property
     def _gives_rows(self) -> bool:
-        return self._columns is None or self._columns.kind is Kind.ROWS
+        return self._columns is None or self._columns.kind is PackedKind.ROWS
 
-    def _out(self, kind: Kind, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _out(self, kind: PackedKind, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if self._columns is None:
             yield packed_batch([Packed(0, kind, pack_rows(rows))])
         elif kind is self._columns.kind:
@@ -84,7 +84,7 @@ class Passing:
 
     def _count(self, account: Account, status: bytes) -> Iterator[pa.RecordBatch]:
         if self._columns is None:
-            yield packed_batch([Packed(0, Kind.STATUS, status, **asdict(account))])
+            yield packed_batch([Packed(0, PackedKind.STATUS, status, **asdict(account))])
         else:
             yield from self._columns.counted(account).to_batches()
 

@@ -21,7 +21,7 @@ from penstock.operators.aggregates.python_states import OfPython
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.reference.engine import answer
 from penstock.state.chunks import pack, unpack
 from tests.operators.driving import Operators, restarting, run
@@ -99,7 +99,7 @@ FORMS = (
 )
 
 
-def planned(user: Pairs, rows: Rows, cut: int, calls: str, window: str) -> Query:
+def planned(user: Pairs, rows: Rows, cut: int, calls: str, window: str) -> QueryPlan:
     db = ps.connect()
     schema = pa.schema([("k", pa.string()), ("v", pa.int64()), ("w", pa.string()), ("t", "int64")])
     columns = [

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.folding.dense_keys import CloseIntegers
+from penstock.operators.folding.dense_keys import DenseKeys
 from tests.engine.helpers import examples
 
 ANCHORS = st.sampled_from([0, 5000, -(2**63), 2**63 - 1, 2**40])
@@ -21,7 +21,7 @@ def inside(anchor: int, offset: int) -> int:
 @examples
 @given(ANCHORS, st.lists(BATCH, max_size=6), BATCH)
 def test_finds_what_was_added(anchor: int, batches: list[list[int]], asked: list[int]) -> None:
-    table = CloseIntegers()
+    table = DenseKeys()
     known: dict[int, int] = {}
     for batch in batches:
         fresh = dict.fromkeys(inside(anchor, each) for each in batch)
@@ -40,14 +40,14 @@ def test_finds_what_was_added(anchor: int, batches: list[list[int]], asked: list
 
 
 def test_refuses_what_lies_too_far_apart() -> None:
-    table = CloseIntegers()
+    table = DenseKeys()
     assert table.add(np.array([0, 100]), np.array([0, 1]))
     assert not table.add(np.array([10**6]), np.array([2]))
-    assert not CloseIntegers().add(np.array([-(2**63), 2**63 - 1]), np.array([0, 1]))
+    assert not DenseKeys().add(np.array([-(2**63), 2**63 - 1]), np.array([0, 1]))
 
 
 def test_many_values_may_span_more() -> None:
-    table = CloseIntegers()
+    table = DenseKeys()
     values = np.arange(0, 700_000, 7)
     assert table.add(values, np.arange(len(values)))
     found = table.find(values[::-1].copy())

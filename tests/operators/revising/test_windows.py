@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.model.clock import ManualClock
-from penstock.operators.revising.amendment import Revising
+from penstock.physical.asked import Asked
 from penstock.operators.revising.sliding import RevisingSliding
 from penstock.plan.aggregates import WindowAggregate
 from tests.operators.driving import (
@@ -161,7 +161,7 @@ def test_what_is_final_is_forgotten() -> None:
     sizes = []
 
     def make(node: WindowAggregate) -> RevisingSliding:
-        made.append(RevisingSliding(node, Revising(True, plan.amend_for)))
+        made.append(RevisingSliding(node, Asked(True, plan.amend_for)))
         return made[-1]
 
     for _ in items(plan.input, {WindowAggregate: make}, ManualClock()):

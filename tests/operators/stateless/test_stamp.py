@@ -14,7 +14,7 @@ from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.stateless.stamp import StampOperator
 from penstock.operators.windows.landmark import LandmarkOperator
 from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Stamp
 from penstock.reference.engine import answer
 from tests.operators.driving import Operators, examples, items, restarting, run
@@ -30,7 +30,7 @@ class Readings:
         return next(self._times)
 
 
-def planned(rows: int, cut: int) -> Query:
+def planned(rows: int, cut: int) -> QueryPlan:
     db = ps.connect("reference")
     batches = [
         pa.record_batch({"v": pa.array(range(at, min(rows, at + cut)), pa.int64())})

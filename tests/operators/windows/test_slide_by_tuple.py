@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.model.clock import ManualClock
 from penstock.operators.folding import key_expiry
 from penstock.operators.windows import stretches
-from penstock.operators.windows.slide_by_tuple import Bins
+from penstock.operators.windows.slide_by_tuple import SlideByTupleOperator
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.node import Node
 from tests.operators.driving import (
@@ -29,7 +29,7 @@ from tests.operators.driving import (
     planned,
 )
 
-OPERATORS = {WindowAggregate: Bins}
+OPERATORS = {WindowAggregate: SlideByTupleOperator}
 WAYS: dict[str, list[tuple[ModuleType, str, int]]] = {
     "rows": [],
     "blocks": [(stretches, "_BLOCK", 2), (stretches, "_LONG", 2)],
@@ -100,10 +100,10 @@ def test_long_windows_share_blocks(aggregate: str) -> None:
 
 
 def test_state_is_forgotten() -> None:
-    made: list[Bins] = []
+    made: list[SlideByTupleOperator] = []
 
-    def operator(node: Any) -> Bins:
-        made.append(Bins(node))
+    def operator(node: Any) -> SlideByTupleOperator:
+        made.append(SlideByTupleOperator(node))
         return made[-1]
 
     rows: list[Row] = [("d", "a", 1, 1.0, t) for t in range(100)]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 
 from penstock.operators.folding.folder import Folder
 from penstock.operators.operator import Progress
-from penstock.operators.windows.wid import Bucket, Wid, joined
+from penstock.operators.windows.wid import Tagger, Wid, joined
 from tests.operators.algorithms_helper import (
     CUTS,
     Stream,
@@ -28,7 +28,7 @@ def test_answers_are_the_defined_ones(stream: Stream) -> None:
 def test_bucket_tags_with_the_ids_of_figure_6_1() -> None:
     # ten windows of a minute's slide: a tuple of minute 10 is in windows 10 to 19
     node = Stream([("a", 1, 1.0, 605)], 600, 60, 0, 0, "count(*) AS n", "k").node()
-    bucket = Bucket(node, Folder(node.keys, node.aggregates, node.input.schema))
+    bucket = Tagger(node, Folder(node.keys, node.aggregates, node.input.schema))
     batch, *_ = items(node)
     assert isinstance(batch, pa.RecordBatch)
     tagged, late = bucket.tag(batch)
@@ -41,7 +41,7 @@ def test_bucket_tags_with_the_ids_of_figure_6_1() -> None:
 def test_a_late_tuple_begins_with_the_first_open_window() -> None:
     rows = [("a", 1, 1.0, 30), ("a", 2, 1.0, 17)]
     node = Stream(rows, 20, 5, 0, 0, "count(*) AS n", "k").node()
-    bucket = Bucket(node, Folder(node.keys, node.aggregates, node.input.schema))
+    bucket = Tagger(node, Folder(node.keys, node.aggregates, node.input.schema))
     batch, *_ = items(node)
     assert isinstance(batch, pa.RecordBatch)
     tagged, late = bucket.tag(batch)
@@ -66,7 +66,7 @@ def test_windows_far_apart_are_not_walked_through() -> None:
 def test_joined_pieces_are_the_whole(aggregates: str) -> None:
     rows = [("a", v, 1.0, v % 5) for v in [1, -1, 2, 3]] + [("b", None, 1.0, 3)]
     node = Stream(rows, 5, 1, 0, 100, aggregates, "k").node()
-    bucket = Bucket(node, Folder(node.keys, node.aggregates, node.input.schema))
+    bucket = Tagger(node, Folder(node.keys, node.aggregates, node.input.schema))
     batch, *_ = items(node)
     assert isinstance(batch, pa.RecordBatch)
     whole, _ = bucket.tag(batch)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account
 from penstock.sources.rejects import Reject
 from penstock.spark.catalyst.columns import SETTINGS
@@ -84,7 +84,7 @@ def test_rows_without_a_progress_value_are_set_aside(spark: SparkSession) -> Non
 # --- by Catalyst alone ---------------------------------------------------------------------------
 
 
-def over_parquet(spark: SparkSession, folder: Path, query: Query) -> Job:
+def over_parquet(spark: SparkSession, folder: Path, query: QueryPlan) -> Job:
     """The query over the rows in a Parquet file."""
     rows = pa.Table.from_pylist(ROWS, plan("SELECT * FROM s").plan.schema.arrow.remove_metadata())
     path = str(folder / "rows")

@@ -21,7 +21,7 @@ _FEW = 8  # windows below which it is not worth looking for those that are alike
 Change: TypeAlias = Callable[[Partials], Partials]
 
 
-class Straggler(NamedTuple):
+class LatePanes(NamedTuple):
     """Late tuples that still count in some windows, as partial results of the groups in `codes`."""
 
     first: int

@@ -10,8 +10,8 @@ import numpy as np
 from penstock.model.arrays import Codes, Mask
 from penstock.model.punctuation import Bound
 from penstock.operators.folding.folder import Folder, Partials
-from penstock.operators.groups.closed import ClosedGroups, Closing
-from penstock.operators.windows.panes.contents import Panes, SomeGroups, Straggler, contents_over
+from penstock.operators.groups.closed import ClosedGroups, ClosingGroups
+from penstock.operators.windows.panes.contents import LatePanes, Panes, SomeGroups, contents_over
 from penstock.operators.windows.results import Results
 from penstock.plan.aggregates import WindowAggregate
 
@@ -28,7 +28,9 @@ class PaneGroups(ClosedGroups):
         self._per_window = per_window
         self._per_slide = per_slide
 
-    def release(self, closing: Closing, stragglers: list[Straggler], results: Results) -> None:
+    def release(
+        self, closing: ClosingGroups, stragglers: list[LatePanes], results: Results
+    ) -> None:
         """The results of groups whose windows close."""
         folder = copy(self._folder)
         folder.keys = self._folder.keys.only(closing.codes)
@@ -45,7 +47,7 @@ class PaneGroups(ClosedGroups):
                 places = places[folder.keys.order_of(places)]
                 results.add(window, folder.finish(content, places))
 
-    def _windows(self, closing: Closing, stragglers: list[Straggler]) -> Iterator[int]:
+    def _windows(self, closing: ClosingGroups, stragglers: list[LatePanes]) -> Iterator[int]:
         """The windows that may have results, in their order."""
         lowest, highest = int(closing.first.min()), int(closing.last.max())
         spans = [(s.first, s.last) for s in stragglers if np.isin(s.codes, closing.codes).any()]
@@ -67,7 +69,7 @@ class PaneGroups(ClosedGroups):
 
     # --- what is not needed any more -------------------------------------------------------------
 
-    def drop_closed(self, closing: Closing, merged: Bound) -> None:
+    def drop_closed(self, closing: ClosingGroups, merged: Bound) -> None:
         """Drop the panes all of whose groups have given out all of their windows; not those that
         have been `merged` into windows of the stream, and will be subtracted."""
         highest = int(closing.last.max())
@@ -78,7 +80,7 @@ class PaneGroups(ClosedGroups):
             if number >= merged and not len(self.not_given(last, _groups_in(pane))):
                 self._panes.drop(number)
 
-    def still_late(self, stragglers: list[Straggler]) -> list[Straggler]:
+    def still_late(self, stragglers: list[LatePanes]) -> list[LatePanes]:
         """Those that are not only of groups that have given out all of their windows."""
         return [each for each in stragglers if len(self.not_given(each.last, each.codes))]
 
@@ -93,7 +95,7 @@ def _groups_in(pane: Partials) -> Codes:
 
 
 def _with_stragglers(
-    folder: Folder, content: Partials, codes: Codes, stragglers: list[Straggler]
+    folder: Folder, content: Partials, codes: Codes, stragglers: list[LatePanes]
 ) -> Partials:
     """With the late tuples of some groups, which `folder` numbers by their places in `codes`."""
     merged = None

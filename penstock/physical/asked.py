@@ -1,0 +1,41 @@
+"""What is asked of an operator whose results may be revised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.model.domain import Domain
+from penstock.model.length import Length
+from penstock.model.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whether late tuples are amended, and `amend_for` how long (None: always); whether a host is
+    going to ask for early answers.  With `final_only`, results leave when they are final, so that
+    others can build on them."""
+
+    amends: bool = False
+    amend_for: Length | None = None
+    answers_early: bool = False
+    final_only: bool = False
+
+    def grace(self, sql_type: Type) -> int | None:
+        """How many ticks behind the bound late tuples still count; None if they always do."""
+        if not self.amends:
+            return 0
+        return None if self.amend_for is None else self.amend_for.ticks(Domain(sql_type))
+
+    def __str__(self) -> str:
+        """
+        >>> str(Asked(amends=True)), str(Asked(answers_early=True)), str(Asked(True, None, False, True))
+        ('amends', 'answers early', 'amends, final results only')
+        """
+        words = []
+        if self.amends:
+            words.append("amends" if self.amend_for is None else f"amends for {self.amend_for}")
+        if self.answers_early:
+            words.append("answers early")
+        if self.final_only:
+            words.append("final results only")
+        return ", ".join(words)
