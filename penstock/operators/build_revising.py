@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.errors import EngineError
 from penstock.operators.amending_distinct import AmendingDistinct
 from penstock.operators.bins import Bins
@@ -70,11 +72,13 @@ def asked_of_results(query: Query) -> Revising | None:
     return Revising(query.late is Late.AMEND, query.amend_for, query.early_every is not None)
 
 
-def asked_below(node: Node, revising: Revising | None) -> Revising | None:
-    """What is asked of the operators below a node.  What others build on is not revised: it comes
-    when it is final."""
-    if revising is None or not is_stateful(node):
-        return revising
+def asked_below(node: Node, revising: Revising | None, port: int = 0) -> Revising | None:
+    """What is asked of the operators below a node, at one of its inputs.  What others build on is
+    not revised: it comes when it is final."""
+    if revising is None:
+        return None
+    if not is_stateful(node):
+        return replace(revising, above=((node, port), *revising.above))
     if not revising.amends:
         return None
     return Revising(True, revising.amend_for, patient=True)
@@ -86,7 +90,7 @@ def asked_of(node: Node, revising: Revising | None) -> Revising | None:
         return revising
     if not revising.answers_early:
         return None
-    return Revising(answers_early=True)
+    return Revising(answers_early=True, above=revising.above)
 
 
 def _only_results(nodes: tuple[Node, ...]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,17 +23,22 @@ from penstock.plan.expressions import Expression
 from penstock.plan.node import Node
 from penstock.windows.columns import exceeds_by_at_most
 
+# Stateless nodes that rows go through one after the other, and by which input of theirs.
+Steps: TypeAlias = tuple[tuple[Node, int], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Revising:
     """What is asked of operators whose results may be revised: whether late tuples are `amended`,
     and `amend_for` how long (None: always); whether a host is going to ask for early answers.  One
-    that is `patient` gives results only when they are final, so that others can build on them."""
+    that is `patient` gives results only when they are final, so that others can build on them.
+    `above` is what the results of the others go through before they leave."""
 
     amends: bool = False
     amend_for: Length | None = None
     answers_early: bool = False
     patient: bool = False
+    above: Steps = field(default=(), repr=False)
 
     def grace(self, sql_type: Type) -> int | None:
         """How many ticks behind the bound late tuples still count; None if they always do."""

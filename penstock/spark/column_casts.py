@@ -7,8 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.model.types import Kind, Type
 from penstock.plan.expressions import Cast
+from penstock.plan.failing import may_fail
 from penstock.spark.column_times import days_of, micros_of
-from penstock.spark.failing import may_fail
 from penstock.spark.types import spark_type
 from penstock.spark.unlike import Unlike
 

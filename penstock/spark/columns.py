@@ -16,9 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.model.schema import Schema
 from penstock.model.types import Kind, Type
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
+from penstock.plan.failing import may_fail
 from penstock.spark.column_casts import cast_column
 from penstock.spark.column_functions import FUNCTIONS, LEFT_OUT
-from penstock.spark.failing import may_fail
 from penstock.spark.types import spark_type
 from penstock.spark.unlike import Unlike
 

@@ -21,13 +21,13 @@ from penstock.engine.ingest import Ingest
 from penstock.model.clock import SystemClock
 from penstock.model.schema import Schema
 from penstock.operators.bounds import without_bounds
+from penstock.plan.failing import may_fail
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
 from penstock.sources.arrow_columns import fit_batches
 from penstock.sources.rejects import RejectKind, RejectLog, rejects_batch
 from penstock.sources.source import Chunk
 from penstock.spark.chain import Chain
 from penstock.spark.columns import column_or_reason, quoted
-from penstock.spark.failing import may_fail
 from penstock.spark.feed import portions_in
 from penstock.spark.frame_columns import FrameColumns
 from penstock.spark.joining import joined

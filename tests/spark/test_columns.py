@@ -28,9 +28,9 @@ from penstock.model.types import (
     to_python,
 )
 from penstock.plan.expressions import FUNCTION_NAMES, Call, Cast, Column, Expression, Literal
+from penstock.plan.failing import may_fail
 from penstock.spark.column_functions import FUNCTIONS, LEFT_OUT
 from penstock.spark.columns import SETTINGS, column_or_reason, spark_column
-from penstock.spark.failing import may_fail
 from penstock.spark.session import setting
 from penstock.spark.types import to_spark
 from tests.expressions.conftest import Rows, oracle, same
