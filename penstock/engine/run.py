@@ -281,7 +281,7 @@ class LocalRun:
         if is_stateful(node):
             in_order = isinstance(node, WindowAggregate) and node.counts_rows
         for number, each in enumerate(node.inputs):
-            below = asked_below(node, asked)
+            below = asked_below(node, asked, number)
             self._build(each, f"{name}/{number}", stage, number, outlet, below, in_order)
 
     def _scan(self, node: Scan) -> SharedScan:

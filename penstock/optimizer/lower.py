@@ -65,10 +65,12 @@ def lower_node(
     counted_below = counted
     if node.stateful:
         counted_below = isinstance(node, WindowAggregate) and node.counts_rows
-    below = asked_below(node, asked)
     ports = tuple(
-        Port(lower_node(each, below, host, counted_below), meeting_keys(node))
-        for each in node.inputs
+        Port(
+            lower_node(each, asked_below(node, asked, number), host, counted_below),
+            meeting_keys(node),
+        )
+        for number, each in enumerate(node.inputs)
     )
     return PhysicalNode(
         node, operator, ports, own, ordering_of(node), counted and node.stateful

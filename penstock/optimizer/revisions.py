@@ -4,6 +4,8 @@ and which operators can do it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.errors import EngineError
 from penstock.physical.asked import Asked
 from penstock.physical.node import OperatorKind
@@ -24,11 +26,13 @@ def asked_of_results(query: QueryPlan) -> Asked | None:
     return Asked(query.late is Late.AMEND, query.amend_for, query.early_every is not None)
 
 
-def asked_below(node: Node, asked: Asked | None) -> Asked | None:
-    """What is asked of the operators below a node.  What others build on is not revised: it comes
-    when it is final."""
-    if asked is None or not node.stateful:
-        return asked
+def asked_below(node: Node, asked: Asked | None, port: int = 0) -> Asked | None:
+    """What is asked of the operators below a node, at one of its inputs.  What others build on is
+    not revised: it comes when it is final."""
+    if asked is None:
+        return None
+    if not node.stateful:
+        return replace(asked, above=((node, port), *asked.above))
     if not asked.amends:
         return None
     return Asked(True, asked.amend_for, final_only=True)
@@ -40,7 +44,7 @@ def asked_of(node: Node, asked: Asked | None) -> Asked | None:
         return asked
     if not asked.answers_early:
         return None
-    return Asked(answers_early=True)
+    return Asked(answers_early=True, above=asked.above)
 
 
 def _only_results(nodes: tuple[Node, ...]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,6 @@ from penstock.physical.asked import Asked
 from penstock.plan.expressions import Expression
 from penstock.plan.node import Node
 from penstock.windows.columns import exceeds_by_at_most
-
 
 def behind(bound: Bound, grace: int | None) -> Bound:
     """The bound below which everything is final."""

@@ -19,6 +19,7 @@ from penstock.operators.groups.grouped import leaving_order
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.physical.asked import Asked
+from penstock.operators.revising.above import Above
 from penstock.operators.revising.amendment import Forgiving
 from penstock.operators.revising.emitted import Groups, Emitted
 from penstock.operators.revising.provisional import provisional
@@ -41,7 +42,8 @@ class RevisingGroups:
         self._position_type = node.position.type
         self._position = compile_expression(node.position, node.input.schema)
         folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
-        self._slices = Slices(lambda: _RevisedSlice(folder, len(expressions)))
+        above = Above.of(asked.above)
+        self._slices = Slices(lambda: _RevisedSlice(folder, len(expressions), above))
         self.high: list[Bound] = [BEGINNING] * len(expressions)  # of what has been released
 
     # --- items -----------------------------------------------------------------------------------
@@ -64,7 +66,8 @@ class RevisingGroups:
         bounds = final if self.final_only else self._in_time.promised(progress)
         for groups in self._slices.upto(bounds[0] if len(bounds) == 1 else END):
             yield from self._say(groups, groups.complete(bounds), final)
-            groups.settle(final, self.schema)
+            # a result that has no value is an error once it is final
+            yield from self._say(groups, groups.failing_below(final), final)
         self._slices.forget(final[0])
         named = zip(self._names, self.high, strict=True)
         high = {name: bound for name, bound in named if bound != BEGINNING}
@@ -117,8 +120,9 @@ class _RevisedSlice:
     """The groups of one slice: their progressing keys, partial results, what is out and what has
     been said."""
 
-    def __init__(self, folder: Folder, progressing: int) -> None:
+    def __init__(self, folder: Folder, progressing: int, above: Above | None) -> None:
         self.folder = copy(folder)
+        self._above = above
         self.folder.keys = folder.keys.empty()
         self.partials = self.folder.new()
         self.ticks: Ints = np.zeros((progressing, 0), np.int64)
@@ -168,20 +172,21 @@ class _RevisedSlice:
         return passed
 
     def results(self, codes: Codes, schema: pa.Schema, final: list[Bound]) -> Groups:
-        keys = len(self.folder.keys.columns)
-        made = provisional(
-            lambda some: typed(self.folder.finish(self.partials, some)[keys:], schema.types[keys:]),
-            codes,
-        )
+        made = provisional(lambda some: self._finish(some, schema), codes)
         if made.error is not None and self._below(final, made.failing).any():
             raise made.error
         self.failing = np.union1d(np.setdiff1d(self.failing, codes), made.failing)
         return Groups(*made)
 
-    def settle(self, final: list[Bound], schema: pa.Schema) -> None:
-        """A result that has no value is an error once it is final."""
-        if len(self.failing):
-            self.results(self.failing[self._below(final, self.failing)], schema, final)
+    def _finish(self, codes: Codes, schema: pa.Schema) -> list[pa.Array]:
+        """The results of groups, if all of them have some and none fails on its way."""
+        columns = typed(self.folder.finish(self.partials, codes), schema.types)
+        if self._above is not None:
+            self._above.attempt(pa.RecordBatch.from_arrays(columns, schema=schema))
+        return columns[len(self.folder.keys.columns) :]
+
+    def failing_below(self, final: list[Bound]) -> Codes:
+        return self.failing[self._below(final, self.failing)]
 
     def save(self, store: ChunkStore) -> None:
         self.folder.keys.save(store)

@@ -37,10 +37,25 @@ class Revisions:
     def batch(self) -> pa.RecordBatch | None:
         if not self._said:
             return None
-        groups = joined(self._said)
-        keys = self._folder.keys.take(groups.codes)
-        columns = [*window_columns(self._node, np.concatenate(self._ids)), *keys, *groups.columns]
+        ids = np.concatenate(self._ids)
+        columns = _columns(self._node, self._folder, ids, joined(self._said))
         return signed(columns, self._node.schema.arrow, np.concatenate(self._signs))
+
+
+def result_rows(
+    node: WindowAggregate, folder: Folder, found: list[tuple[int, Groups]]
+) -> pa.RecordBatch:
+    """Results of windows as rows, in the order in which they are given."""
+    schema = node.schema.arrow
+    if not found:
+        return pa.RecordBatch.from_pylist([], schema)
+    ids = np.repeat([wid for wid, _ in found], [len(groups) for _, groups in found])
+    columns = _columns(node, folder, ids, joined([groups for _, groups in found]))
+    return pa.RecordBatch.from_arrays(typed(columns, schema.types), schema=schema)
+
+
+def _columns(node: WindowAggregate, folder: Folder, ids: Ints, groups: Groups) -> list[pa.Array]:
+    return [*window_columns(node, ids), *folder.keys.take(groups.codes), *groups.columns]
 
 
 def joined(several: list[Groups]) -> Groups:

@@ -17,6 +17,7 @@ from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints
 from penstock.model.batch import positive
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.operators.revising.above import Above
 from penstock.operators.bounds import BoundOf, has_broken
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults, open_windows
@@ -59,6 +60,7 @@ class RevisingWindows(ABC):
         )  # windows about which something was said since the last save
         self._stored: set[int] = set()
         self._failing = Failing()
+        self._above = Above.of(asked.above)
         self.changes = Changes() if asked.answers_early else None
 
     # --- tuples ----------------------------------------------------------------------------------
@@ -119,7 +121,7 @@ class RevisingWindows(ABC):
         """Give the results of windows, as far as they have not been given before; up to the `final`
         one, nothing can change them any more."""
         said = Revisions(self.node, self.folder)
-        for wid, groups in self.results(windows, codes):
+        for wid, groups in self._tried(self.results(windows, codes)):
             if groups.error is not None and wid <= final:
                 raise groups.error
             self._failing.note(wid, groups.failing, codes)
@@ -132,6 +134,10 @@ class RevisingWindows(ABC):
         batch = said.batch()
         if batch is not None:
             yield positive(batch) if self.final_only else batch
+
+    def _tried(self, found: Iterator[tuple[int, Groups]]) -> Iterable[tuple[int, Groups]]:
+        """What can be given out of results: not what fails on its way."""
+        return found if self._above is None else self._above.tried(self.node, self.folder, found)
 
     # --- progress --------------------------------------------------------------------------------
 
@@ -148,9 +154,7 @@ class RevisingWindows(ABC):
         if gone > self.gone:
             self.gone = gone
             for wid, codes in self._failing.upto(min(gone, self.released)):
-                for _, groups in self.results([wid], codes):
-                    if groups.error is not None:
-                        raise groups.error
+                yield from self._say([wid], codes, gone)
             for wid in [wid for wid in self.shown if wid <= min(gone, self.released)]:
                 del self.shown[wid]
             self.forget(min(gone, self.released))

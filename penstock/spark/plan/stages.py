@@ -112,12 +112,13 @@ def entries_of(node: Node, asked: Asked | None = None) -> tuple[Entry, ...]:
             _refuse_group_punctuation(node)
             return (Entry(node),)
         case Filter() | Project() | Stamp():
-            return tuple(entry.then(node) for entry in entries_of(node.input, asked))
+            below = entries_of(node.input, asked_below(node, asked))
+            return tuple(entry.then(node) for entry in below)
         case Union():
             return tuple(
                 entry.then(Branch(node, port))
                 for port, branch in enumerate(node.branches)
-                for entry in entries_of(branch, asked)
+                for entry in entries_of(branch, asked_below(node, asked, port))
             )
         case WindowAggregate() | GroupAggregate() | Distinct() if not node.inputs[0].signed:
             below = entries_of(node.input, asked_below(node, asked))

@@ -19,13 +19,14 @@ from pyspark.sql import types as spark
 from penstock.model.clock import SystemClock
 from penstock.model.schema import Schema
 from penstock.operators.bounds import without_bounds
+from penstock.plan.can_fail import may_fail
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
 from penstock.promises.ingest import Ingest
 from penstock.runs.answer import Account
 from penstock.sources.arrow_columns import fit_batches
 from penstock.sources.rejects import RejectKind, RejectLog, rejects_batch
 from penstock.sources.source import Chunk
-from penstock.spark.catalyst.can_fail import may_fail
+from penstock.plan.can_fail import may_fail
 from penstock.spark.catalyst.columns import column_or_reason, quoted
 from penstock.spark.catalyst.types import holds_as_declared, spark_type
 from penstock.spark.frames.columns import FrameColumns

@@ -1,7 +1,8 @@
 """Which expressions can fail on some tuple.
 
 Spark may skip what it does not need: the rest of a condition, an operand beside a NULL, a column
-that nobody reads.  An expression that cannot fail may be skipped; one that can must not be.
+that nobody reads.  An expression that cannot fail may be skipped; one that can must not be.  And
+only where something can fail, provisional rows are tried before they are given out.
 """
 
 from __future__ import annotations
