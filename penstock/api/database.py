@@ -205,7 +205,8 @@ class Database:
                 drop(name.text, name.span)
             case Explain():
                 bound = bind_query(statement.query, self.catalog)
-                return Explanation(Query(bound, text, self._setting).explain())
+                query = Query(bound, text, self._setting)
+                return Explanation(query.explain(physical=statement.physical))
             case _:
                 return Query(bind_query(statement, self.catalog), text, self._setting)
         return None

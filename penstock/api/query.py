@@ -15,9 +15,9 @@ from penstock.api.running import Running, Setting
 from penstock.api.running_async import calling_on, drive_on_loop
 from penstock.api.started import StartedQuery
 from penstock.language.parse import pointing_into
-from penstock.optimizer.leave_room import leave_room
-from penstock.optimizer.optimize import IN_PROCESS, ON_SPARK, optimize
-from penstock.optimizer.settings import Settings
+from penstock.optimizer.optimize import rewrite
+from penstock.physical.explain import explain_physical
+from penstock.physical.plan import PhysicalPlan
 from penstock.plan import query as plan
 from penstock.plan.explain import explain
 from penstock.runs.answer import Account
@@ -39,18 +39,26 @@ class Query:
         self, plan_: plan.QueryPlan, text: str, setting: Setting, name: str | None = None
     ) -> None:
         self.name = name  # that CREATE QUERY gave it
-        rules = ON_SPARK if setting.engine == "spark" else IN_PROCESS
-        self.plan = optimize(leave_room(plan_), Settings(setting.state_budget), rules)
+        self.plan = rewrite(plan_, setting.settings)
         self.text = text
         self.setting = setting
         self._answered: RememberedAnswer | None = None
         self._last: RememberedAnswer | RememberedRun | None = None
 
-    def explain(self) -> str:
+    def explain(self, *, physical: bool = False) -> str:
+        """What is asked; or, if `physical` is said, what runs: operators, and where tuples meet."""
+        if physical:
+            with pointing_into(self.text):
+                return explain_physical(self.physical)
         text = explain(self.plan)
         if self.setting.engine == "spark":
             text += "\n" + self.setting.on_spark.explain(self.plan)
         return text
+
+    @property
+    def physical(self) -> PhysicalPlan:
+        """What the engine of the database executes."""
+        return self.setting.planned(self.plan)
 
     @property
     def schema(self) -> pa.Schema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -14,8 +14,11 @@ from penstock.engine.job import LocalJob, Watch
 from penstock.errors import EngineError
 from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
-from penstock.optimizer.settings import STATE_BUDGET
+from penstock.optimizer.optimize import physical_plan
+from penstock.optimizer.settings import STATE_BUDGET, Settings
 from penstock.optimizer.share_readings import share_readings
+from penstock.physical.host import Host
+from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.reference import engine as reference
 from penstock.runs.answer import Account, Answer
@@ -26,10 +29,6 @@ from penstock.runs.targets import Outcome, Target
 from penstock.sinks.sink import Sink
 
 ENGINES = ("spark", "local", "reference")
-_ANSWERS: dict[str, Callable[[QueryPlan, Clock, bool], Answer]] = {
-    "local": local.answer,
-    "reference": reference.answer,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,19 @@ class Setting:
     def answer(self, query: QueryPlan) -> Answer:
         if self.engine == "spark":
             return self.on_spark.answer(query, self.strict)
-        (query,) = share_readings([query]) if self.engine == "reference" else [query]
-        return _ANSWERS[self.engine](query, self.clock, self.strict)
+        if self.engine == "local":
+            return local.answer(self.planned(query), self.clock, self.strict)
+        (query,) = share_readings([query])
+        return reference.answer(query, self.clock, self.strict)
+
+    @property
+    def settings(self) -> Settings:
+        host = Host.SPARK if self.engine == "spark" else Host.LOCAL
+        return Settings(self.state_budget, host)
+
+    def planned(self, query: QueryPlan) -> PhysicalPlan:
+        """What the engine executes for a query that the logical rules have rewritten."""
+        return physical_plan(query, self.settings)
 
     @property
     def on_spark(self) -> SparkSetting:
@@ -85,7 +95,8 @@ class Running:
                 Outlet(query, target.rows, target.late, target.rejected, target.ledger)
                 for query, target in zip(queries, targets, strict=True)
             ]
-            self._job = LocalJob(queries, outlets, setting.clock, setting.strict, options, watch)
+            plans = [setting.planned(query) for query in queries]
+            self._job = LocalJob(plans, outlets, setting.clock, setting.strict, options, watch)
         elif setting.engine == "spark":
             self._job = RunningOnSpark(
                 setting.on_spark, queries, targets, setting.strict, options, watch_spark

@@ -8,6 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from penstock.errors import EngineError
+from penstock.optimizer.optimize import physical_plan
+from penstock.optimizer.settings import Settings
+from penstock.physical.host import Host
+from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import Late, QueryPlan
 from penstock.runs.answer import Answer
 from penstock.runs.options import RunOptions
@@ -44,7 +49,7 @@ class SparkSetting:
         check_packages()
         from penstock.spark.run.answer import answer
 
-        return answer(query, self.session, strict, self.buckets)
+        return answer(_planned(query), self.session, strict, self.buckets)
 
     def run(
         self, query: QueryPlan, receiver: Receiver, strict: bool, options: RunOptions
@@ -55,12 +60,15 @@ class SparkSetting:
         from penstock.spark.run.streaming import SparkRun
 
         if is_at_once(query):
-            return BatchRun(query, self.session, receiver, self.buckets, strict)
+            return BatchRun(_planned(query), self.session, receiver, self.buckets, strict)
         chosen = Options(**asdict(options), buckets=self.buckets)
-        return SparkRun(query, self.session, receiver, chosen, strict)
+        return SparkRun(_planned(query), self.session, receiver, chosen, strict)
 
     def explain(self, query: QueryPlan) -> str:
-        return explain_on_spark(query, self.buckets)
+        try:
+            return explain_on_spark(_planned(query), self.buckets)
+        except EngineError as error:
+            return f"On Spark: {error.message}"
 
     def dataframe(
         self, query: QueryPlan, strict: bool, wanted: str = "rows", metrics: Metrics | None = None
@@ -68,7 +76,14 @@ class SparkSetting:
         check_packages()
         from penstock.spark.frames.dataframe import Wanted, dataframe
 
-        return dataframe(query, self.session, strict, self.buckets, Wanted(wanted), metrics)
+        if Wanted(wanted) is Wanted.LATE:  # early answers would be for nothing
+            query = replace(delivering_late(query), early_every=None)
+        plan = _planned(query)
+        return dataframe(plan, self.session, strict, self.buckets, Wanted(wanted), metrics)
+
+
+def _planned(query: QueryPlan) -> PhysicalPlan:
+    return physical_plan(query, Settings(host=Host.SPARK))
 
 
 class RunningOnSpark:

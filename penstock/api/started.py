@@ -137,7 +137,7 @@ def _run_of(
     if setting.engine == "spark":
         return setting.on_spark.run(query, outlet, setting.strict, options)
     if setting.engine == "local":
-        return LocalJob([query], [outlet], setting.clock, setting.strict, options)
+        return LocalJob([setting.planned(query)], [outlet], setting.clock, setting.strict, options)
     raise EngineError(
         f"the {setting.engine} engine runs nothing beside the program",
         hint="connect('local'), or connect('spark')",

@@ -12,7 +12,7 @@ from penstock.engine.run import LocalRun, SharedScan
 from penstock.model.clock import Clock
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
-from penstock.plan.query import QueryPlan
+from penstock.physical.plan import PhysicalPlan
 from penstock.runs.answer import Account
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
@@ -25,7 +25,7 @@ Watch = Callable[[LocalRun, SharedScan, Chunk], None]
 class LocalJob:
     def __init__(
         self,
-        queries: Sequence[QueryPlan],
+        plans: Sequence[PhysicalPlan],
         outlets: Sequence[Outlet],
         clock: Clock,
         strict: bool = False,
@@ -35,7 +35,7 @@ class LocalJob:
         options = options or RunOptions()
         keeps = options.checkpoint is not None
         self.run = run = LocalRun(
-            queries, outlets, clock, strict, resumable=keeps, follow=not options.bounded
+            plans, outlets, clock, strict, resumable=keeps, follow=not options.bounded
         )
         self._epochs: Epochs | None = None
         if keeps or any(outlet.commits for outlet in outlets):

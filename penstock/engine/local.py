@@ -10,6 +10,7 @@ from penstock.engine.driver import Driver
 from penstock.engine.run import LocalRun
 from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
+from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Answer, join_tables, plainly_named
 from penstock.runs.final_rows import final_rows
@@ -18,10 +19,11 @@ from penstock.sinks.sink import Collected
 from penstock.sources.rejects import Reject, RejectLog
 
 
-def answer(query: QueryPlan, clock: Clock, strict: bool = False) -> Answer:
+def answer(plan: PhysicalPlan, clock: Clock, strict: bool = False) -> Answer:
+    query = plan.query
     rows = Collected()
     outlet = _Gathering(query, rows)
-    run = LocalRun([query], [outlet], clock, strict)
+    run = LocalRun([plan], [outlet], clock, strict)
     Driver(run).drive()
     signed = sign_name(query.schema.arrow.names)
     table = final_rows(rows.table, signed) if query.revises else rows.table

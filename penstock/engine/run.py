@@ -18,19 +18,10 @@ from penstock.operators.bounds import bound_name
 from penstock.operators.build import operator_for
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.physical.asked import Asked
-from penstock.operators.revising.build import (
-    asked_below,
-    asked_of,
-    asked_of_results,
-    is_stateful,
-)
-from penstock.operators.stateless.order import InOrder
 from penstock.optimizer.share_readings import check_one_scan_will_do
-from penstock.plan.aggregates import WindowAggregate
+from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.physical.plan import PhysicalPlan
 from penstock.plan.closing import closing_reach, last_tick
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.promises.early import AnswersEarly, Timer
 from penstock.promises.ingest import Ingest
@@ -150,7 +141,7 @@ class LocalRun:
 
     def __init__(
         self,
-        queries: Sequence[QueryPlan],
+        plans: Sequence[PhysicalPlan],
         outlets: Sequence[Outlet],
         clock: Clock,
         strict: bool = False,
@@ -159,7 +150,7 @@ class LocalRun:
     ) -> None:
         """A `resumable` run can be saved and gone on with; one that is to `follow` its files looks
         for more of them."""
-        self.queries = tuple(queries)
+        self.queries = tuple(plan.query for plan in plans)
         self.outlets = tuple(outlets)
         self.before: dict[Outlet, Account] = {}  # what earlier runs have counted
         self.closed: dict[str, int | str] = {}  # by a final run: bounds by stream
@@ -171,16 +162,18 @@ class LocalRun:
         self._strict = strict
         self._by_stream: dict[tuple[int, int], SharedScan] = {}
         self._early: list[tuple[Timer, list[Stage]]] = []
-        for number, (query, outlet) in enumerate(zip(queries, outlets, strict=True)):
+        for number, (plan, outlet) in enumerate(zip(plans, outlets, strict=True)):
+            query, root = plan.query, plan.root
             check_one_scan_will_do(query)
             self._seen: dict[int, int] = {}  # how often this query has asked for a stream
             begin = len(self.stages)
-            asked = asked_of_results(query)
             target: _Target = _Exit(outlet)
-            if query.in_order:
-                target = Stage(f"{number}/order", InOrder(query, asked), target, 0, outlet)
+            if root.operator is OperatorKind.ORDER:
+                operator = operator_for(root, clock)
+                target = Stage(f"{number}/order", operator, target, 0, outlet)
                 self.stages.append(target)
-            self._build(query.input, f"{number}", target, 0, outlet, asked)
+                (root,) = root.inputs
+            self._build(root, f"{number}", target, 0, outlet)
             if query.early_every is not None:
                 timer = Timer(clock, query.early_every)
                 self._early.append((timer, self.stages[begin:]))
@@ -262,27 +255,16 @@ class LocalRun:
                 outlet.on_rejects(rejects)
 
     def _build(
-        self,
-        node: Node,
-        name: str,
-        target: _Target,
-        port: int,
-        outlet: Outlet,
-        asked: Asked | None,
-        in_order: bool = False,
+        self, node: PhysicalNode, name: str, target: _Target, port: int, outlet: Outlet
     ) -> None:
-        """`in_order` if whoever gets the results counts them."""
-        if isinstance(node, Scan):
-            self._scan(node).tap(node, target, port, outlet)
+        if isinstance(node.logical, Scan):
+            self._scan(node.logical).tap(node.logical, target, port, outlet)
             return
-        operator = operator_for(node, self._clock, asked_of(node, asked))
-        stage = Stage(name, operator, target, port, outlet, in_order and is_stateful(node))
+        operator = operator_for(node, self._clock)
+        stage = Stage(name, operator, target, port, outlet, node.whole_windows)
         self.stages.append(stage)
-        if is_stateful(node):
-            in_order = isinstance(node, WindowAggregate) and node.counts_rows
         for number, each in enumerate(node.inputs):
-            below = asked_below(node, asked, number)
-            self._build(each, f"{name}/{number}", stage, number, outlet, below, in_order)
+            self._build(each, f"{name}/{number}", stage, number, outlet)
 
     def _scan(self, node: Scan) -> SharedScan:
         """One scan for all queries.  A query that asks twice gets two, one read after the other, as

@@ -17,6 +17,7 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.room import EVERYWHERE, TICKS, Interval, Room, ticks_of
 from penstock.model.schema import Field, Schema
 from penstock.optimizer.rewrite import with_inputs
+from penstock.optimizer.settings import Settings
 from penstock.plan.aggregates import GroupAggregate, WindowAggregate
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.joins import Difference
@@ -33,7 +34,7 @@ _Key: TypeAlias = tuple[str | None, str]  # relation and name
 _Rooms: TypeAlias = dict[_Key, Room]
 
 
-def leave_room(query: QueryPlan) -> QueryPlan:
+def leave_room(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
     """
     before: WindowAggregate [RANGE 10, SLIDE 10, WA t] (Scan s)
     after:  WindowAggregate [RANGE 10, SLIDE 10, WA t] (Scan s, t from -2^63 + 8 to 2^63 - 9)

@@ -4,8 +4,11 @@ and what is asked of results that may be revised.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.errors import EngineError
 from penstock.optimizer.revisions import asked_below, asked_of, asked_of_results, revising_operator
+from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.physical.asked import Asked
 from penstock.physical.host import Host
@@ -43,12 +46,14 @@ def lower(query: QueryPlan, settings: Settings) -> PhysicalPlan:
     >>> [node.operator.value for node in lower(query, Settings()).root.walk()]
     ['Project', 'Paned', 'Read']
     """
-    asked = asked_of_results(query)
-    root = lower_node(query.input, asked, settings.host)
+    host, asked = settings.host, asked_of_results(query)
+    # executors are handed the data, and must not be sent it along with the plan
+    planned = with_inputs(query, _without_sources) if host is Host.SPARK else query
+    root = lower_node(planned.input, asked, host)
     if query.in_order:
         ports = (Port(root, keys=()),)
-        root = PhysicalNode(query, OperatorKind.ORDER, ports, asked, Ordering.SORTED)
-    return PhysicalPlan(query, root, settings.host)
+        root = PhysicalNode(planned, OperatorKind.ORDER, ports, asked, Ordering.SORTED)
+    return PhysicalPlan(query, root, host)
 
 
 def lower_node(
@@ -72,9 +77,7 @@ def lower_node(
         )
         for number, each in enumerate(node.inputs)
     )
-    return PhysicalNode(
-        node, operator, ports, own, ordering_of(node), counted and node.stateful
-    )
+    return PhysicalNode(node, operator, ports, own, ordering_of(node), counted and node.stateful)
 
 
 def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
@@ -114,6 +117,12 @@ def _window_operator(node: WindowAggregate) -> OperatorKind:
             return OperatorKind.ROWS
         case SlideByTuple():
             return OperatorKind.SLIDE_BY_TUPLE
+
+
+def _without_sources(node: Node) -> Node:
+    if isinstance(node, Scan):
+        return replace(node, stream=replace(node.stream, source=None))
+    return with_inputs(node, _without_sources)
 
 
 def meeting_keys(node: Node) -> tuple[Expression, ...] | None:

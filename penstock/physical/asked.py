@@ -35,8 +35,8 @@ class Asked:
 
     def __str__(self) -> str:
         """
-        >>> str(Asked(amends=True)), str(Asked(answers_early=True)), str(Asked(True, None, False, True))
-        ('amends', 'answers early', 'amends, final results only')
+        >>> str(Asked(answers_early=True)), str(Asked(amends=True, final_only=True))
+        ('answers early', 'amends, final results only')
         """
         words = []
         if self.amends:

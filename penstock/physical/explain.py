@@ -28,12 +28,14 @@ def _lines(node: PhysicalNode) -> list[str]:
 
 
 def _title(node: PhysicalNode) -> str:
+    """The operator, and what it does in the words of the logical plan."""
+    name = str(node.operator.value)
     if isinstance(node.logical, Scan):
-        return f"{node.operator.value} {node.logical.stream.name}"
-    title, *_ = node.logical.details()
+        return f"{name} {node.logical.stream.name}"
     if node.operator is OperatorKind.ORDER:
-        return node.operator.value
-    return f"{node.operator.value} (for {title})"
+        return name
+    title, *_ = node.logical.details()
+    return title if title.startswith(name) else f"{name}: {title}"
 
 
 def _details(node: PhysicalNode) -> Iterator[str]:

@@ -15,6 +15,7 @@ from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk
 from penstock.state.chunks import ChunkStore
+from tests.planning import in_process
 
 
 class Part:
@@ -25,7 +26,9 @@ class Part:
     ) -> None:
         self.rows, self.late = Collected(), Collected()
         outlet = Outlet(query, self.rows, self.late)
-        self.run = LocalRun([query], [outlet], clock or ManualClock(), strict, resumable=True)
+        self.run = LocalRun(
+            [in_process(query)], [outlet], clock or ManualClock(), strict, resumable=True
+        )
         self.store = store
         load_run(self.run, store)
 

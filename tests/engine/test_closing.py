@@ -15,11 +15,12 @@ from penstock.plan.query import QueryPlan
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from tests.engine.test_local_engine import RUNNABLE, bound, lines
+from tests.planning import in_process
 
 
 def prepared(query: QueryPlan) -> tuple[LocalRun, Collected]:
     rows = Collected()
-    return LocalRun([query], [Outlet(query, rows)], ManualClock(), resumable=True), rows
+    return LocalRun([in_process(query)], [Outlet(query, rows)], ManualClock(), resumable=True), rows
 
 
 def ended(query: QueryPlan) -> pa.Table:

@@ -36,6 +36,7 @@ from penstock.plan.algorithms import Algorithm
 from penstock.reference.engine import answer as reference
 from penstock.scalars.ordering import sort_key
 from tests.engine.helpers import locally
+from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, ask, tuples
 from tests.spark.test_every_cut import asked, assert_reference, cuts, run_in_cuts
 from tests.spark.without_spark import WithoutSpark
@@ -126,7 +127,7 @@ def test_rows_in_process(rows: list[Row], rule: dict[str, Any], sql: str, cut: i
     # the optimizer may put keys in another order; groups leave as they were written
     plan = canonical_order(query.plan, Settings())
     for answer in (reference, local):
-        assert tuples(answer(plan, ManualClock()).table) == expected
+        assert tuples(answer(in_process(plan), ManualClock()).table) == expected
 
 
 @settings(deadline=None, max_examples=150)

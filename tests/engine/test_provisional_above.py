@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.runs.final_rows import final_rows
 from penstock.errors import RunError
+from penstock.runs.final_rows import final_rows
 from penstock.state.chunks import MemoryStore
 from tests.engine.helpers import locally, recut
 from tests.engine.resumed import Part, run_in_parts

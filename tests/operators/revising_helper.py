@@ -12,13 +12,13 @@ from penstock.model.batch import SIGN, signs
 from penstock.model.clock import ManualClock
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.physical.asked import Asked
-from penstock.operators.revising.build import asked_of_results
 from penstock.operators.revising.distinct import AmendingDistinct
 from penstock.operators.revising.groups import RevisingGroups
 from penstock.operators.revising.landmark import RevisingLandmark
 from penstock.operators.revising.sliding import RevisingSliding
 from penstock.operators.ticks import to_ticks
+from penstock.optimizer.revisions import asked_of_results
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
@@ -42,7 +42,7 @@ def operator_of(node: Any, revising: Asked) -> Operator:
     return AmendingDistinct(node, revising)
 
 
-class Asked:
+class Disturbed:
     """An operator that is asked for early answers after every `early` items, and is made anew from
     what it saved after every `restart` items; 0 is never.  It must keep what it promises."""
 
@@ -121,7 +121,7 @@ def revised(
 
     def make(node: Node) -> Operator:
         asked = 0 if isinstance(node, Distinct) else early
-        return Asked(node, lambda: operator_of(node, revising), asked, restart)
+        return Disturbed(node, lambda: operator_of(node, revising), asked, restart)
 
     operators = dict.fromkeys((WindowAggregate, GroupAggregate, Distinct), make)
     left: Counter[str] = Counter()

@@ -10,10 +10,9 @@ from penstock.model.clock import ManualClock
 from penstock.operators.build import operator_for
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Operator, Progress
-from penstock.operators.revising.build import asked_of_results
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.state.chunks import MemoryStore
+from tests.planning import in_process
 
 ROWS = [("a", 1), ("b", 3), ("a", 14), ("c", 27)]
 SLIDING = "SELECT k, count(*) AS n [RANGE 10, SLIDE 5, WA t{}] FROM s GROUP BY k"
@@ -37,8 +36,8 @@ def made(sql: str) -> tuple[Operator, str]:
     db = ps.connect("local")
     db.stream("s", [], schema="k STRING, t INT", progress=ps.progress("t", delay=5))
     query = db.sql(sql).plan
-    nodes = [n for n in query.walk() if isinstance(n, WindowAggregate | GroupAggregate | Distinct)]
-    return operator_for(nodes[0], ManualClock(0), asked_of_results(query)), "s.t"
+    node = next(each for each in in_process(query).root.walk() if each.stateful)
+    return operator_for(node, ManualClock(0)), "s.t"
 
 
 def told(operator: Operator, progress: Progress) -> None:

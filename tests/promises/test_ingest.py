@@ -18,6 +18,7 @@ from penstock.plan.stateless import Scan
 from penstock.promises.ingest import Ingest
 from penstock.sources.rejects import RejectLog
 from tests.engine.helpers import CUTS, locally, recut
+from tests.planning import in_process
 from tests.reference.helpers import Stream, bag, database, tuples
 
 SECOND = 1_000_000
@@ -89,7 +90,7 @@ def test_a_stream_without_a_source() -> None:
     query = db.sql("SELECT * FROM s")
     assert isinstance(query, ps.Query)
     with pytest.raises(SourceError, match="no source"):
-        answer(query.plan, ManualClock())
+        answer(in_process(query.plan), ManualClock())
 
 
 # --- rejects -------------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ def test_a_strict_run_stops_at_a_reject() -> None:
     query = db.sql("SELECT * FROM s")
     assert isinstance(query, ps.Query)
     with pytest.raises(SourceError, match="t is NULL"):
-        answer(query.plan, ManualClock(), strict=True)
+        answer(in_process(query.plan), ManualClock(), strict=True)
 
 
 # --- stamps --------------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ def test_per_file(tmp_path: Path, cut: int | None) -> None:
         recut(db, cut)
     query = results[-1]
     assert isinstance(query, ps.Query)
-    found = answer(query.plan, ManualClock())
+    found = answer(in_process(query.plan), ManualClock())
     assert bag(tuples(found.table)) == bag(tuples(query.collect()))
     late = [row[:2] for row in tuples(found.late)]
     assert sorted(late) == sorted(row[:2] for row in tuples(query.late)) == [(3, 7), (7, 2)]

@@ -23,6 +23,7 @@ from penstock.sinks.sink import Sink
 from penstock.spark.run.options import Options
 from penstock.spark.run.streaming import SparkRun
 from penstock.spark.session.session import session
+from tests.planning import on_spark
 
 SIDES = ("rows", "late", "rejected")
 JSONL = OutputFormat.JSONL
@@ -64,7 +65,7 @@ def main(master: str, portions: str, sinks: str, directory: str, *queries: str) 
         own = Path(directory) / path.stem
         receiver = SINKS[sinks](query.plan, own)
         options = Options(own / "checkpoint", portions=int(portions), buckets=2, final=True)
-        run = SparkRun(query.plan, spark, receiver, options)
+        run = SparkRun(on_spark(query.plan), spark, receiver, options)
         run.start()
         print("started", path.stem, flush=True)
         run.wait()

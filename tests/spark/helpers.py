@@ -17,6 +17,7 @@ from penstock.runs.final_rows import final_rows
 from penstock.sources.rejects import Reject
 from penstock.spark.run.options import Options
 from penstock.spark.run.streaming import SparkRun
+from tests.planning import on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +91,9 @@ class CrashError(Exception):
 def streamed(query: ps.Query, spark: SparkSession, portions: int, buckets: int = 2) -> Outcome:
     """The whole run, in as many micro-batches, and one more for the end."""
     receiver = Committed()
-    run = SparkRun(query.plan, spark, receiver, Options(portions=portions, buckets=buckets))
+    run = SparkRun(
+        on_spark(query.plan), spark, receiver, Options(portions=portions, buckets=buckets)
+    )
     run.start()
     run.wait()
     return Outcome(receiver.table(query.plan), receiver.late_table(), run.account())

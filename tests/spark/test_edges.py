@@ -12,6 +12,7 @@ import penstock as ps
 from penstock.engine.local import answer as locally
 from penstock.model.clock import ManualClock
 from penstock.spark.run.answer import answer
+from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import streamed
 
@@ -33,7 +34,7 @@ def assert_same(spark: SparkSession, query: ps.Query, portions: int = 2) -> None
     """In batch mode and in portions: what the local engine gives, which is fast."""
     expected = locally(query.plan, ManualClock())
     rows, late = bag(tuples(expected.table)), bag(tuples(expected.late))
-    in_batch = answer(query.plan, spark, buckets=2)
+    in_batch = answer(on_spark(query.plan), spark, buckets=2)
     assert bag(tuples(in_batch.table)) == rows
     assert bag(tuples(in_batch.late)) == late
     found = streamed(query, spark, portions)

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.operators.revising.build import asked_of_results
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.closing import closing_reach
 from penstock.plan.query import QueryPlan
@@ -16,6 +15,7 @@ from penstock.sources.source import Chunk
 from penstock.spark.plan.stages import Stage, entries_of
 from penstock.spark.run.books import Books
 from penstock.spark.sources.feeds import streams_of
+from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import fixture
 from tests.spark.test_fixtures import RUNNABLE
@@ -25,7 +25,7 @@ from tests.spark.without_spark import Given, WithoutSpark, rows_of
 def is_closed_by_a_promise(name: str) -> bool:
     query = fixture(name).plan
     in_one = not any(isinstance(s.source, FileSource) for s in streams_of(query).values())
-    (*_, entry) = entries_of(query.input, asked_of_results(query))
+    (*_, entry) = entries_of(on_spark(query).root)
     return in_one and isinstance(entry.leaf, Stage) and closing_reach(query) is not None
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.sources.rejects import RejectLog
@@ -23,6 +24,7 @@ from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.tasks.ingest import IngestTask, Kit
 from penstock.spark.tasks.messages import Message, Packed, PackedKind, packed_batch
 from penstock.state.chunks import MemoryStore
+from tests.planning import on_spark
 from tests.spark.helpers import Committed
 
 
@@ -44,8 +46,9 @@ MicroBatch = Mapping[str, Sequence[Given]]
 class WithoutSpark:
     """A job whose buckets are saved after every micro-batch and, after a restart, made anew."""
 
-    def __init__(self, query: QueryPlan, buckets: int, live: bool = False) -> None:
-        self._job = Job(query, Sources({}, {}), buckets)
+    def __init__(self, query: QueryPlan | PhysicalPlan, buckets: int, live: bool = False) -> None:
+        plan = query if isinstance(query, PhysicalPlan) else on_spark(query)
+        self._job = Job(plan, Sources({}, {}), buckets)
         (self._entry,) = self._job.entries
         assert isinstance(self._entry.leaf, Stage)
         config = self._job._config(self._entry.leaf, Destination(self._entry, None))
@@ -60,7 +63,7 @@ class WithoutSpark:
 
     @property
     def makes_panes(self) -> bool:
-        return self._config.makes_panes
+        return self._config.stage.makes_panes(0)
 
     def run(self, given: MicroBatch) -> None:
         packed = self._stage(self._config, 0, given)
@@ -116,7 +119,7 @@ class WithoutSpark:
     def _ingest(
         self, config: StageConfig, depth: int, entry: int, task: int, given: Given
     ) -> list[Packed]:
-        kit = self._kits.setdefault((depth, entry), Kit(config))
+        kit = self._kits.setdefault((depth, entry), Kit(config, entry))
         reading = IngestTask(config, entry, task, kit)
         reading._joins, reading._leaves = list(given.joins), list(given.leaves)
         return list(reading.run(iter(given.chunks), given.ends, given.promise))

@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RunError
+from penstock.model.arrays import Codes
 from penstock.operators.folding.folder import Folder
-from penstock.physical.asked import Steps
+from penstock.operators.revising.emitted import Groups
 from penstock.operators.revising.provisional import Provisional, provisional
 from penstock.operators.revising.revisions import result_rows
-from penstock.model.arrays import Codes
-from penstock.operators.revising.emitted import Groups
 from penstock.operators.stateless.filter import FilterOperator
 from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.union import Meld
+from penstock.physical.asked import Steps
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.can_fail import may_fail
 from penstock.plan.node import Node

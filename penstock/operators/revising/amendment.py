@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
-from penstock.model.domain import Domain
-from penstock.model.length import Length
 from penstock.model.names import late_names
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import BIGINT, Type
@@ -20,6 +17,7 @@ from penstock.physical.asked import Asked
 from penstock.plan.expressions import Expression
 from penstock.plan.node import Node
 from penstock.windows.columns import exceeds_by_at_most
+
 
 def behind(bound: Bound, grace: int | None) -> Bound:
     """The bound below which everything is final."""

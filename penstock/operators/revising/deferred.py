@@ -17,10 +17,10 @@ from penstock.model.punctuation import BEGINNING
 from penstock.operators.bounds import BoundOf, bound_name, has_broken, without_bounds
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.physical.asked import Asked
 from penstock.operators.revising.amendment import Forgiving, behind, with_amended
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.results import Missed
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import Column
 from penstock.state.chunks import ChunkStore

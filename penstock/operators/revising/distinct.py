@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from penstock.model.punctuation import BEGINNING
 from penstock.operators.groups.distinct import DistinctOperator
 from penstock.operators.operator import Item, Progress
-from penstock.physical.asked import Asked
 from penstock.operators.revising.amendment import Forgiving
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import Distinct
 from penstock.plan.expressions import Column
 

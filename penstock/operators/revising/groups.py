@@ -18,13 +18,13 @@ from penstock.operators.folding.slices import Slices
 from penstock.operators.groups.grouped import leaving_order
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Progress
-from penstock.physical.asked import Asked
 from penstock.operators.revising.above import Above
 from penstock.operators.revising.amendment import Forgiving
-from penstock.operators.revising.emitted import Groups, Emitted
+from penstock.operators.revising.emitted import Emitted, Groups
 from penstock.operators.revising.provisional import provisional
 from penstock.operators.revising.revisions import joined, signed, typed
 from penstock.operators.ticks import to_ticks
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import GroupAggregate
 from penstock.state.chunks import ChunkStore, required
 

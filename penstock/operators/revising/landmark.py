@@ -11,11 +11,11 @@ from penstock.model.arrays import Codes, Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import INT64_MAX
 from penstock.operators.folding.folder import Folder, Partials, Rows
-from penstock.physical.asked import Asked
 from penstock.operators.revising.emitted import Groups
 from penstock.operators.revising.windows import RevisingWindows
 from penstock.operators.windows.landmark import refuse_gaps, runs_of
 from penstock.operators.windows.panes.kept import KeptPanes
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.landmark import Landmark

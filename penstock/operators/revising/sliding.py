@@ -13,12 +13,12 @@ import numpy as np
 from penstock.model.arrays import Codes, Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.folding.folder import Folder, Partials, Rows
-from penstock.physical.asked import Asked
 from penstock.operators.revising.emitted import Groups
 from penstock.operators.revising.windows import RevisingWindows
 from penstock.operators.windows.landmark import runs_of
 from penstock.operators.windows.panes.contents import SomeGroups, contents_over
 from penstock.operators.windows.panes.kept import KeptPanes
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.columns import floor_div

@@ -17,19 +17,19 @@ from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints
 from penstock.model.batch import positive
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.revising.above import Above
 from penstock.operators.bounds import BoundOf, has_broken
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults, open_windows
 from penstock.operators.operator import Item, LateRows, Progress
-from penstock.physical.asked import Asked
+from penstock.operators.revising.above import Above
 from penstock.operators.revising.amendment import behind, with_amended
 from penstock.operators.revising.changes import Changes
-from penstock.operators.revising.emitted import Groups, Emitted
+from penstock.operators.revising.emitted import Emitted, Groups
 from penstock.operators.revising.provisional import Failing, provisional
 from penstock.operators.revising.revisions import Revisions, typed
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.results import Missed, promised
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.columns import floor_div

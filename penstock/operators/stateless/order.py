@@ -16,9 +16,9 @@ from penstock.operators.bounds import has_broken
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, Progress
-from penstock.physical.asked import Asked
 from penstock.operators.revising.amendment import Forgiving
 from penstock.operators.ticks import to_ticks
+from penstock.physical.asked import Asked
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.query import QueryPlan
 from penstock.state.chunks import ChunkStore

@@ -6,13 +6,13 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
-from penstock.plan.query import Late, QueryPlan
+from penstock.physical.plan import PhysicalPlan
+from penstock.plan.query import QueryPlan
 from penstock.spark.frames.observing import Metrics, free_name, observed_plainly
 from penstock.spark.run.job import Frame, Job, Sources
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
@@ -32,7 +32,7 @@ class Wanted(Enum):
 
 
 def dataframe(
-    query: QueryPlan,
+    plan: PhysicalPlan,
     spark: SparkSession,
     strict: bool,
     buckets: int,
@@ -40,11 +40,8 @@ def dataframe(
     metrics: Metrics | None = None,
 ) -> DataFrame:
     """`metrics` is the name of the counts, or an Observation that gets them."""
-    if wanted is Wanted.LATE:  # early answers would be for nothing
-        late = Late.SIDE if query.late is Late.DROP else query.late
-        query = replace(query, late=late, early_every=None)
-    sources = _sources(query, spark, strict, buckets, wanted)
-    job = Job(query, sources, buckets, strict)
+    sources = _sources(plan.query, spark, strict, buckets, wanted)
+    job = Job(plan, sources, buckets, strict)
     name = metrics if metrics is not None else free_name(job.frames)
     match wanted:
         case Wanted.ROWS:

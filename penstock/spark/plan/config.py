@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from penstock.operators.aggregates.build import build
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.algorithms import Algorithm
 from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.spark.plan.stages import Branch, Entry, Stage
 from penstock.spark.stateful.identity import StateIdentity
 from penstock.spark.tasks.buckets import Router
 from penstock.spark.tasks.messages import PackedKind
-from penstock.windows.sliding import Sliding
 
 
 @dataclass(frozen=True)
@@ -37,8 +33,8 @@ class Destination:
     def router(self) -> Router | None:
         if self.stage is None:
             return None
-        schema = self.stage.stage.node.input.schema
-        return Router(self.stage.stage.routing, schema, self.stage.buckets)
+        stage, port = self.stage.stage, self.tail.port
+        return Router(stage.keys(port), stage.schema(port), self.stage.buckets)
 
 
 @dataclass(frozen=True)
@@ -73,26 +69,8 @@ class StageConfig:
         plan = (*self.identity.plan, "gives late tuples alone")
         return replace(self, identity=replace(self.identity, plan=plan))
 
-    @property
-    def makes_panes(self) -> bool:
-        return makes_panes(self.stage, self.late)
-
 
 def may_be_idle(scans: Iterable[Scan]) -> bool:
     """Whether one of the streams says when it is not waited for any more."""
     progress = [scan.stream.progress for scan in scans]
     return any(each is not None and each.policy.idle_after is not None for each in progress)
-
-
-def makes_panes(stage: Stage, late: Late) -> bool:
-    """Whether tuples are folded into panes before the shuffle.  Late tuples that are asked for have
-    to come as they are, and an aggregate that keeps its tuples gains nothing."""
-    node = stage.node
-    return (
-        isinstance(node, WindowAggregate)
-        and isinstance(node.window, Sliding)
-        and node.algorithm is Algorithm.PANED
-        and stage.revising is None
-        and late is Late.DROP
-        and not any(build(each.call).holistic for each in node.aggregates)
-    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.errors import EngineError
-from penstock.plan.query import QueryPlan
+from penstock.physical.plan import PhysicalPlan
 from penstock.runs.answer import Answer, join_tables
 from penstock.runs.final_rows import final_rows
 from penstock.sources.rejects import RejectKind, RejectLog
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 
 def answer(
-    query: QueryPlan, spark: SparkSession, strict: bool = False, buckets: int = BUCKETS
+    plan: PhysicalPlan, spark: SparkSession, strict: bool = False, buckets: int = BUCKETS
 ) -> Answer:
+    query = plan.query
     for name, stream in streams_of(query).items():
         frame = getattr(stream.source, "frame", None)
         if frame is not None and frame.isStreaming:
@@ -35,7 +36,7 @@ def answer(
             )
     rejects = RejectLog(strict)
     collected = Collected(query)
-    tally = deliver(packed_answer(query, spark, strict, buckets), collected)
+    tally = deliver(packed_answer(plan, spark, strict, buckets), collected)
     schema = collected.rows[0].schema if collected.rows else query.schema.arrow
     table = pa.Table.from_batches(collected.rows, schema)
     if table.num_columns > len(query.schema):  # with signs
@@ -49,12 +50,12 @@ def answer(
     return Answer(table, join_tables(collected.late, query), rejects, delivered, tally.late)
 
 
-def packed_answer(query: QueryPlan, spark: SparkSession, strict: bool, buckets: int) -> pa.Table:
+def packed_answer(plan: PhysicalPlan, spark: SparkSession, strict: bool, buckets: int) -> pa.Table:
     """All that comes out of the job, packed."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
-        sources = batch_sources(query, spark, Path(directory), strict)
+        sources = batch_sources(plan.query, spark, Path(directory), strict)
         try:
             with setting(spark, {PARTITIONS: str(buckets)}):
-                return Job(query, sources, buckets, strict).packed().toArrow()
+                return Job(plan, sources, buckets, strict).packed().toArrow()
         except Exception as error:
             raise failure(error) from error

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
+from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress, Watch
@@ -36,9 +37,15 @@ def is_at_once(query: QueryPlan) -> bool:
 
 class BatchRun:
     def __init__(
-        self, query: QueryPlan, spark: SparkSession, receiver: Receiver, buckets: int, strict: bool
+        self,
+        plan: PhysicalPlan,
+        spark: SparkSession,
+        receiver: Receiver,
+        buckets: int,
+        strict: bool,
     ) -> None:
-        self.query = query
+        self.query = plan.query
+        self._plan = plan
         self.tally = Tally()
         self.closed: str | None = None
         self._strict = strict
@@ -56,7 +63,7 @@ class BatchRun:
     def _work(self) -> None:
         order = self.query.progress[0].field.qualified if self.query.in_order else None
         try:
-            packed = packed_answer(self.query, self._spark, self._strict, self._buckets)
+            packed = packed_answer(self._plan, self._spark, self._strict, self._buckets)
             if self.stopped:
                 return
             self.tally = deliver(packed, self._receiver, order)

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from zlib import crc32
 
 from penstock.errors import CheckpointError
+from penstock.physical.plan import PhysicalPlan
 from penstock.plan.belonging import check_algorithms, check_format, check_query
 from penstock.plan.identity import algorithms, identity
 from penstock.plan.query import QueryPlan
@@ -38,16 +39,17 @@ class Identity:
 
 
 def identity_of(
-    query: QueryPlan, buckets: int, parts: dict[str, list[str]], live: bool
+    plan: PhysicalPlan, buckets: int, parts: dict[str, list[str]], live: bool
 ) -> Identity:
     """Of a query that is `live`, or that ends with what is there."""
-    timed = live and _looks_at_clock(query)
-    return Identity(FORMAT, identity(query), algorithms_on_spark(query), buckets, parts, timed)
+    timed = live and _looks_at_clock(plan.query)
+    lines = identity(plan.query)
+    return Identity(FORMAT, lines, algorithms_on_spark(plan), buckets, parts, timed)
 
 
-def algorithms_on_spark(query: QueryPlan) -> list[str]:
+def algorithms_on_spark(plan: PhysicalPlan) -> list[str]:
     """Rows wait for their order in a stage of their own, if there is one."""
-    return algorithms(replace(query, in_order=waits_for_order(query)))
+    return algorithms(replace(plan.query, in_order=waits_for_order(plan.root)))
 
 
 def _looks_at_clock(query: QueryPlan) -> bool:

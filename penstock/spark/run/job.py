@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
@@ -14,13 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from penstock.errors import EngineError
-from penstock.optimizer.rewrite import with_inputs
+from penstock.physical.plan import PhysicalPlan
 from penstock.plan.identity import identity
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.spark.catalyst.columns import SETTINGS
-from penstock.spark.catalyst.reading import narrowed, read
+from penstock.spark.catalyst.reading import read
 from penstock.spark.frames.columns import (
     FrameColumns,
     late_frame_columns,
@@ -29,7 +27,7 @@ from penstock.spark.frames.columns import (
 )
 from penstock.spark.frames.observing import FrameWithCounts, spark_schema
 from penstock.spark.plan.config import Destination, StageConfig
-from penstock.spark.plan.stages import Entry, Stage, entries_of_query
+from penstock.spark.plan.stages import Entry, Stage, entries_of
 from penstock.spark.run.checkpoint import algorithms_on_spark
 from penstock.spark.session.session import setting
 from penstock.spark.session.worker_python import installed_packages
@@ -77,21 +75,21 @@ class Sources:
 class Job:
     def __init__(
         self,
-        query: QueryPlan,
+        plan: PhysicalPlan,
         sources: Sources,
         buckets: int,
         strict: bool = False,
         bounded: bool = False,
     ) -> None:
         """A `bounded` run ends by itself, so nobody has to look at the clock."""
-        self.query = query
+        self.query = plan.query
+        self._plan = plan
         self._bounded = bounded
         self._sources = sources
         self._buckets = buckets
         self._strict = strict
         self._token = uuid.uuid4().hex
-        # executors are handed the data, and must not be sent it along with the plan
-        self.entries = entries_of_query(query, _without_sources(narrowed(query)))
+        self.entries = entries_of(plan.root)
 
     @property
     def frames(self) -> list[DataFrame]:
@@ -141,9 +139,7 @@ class Job:
     def rejected_rows(self) -> FrameWithCounts:
         """The rows that could not take part, which needs no state."""
         columns = reject_columns()
-        scans = [
-            node for node in _without_sources(self.query.input).walk() if isinstance(node, Scan)
-        ]
+        scans = [node.logical for node in self._plan.root.walk() if isinstance(node.logical, Scan)]
         return self._counted([(Entry(scan), columns) for scan in scans])
 
     def _counted(self, ways: list[tuple[Entry, FrameColumns]]) -> FrameWithCounts:
@@ -187,7 +183,7 @@ class Job:
             yield source, source.frame if source.fed else read(scan, source.frame)
 
     def _config(self, stage: Stage, destination: Destination) -> StageConfig:
-        buckets = self._buckets if stage.routing else 1
+        buckets = 1 if stage.one_bucket else self._buckets
         return StageConfig(
             stage,
             destination,
@@ -201,7 +197,9 @@ class Job:
                 for entry in stage.entries
             ),
             tuple(
-                (self._buckets if entry.leaf.routing else 1) if isinstance(entry.leaf, Stage) else 0
+                (1 if entry.leaf.one_bucket else self._buckets)
+                if isinstance(entry.leaf, Stage)
+                else 0
                 for entry in stage.entries
             ),
             self._state_identity(stage, buckets),
@@ -213,7 +211,7 @@ class Job:
     def _state_identity(self, stage: Stage, buckets: int) -> StateIdentity:
         tops = [entry.leaf for entry in self.entries if isinstance(entry.leaf, Stage)]
         numbers = [id(each) for top in tops for each in top.stages()]
-        plan, algorithms = identity(self.query), algorithms_on_spark(self.query)
+        plan, algorithms = identity(self.query), algorithms_on_spark(self._plan)
         number = numbers.index(id(stage)) + 1
         return StateIdentity(tuple(plan), tuple(algorithms), number, buckets)
 
@@ -274,12 +272,6 @@ def _first_stages(entry: Entry) -> Iterator[Stage]:
     yield from below or [entry.leaf]
 
 
-def _without_sources(node: Node) -> Node:
-    if isinstance(node, Scan):
-        return replace(node, stream=replace(node.stream, source=None))
-    return with_inputs(node, _without_sources)
-
-
 class Ingesting:
     """The function that Spark maps over the rows of a source."""
 
@@ -298,7 +290,7 @@ class Ingesting:
         if kit is None:
             while len(_kits) >= _MANY:  # of queries that are over, probably
                 del _kits[next(iter(_kits))]
-            kit = _kits[key] = Kit(config)
+            kit = _kits[key] = Kit(config, self._entry)
         place = context.partitionId()
         task = IngestTask(config, self._entry, place, kit, self._in_order)
         if self._feed is not None:

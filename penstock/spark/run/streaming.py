@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
-from penstock.plan.query import QueryPlan
+from penstock.physical.plan import PhysicalPlan
 from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress, Watch
 from penstock.spark.run.books import Books
@@ -45,13 +45,14 @@ _PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run
 class SparkRun:
     def __init__(
         self,
-        query: QueryPlan,
+        plan: PhysicalPlan,
         spark: SparkSession,
         receiver: Receiver,
         options: Options | None = None,
         strict: bool = False,
     ) -> None:
-        self.query = query
+        self.query = query = plan.query
+        self._plan = plan
         self.options = options or Options()
         self._spark = spark
         self._receiver = receiver
@@ -79,7 +80,7 @@ class SparkRun:
     def _begin(self, strict: bool) -> None:
         """Make the checkpoint this run's own, and its feeds ready."""
         options, query = self.options, self.query
-        own = identity_of(query, options.buckets, parts_of(query), not options.bounded)
+        own = identity_of(self._plan, options.buckets, parts_of(query), not options.bounded)
         begun = claim(self._own, own)
         settle_in(self.checkpoint, self._own)
         self._books = Books.read(self._own)
@@ -89,7 +90,7 @@ class SparkRun:
         self.closed = closed_before(self._feeds, self._books, self.checkpoint, options.bounded)
         self._feeds.fill(strict, options.portions, kept=not self._temporary)
         sources = streaming_sources(self._feeds, self._spark, begun.parts)
-        self.job = Job(query, sources, self._buckets, strict, options.bounded)
+        self.job = Job(self._plan, sources, self._buckets, strict, options.bounded)
         ends = self._temporary or self._feeds.ending
         closes = options.bounded and (options.final or ends) and self.job.stateful
         self._closing = FinalClosing.of(query, ends) if closes else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.errors import EngineError, SourceError
-from penstock.model.schema import Schema
+from penstock.model.schema import Field, Schema
 from penstock.sources.arrow_columns import check_columns, fit_batches
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
@@ -24,6 +24,13 @@ class DataFrameSource:
 
     def describe(self) -> str:
         return f"SPARK ({'streaming' if self.frame.isStreaming else 'batch'} DataFrame)"
+
+    def always_fits(self, field: Field) -> bool:
+        """Whether no value of a column can be what rejects a row, so that it need not be read."""
+        from penstock.spark.catalyst.types import holds_as_declared  # explaining needs no PySpark
+
+        types = {each.name: each.dataType for each in self.frame.schema}
+        return field.name in types and holds_as_declared(types[field.name], field.type)
 
     def parts(self) -> list[str]:
         return [""]

@@ -45,8 +45,13 @@ class Bucket:
         self.config = config
         self.number = number
         self.clock = ManualClock(now)  # the time of the micro-batch
-        self.operator = operator_for(config.stage.node, self.clock, config.stage.revising)
-        self._origins = origins(config.stage.node.input)
+        self.operator = operator_for(config.stage.physical, self.clock)
+        inputs = config.stage.node.inputs
+        self._origins = [origins(each) for each in inputs]  # by port, as all that follow
+        self._types = [
+            {each.field.qualified: each.field.type for each in node.progress} for node in inputs
+        ]
+        self._told = [Progress() for _ in inputs]
         self._chains: list[Chain] = []
         self.registers: list[Register] = []
         for entry, parts, feeding in zip(
@@ -58,10 +63,7 @@ class Bucket:
                 register = _source_register(entry.leaf, parts, self.clock, config.live)
                 self.registers.append(register)
             else:
-                self.registers.append(StageRegister(feeding, self._origins))
-        progressing = config.stage.node.input.progress
-        self._types = {each.field.qualified: each.field.type for each in progressing}
-        self._told = Progress()
+                self.registers.append(StageRegister(feeding, self._origins[entry.port]))
         self._tail = Chain(config.destination.tail.steps, self.clock)
         self._router = config.destination.router()
         fed = config.destination.stage
@@ -87,21 +89,31 @@ class Bucket:
         messages = merged(messages)
         starts = [self._starts(message) for message in messages]
         for message, start in zip(messages, starts, strict=True):
+            port = self._port(message.entry)
             for piece in message.rows:
-                outgoing.add(self.operator.on_batch(0, self._marked(message, piece, start)))
+                outgoing.add(self.operator.on_batch(port, self._marked(message, piece, start)))
             for tree in message.panes:
                 self._take_panes(message, tree, start)
         for message in messages:
             self._advance(message)
         self._look_for_idle()
-        told = slowest([self._told_by(entry) for entry in range(len(self.registers))])
-        if told != self._told:
-            outgoing.add(self.operator.on_progress(0, told))
-            self._told = told
+        for port, before in enumerate(self._told):
+            told = slowest([self._told_by(entry) for entry in self._entries(port)])
+            if told != before:
+                outgoing.add(self.operator.on_progress(port, told))
+                self._told[port] = told
         early = self._early is not None and self._early.is_due()
         if early and isinstance(self.operator, AnswersEarly):
             outgoing.add(self.operator.early())
         yield from outgoing.packed()
+
+    def _port(self, entry: int) -> int:
+        return self.config.stage.entries[entry].port
+
+    def _entries(self, port: int) -> list[int]:
+        """The ways to a port."""
+        entries = self.config.stage.entries
+        return [number for number, entry in enumerate(entries) if entry.port == port]
 
     def _starts(self, message: Message) -> Starts | None:
         register = self.registers[message.entry]
@@ -114,7 +126,8 @@ class Bucket:
         places = _places(piece.places, piece.batch.num_rows)
         before = start.of_rows(places, piece.numbers, register.slack)
         chain = self._chains[message.entry]
-        return marked(piece.batch, before, register.name, chain, self._types)
+        types = self._types[self._port(message.entry)]
+        return marked(piece.batch, before, register.name, chain, types)
 
     def _take_panes(self, message: Message, tree: object, start: Starts | None) -> None:
         assert isinstance(self.operator, Paned)
@@ -195,7 +208,8 @@ class Bucket:
         self.operator.save(Within(store, "operator/"))
         for number, register in enumerate(self.registers):
             register.save(Within(store, f"entry {number}/"))
-        store.put("told", self._told.save(self._origins))
+        for port, told in enumerate(self._told):
+            store.put(_told_name(port), told.save(self._origins[port]))
         store.put("run", self.config.token)
 
     def load(self, store: ChunkStore) -> None:
@@ -208,7 +222,10 @@ class Bucket:
             register.load(own)
             if goes_on and isinstance(register, SourceRegister):
                 register.go_on_waiting(own)
-        self._told = Progress.load(required(store, "told"), self._origins)
+        self._told = [
+            Progress.load(required(store, _told_name(port)), self._origins[port])
+            for port in range(len(self._told))
+        ]
         self.operator.load(Within(store, "operator/"))
 
 
@@ -274,6 +291,10 @@ class _BucketOutput:
             place = (bucket.number << 32) + bucket.sent
             yield Packed(key, PackedKind.MESSAGE, message.pack(), place)
         bucket.sent += 1
+
+
+def _told_name(port: int) -> str:
+    return f"told {port}" if port else "told"
 
 
 def _named_bound(stream: StreamDefinition, low: Bound) -> dict[str, str | None]:

@@ -26,7 +26,7 @@ def order_columns(feeding: Stage, fed: Stage) -> list[int] | None:
     """The columns of results by which the stage that they are fed to wants them merged; None if
     their order makes no difference to it, or has none beyond a bucket."""
     counts = isinstance(fed.node, WindowAggregate) and fed.node.counts_rows
-    if not counts or not feeding.routing:
+    if not counts or feeding.one_bucket:
         return None
     match feeding.node:
         case WindowAggregate() as node if not node.counts_rows:

@@ -242,11 +242,10 @@ class IngestTask:
 class Kit:
     """What a worker keeps for an entry between micro-batches: which keys there are."""
 
-    def __init__(self, config: StageConfig) -> None:
-        schema = config.stage.node.input.schema
-        self.router = Router(config.stage.routing, schema, config.buckets)
-        self.maker = PaneMaker(config.stage.node) if config.makes_panes else None  # type: ignore[arg-type]
-        self._config = config
+    def __init__(self, config: StageConfig, entry: int) -> None:
+        stage, port = config.stage, config.stage.entries[entry].port
+        self.router = Router(stage.keys(port), stage.schema(port), config.buckets)
+        self.maker = PaneMaker(stage.node) if stage.makes_panes(port) else None  # type: ignore[arg-type]
         self._of_groups: Ints = np.zeros(0, np.int64)
 
     def bucket_of_groups(self) -> Ints:

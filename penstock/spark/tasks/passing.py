@@ -26,7 +26,6 @@ from penstock.runs.answer import Account
 from penstock.sources.arrow_columns import fit_batches
 from penstock.sources.rejects import RejectKind, RejectLog, rejects_batch
 from penstock.sources.source import Chunk
-from penstock.plan.can_fail import may_fail
 from penstock.spark.catalyst.columns import column_or_reason, quoted
 from penstock.spark.catalyst.types import holds_as_declared, spark_type
 from penstock.spark.frames.columns import FrameColumns

@@ -34,6 +34,7 @@ from penstock.operators.aggregates.sketched import LIMIT
 from penstock.operators.aggregates.sketches import DISTINCT_LG_K
 from penstock.plan.expressions import AggregateCall, Column, Literal
 from penstock.state.chunks import pack, unpack
+from tests.planning import in_process
 
 ROWS = 40_000
 DISTINCT_ERROR = 3 * 1.04 / math.sqrt(1 << DISTINCT_LG_K)  # three standard errors
@@ -204,7 +205,7 @@ def test_in_windows() -> None:
         " approx_heavy_hitters(x, 0.2) AS ah [RANGE 150, SLIDE 50, WA t] FROM s"
     )
     assert isinstance(query, ps.Query)
-    rows = answer(query.plan, ManualClock()).table.to_pylist()
+    rows = answer(in_process(query.plan), ManualClock()).table.to_pylist()
     assert max(row["d"] for row in rows) > LIMIT
     for row in rows:
         assert row["ad"] == pytest.approx(row["d"], rel=DISTINCT_ERROR)

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.model.clock import ManualClock
-from penstock.physical.asked import Asked
 from penstock.operators.revising.sliding import RevisingSliding
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from tests.operators.driving import (
     ALL,

@@ -22,6 +22,7 @@ from penstock.operators.windows import paned
 from penstock.operators.windows.paned import Paned
 from penstock.plan.aggregates import WindowAggregate
 from tests.engine.helpers import assert_same, late_rows, locally
+from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples
 from tests.reference.promises import RULES, Rule, random_rows, stream
 
@@ -287,7 +288,7 @@ def test_errors_of_python_aggregates(implementation: Half, message: str) -> None
     query = db.sql("SELECT mine(v) AS x [RANGE 5, SLIDE 5, WA t] FROM s")
     assert isinstance(query, ps.Query)
     with pytest.raises(RunError, match=message):
-        answer(query.plan, ManualClock())
+        answer(in_process(query.plan), ManualClock())
 
 
 # --- keys that are forgotten ---------------------------------------------------------------------

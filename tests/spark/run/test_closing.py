@@ -15,6 +15,7 @@ from penstock.runs.answer import Account
 from penstock.spark.run.options import Options
 from penstock.spark.run.outcome import Tally
 from penstock.spark.run.streaming import SparkRun
+from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import Committed
 
@@ -47,7 +48,7 @@ def run(
     query: ps.Query, spark: SparkSession, checkpoint: Path, received: Committed, **options: object
 ) -> SparkRun:
     made = Options(checkpoint, buckets=2, **options)  # type: ignore[arg-type]
-    run = SparkRun(query.plan, spark, received, made)
+    run = SparkRun(on_spark(query.plan), spark, received, made)
     run.start()
     run.wait()
     return run

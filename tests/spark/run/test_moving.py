@@ -14,6 +14,7 @@ import penstock as ps
 from penstock.errors import CheckpointError, EngineError
 from penstock.spark.run.options import Options
 from penstock.spark.run.streaming import SparkRun
+from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import Committed, CrashError, fixture
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def interrupted(query: ps.Query, spark: SparkSession, options: Options) -> Committed:
     """A run that failed in its third micro-batch, which is planned but not complete."""
     received = Committed({2})
-    first = SparkRun(query.plan, spark, received, options)
+    first = SparkRun(on_spark(query.plan), spark, received, options)
     first.start()
     with pytest.raises(CrashError):
         first.wait()
@@ -62,9 +63,8 @@ def test_a_checkpoint_that_was_carried(
     checkpoint = tmp_path / "a"
     received = interrupted(query, spark, Options(checkpoint, portions=5, buckets=2))
     checkpoint = carry(checkpoint)
-    last = SparkRun(
-        query.plan, spark, received, Options(checkpoint, portions=5, buckets=2, final=True)
-    )
+    options = Options(checkpoint, portions=5, buckets=2, final=True)
+    last = SparkRun(on_spark(query.plan), spark, received, options)
     last.start()
     last.wait()
     assert bag(tuples(received.table(query.plan))) == bag(tuples(query.collect()))
@@ -74,19 +74,19 @@ def test_a_checkpoint_that_was_carried(
 def test_two_runs_on_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     query = fixture("union")
     options = Options(tmp_path / "a", buckets=2)
-    first = SparkRun(query.plan, spark, Committed(), options)
+    first = SparkRun(on_spark(query.plan), spark, Committed(), options)
     with pytest.raises(CheckpointError, match="is in use by another run"):
-        SparkRun(query.plan, spark, Committed(), options)
+        SparkRun(on_spark(query.plan), spark, Committed(), options)
     first.start()
     first.wait()
-    SparkRun(query.plan, spark, Committed(), options).stop()
-    SparkRun(query.plan, spark, Committed(), options).stop()
+    SparkRun(on_spark(query.plan), spark, Committed(), options).stop()
+    SparkRun(on_spark(query.plan), spark, Committed(), options).stop()
 
 
 def test_a_run_that_somebody_else_stops(spark: SparkSession, tmp_path: Path) -> None:
     query = fixture("union")
     received = Committed()
-    run = SparkRun(query.plan, spark, received, Options(tmp_path, portions=5, buckets=2))
+    run = SparkRun(on_spark(query.plan), spark, received, Options(tmp_path, portions=5, buckets=2))
 
     def stop() -> None:
         assert run.streaming is not None
@@ -108,7 +108,9 @@ def test_a_name_that_leads_elsewhere(spark: SparkSession, tmp_path: Path) -> Non
     )
     assert isinstance(query, ps.Query)
     received = Committed()
-    run = SparkRun(query.plan, spark, received, Options(tmp_path / "a", buckets=2, final=True))
+    run = SparkRun(
+        on_spark(query.plan), spark, received, Options(tmp_path / "a", buckets=2, final=True)
+    )
     run.start()
     run.wait()
     assert bag(tuples(received.table(query.plan))) == bag(tuples(query.collect()))
@@ -122,7 +124,7 @@ def test_a_name_that_leads_elsewhere(spark: SparkSession, tmp_path: Path) -> Non
 def test_names_of_streaming_queries(spark: SparkSession) -> None:
     query = fixture("union")
     runs = [
-        SparkRun(query.plan, spark, Committed(), Options(trigger="1 hour", name=name))
+        SparkRun(on_spark(query.plan), spark, Committed(), Options(trigger="1 hour", name=name))
         for name in (None, "sums", "sums")
     ]
     try:

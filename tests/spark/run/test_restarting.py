@@ -19,6 +19,7 @@ from penstock.spark.run.streaming import SparkRun
 from penstock.spark.sources.feed import Feed
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.sources.filling import fill
+from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import Committed, CrashError, fixture
 from tests.spark.test_fixtures import RUNNABLE
@@ -38,7 +39,7 @@ def run_with_failures(
     late, runs = 0, 0
     while True:
         options = Options(checkpoint, portions=portions, buckets=2, final=True)
-        run = SparkRun(query.plan, spark, receiver, options)
+        run = SparkRun(on_spark(query.plan), spark, receiver, options)
         run.start()
         runs += 1
         try:
@@ -77,7 +78,7 @@ def test_a_run_that_is_stopped_goes_on(spark: SparkSession, tmp_path: Path) -> N
     query = fixture("union")
     received = Committed()
     options = Options(tmp_path, portions=5, buckets=2, final=True)
-    first = SparkRun(query.plan, spark, received, options)
+    first = SparkRun(on_spark(query.plan), spark, received, options)
     stopping = threading.Thread(target=first.stop)
     received.after = lambda batch: stopping.start() if batch == 1 else None
     first.start()
@@ -85,7 +86,7 @@ def test_a_run_that_is_stopped_goes_on(spark: SparkSession, tmp_path: Path) -> N
     stopping.join()
     assert max(received.rows) < 5  # there is something left
     received.after = None
-    second = SparkRun(query.plan, spark, received, options)
+    second = SparkRun(on_spark(query.plan), spark, received, options)
     second.start()
     second.wait()
     assert_reference(query, received, query.account.late)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.spark.run.options import Options
 from penstock.spark.run.streaming import SparkRun
+from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import Committed, fixture
 
@@ -55,7 +56,7 @@ def test_workers_that_are_killed(spark: SparkSession, tmp_path: Path) -> None:
 
     received.after = kill
     options = Options(tmp_path, portions=4, buckets=2, final=True)
-    run = SparkRun(query.plan, spark, received, options)
+    run = SparkRun(on_spark(query.plan), spark, received, options)
     run.start()
     run.wait()
     assert killed

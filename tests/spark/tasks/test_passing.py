@@ -20,6 +20,7 @@ from penstock.spark.run.outcome import Collected
 from penstock.spark.run.streaming import Options, SparkRun
 from penstock.spark.session.session import setting
 from tests.language.test_fixture_queries import FOLDER
+from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def plan(sql: str, rows: Sequence[object] = ROWS, progress: str | None = None) -
 @pytest.mark.parametrize("name", NAMES)
 def test_fixture_in_batch(spark: SparkSession, name: str) -> None:
     query = fixture(name)
-    found = answer(query.plan, spark)
+    found = answer(on_spark(query.plan), spark)
     assert bag(tuples(found.table)) == bag(tuples(query.collect()))
     assert found.account == query.account
 
@@ -64,7 +65,7 @@ def test_fixture_in_batch(spark: SparkSession, name: str) -> None:
 def test_fixture_in_micro_batches(spark: SparkSession, name: str) -> None:
     query = fixture(name)
     collected = Collected(query.plan)
-    run = SparkRun(query.plan, spark, collected, Options(portions=3))
+    run = SparkRun(on_spark(query.plan), spark, collected, Options(portions=3))
     run.start()
     run.wait()
     table = pa.Table.from_batches(collected.rows, collected.rows[0].schema)
@@ -74,7 +75,7 @@ def test_fixture_in_micro_batches(spark: SparkSession, name: str) -> None:
 
 def test_rows_without_a_progress_value_are_set_aside(spark: SparkSession) -> None:
     query = plan("SELECT id FROM s WHERE id > 1", progress="n")
-    found = answer(query.plan, spark)
+    found = answer(on_spark(query.plan), spark)
     assert bag(tuples(found.table)) == bag(tuples(query.collect()))
     assert found.account == query.account == Account(4, 0, 1)
     rejects: list[Reject] = list(found.rejects)
@@ -91,7 +92,7 @@ def over_parquet(spark: SparkSession, folder: Path, query: QueryPlan) -> Job:
     spark.createDataFrame(
         rows.rename_columns([n.split(".")[-1] for n in rows.column_names])
     ).select("id", "n", "x", "name").write.parquet(path)
-    return Job(query, Sources({"s": [Frame(spark.read.parquet(path))]}, {}), buckets=2)
+    return Job(on_spark(query), Sources({"s": [Frame(spark.read.parquet(path))]}, {}), buckets=2)
 
 
 def physical(frame: DataFrame) -> str:
