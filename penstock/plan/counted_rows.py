@@ -77,6 +77,6 @@ def _refuse_partitions(node: WindowAggregate, same: _Columns) -> None:
     raise PlanError(
         "these rows have no order to be counted in: every partition of the row windows below "
         "closes windows at a pace of its own",
-        expected="a window that counts each of these partitions apart, or one over values",
+        expected="a window that counts each partition apart, or windows over values below",
         hint=f"PA {shown[0] if len(shown) == 1 else '(' + ', '.join(shown) + ')'}",
     )
