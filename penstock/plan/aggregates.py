@@ -77,6 +77,14 @@ class WindowAggregate(Unary):
         return self.written or tuple(range(len(self.keys)))
 
     @property
+    def partition_order(self) -> tuple[int, ...]:
+        """The same for what makes partitions, all of which are keys."""
+        keys = [self.keys[place] for place in self.key_order]
+        return tuple(
+            sorted(range(len(self.partition)), key=lambda p: keys.index(self.partition[p]))
+        )
+
+    @property
     def counts_rows(self) -> bool:
         return isinstance(self.window, (RowWindow, SlideByTuple))
 
@@ -173,6 +181,7 @@ class GroupAggregate(Unary):
     aggregates: tuple[NamedAggregate, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
     written: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    counted: bool = False  # what stands above counts rows, so groups leave in order
 
     def __post_init__(self) -> None:
         if not self.progress:
@@ -185,6 +194,13 @@ class GroupAggregate(Unary):
     @property
     def key_order(self) -> tuple[int, ...]:
         return self.written or tuple(range(len(self.keys)))
+
+    @property
+    def completing(self) -> tuple[Expression, ...]:
+        """The keys that complete groups, each alone; all but the first only count when it is not
+        about the order of groups."""
+        names = {each.field.name for each in self.progress}
+        return tuple(key.expression for key in self.keys if key.name in names)
 
     @property
     def position(self) -> Expression:

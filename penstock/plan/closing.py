@@ -76,8 +76,7 @@ def _own_reach(node: Node) -> int | None:
         case WindowAggregate(window=SlideByTuple(), attribute=attribute):
             return 1 if _keeps_ticks(node.input, attribute) else None
         case GroupAggregate():
-            passed = {each.field.name for each in node.progress}
-            keys = [key.expression for key in node.keys if key.name in passed]
+            keys = node.completing[:1] if node.counted else node.completing
             return 1 if any(_keeps_ticks(node.input, key) for key in keys) else None
     return None
 

@@ -140,6 +140,8 @@ class _Describer:
             f"{text} {each.call.type}" for text, each in zip(calls, node.aggregates, strict=True)
         ]
         title, window = f"{number} groups", []
+        if isinstance(node, GroupAggregate) and node.counted and len(node.progress) > 1:
+            title += " by the first key"  # the others have not left when the state is saved
         if isinstance(node, WindowAggregate):
             shown = node.describe_window(lambda each: expression_text(each, below.columns))
             title = f"{number} windows {shown}"

@@ -18,9 +18,7 @@ from penstock.scalars.ordering import canonical, shown, sort_key
 
 
 def group_aggregate(node: GroupAggregate, given: Relation, run: Run) -> Relation:
-    progressing = {each.field.name for each in node.progress}
-    expressions = [key.expression for key in node.keys if key.name in progressing]
-    rows = in_time(given, expressions, run)
+    rows = in_time(given, list(node.completing), run)
     groups = grouper(node.keys, node.aggregates, given.schema, node.key_order)
     domain = Domain(node.position.type)
     position = evaluator(node.position, given.schema)

@@ -77,7 +77,8 @@ def window_aggregate(node: WindowAggregate, given: Relation, run: Run) -> Relati
 
 
 def _place(node: WindowAggregate, given: Relation, run: Run) -> list[Placed]:
-    partition = [evaluator(part.expression, given.schema) for part in node.partition]
+    parts = [node.partition[place] for place in node.partition_order]
+    partition = [evaluator(part.expression, given.schema) for part in parts]
 
     def item(row: Row, tick: int) -> Item:
         return Item(tick, tuple(canonical(evaluate(row.values)) for evaluate in partition))

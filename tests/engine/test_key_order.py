@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
@@ -37,7 +37,7 @@ from penstock.reference.engine import answer as reference
 from penstock.scalars.ordering import sort_key
 from tests.engine.helpers import locally
 from tests.planning import in_process
-from tests.reference.helpers import Row, Stream, ask, tuples
+from tests.reference.helpers import Row, Stream, ask, bag, tuples
 from tests.spark.test_every_cut import asked, assert_reference, cuts, run_in_cuts
 from tests.spark.without_spark import WithoutSpark
 
@@ -69,11 +69,31 @@ WITHIN = (
     "SELECT k, x [RANGE 6, RATTR t, SLIDE 1 ROW, SATTR rank(t), PA k], count(*) AS n FROM s"
     " GROUP BY k, x",
 )
+# These leave in order only where something counts them.
+COUNTED = (
+    "SELECT DISTINCT k, x AS n, t FROM s",
+    "SELECT DISTINCT CAST(t * 0.1 AS INT) AS tens, x AS n, t FROM s",
+    "SELECT CAST(t * 0.1 AS INT) AS tens, k, t, count(*) AS n FROM s"
+    " GROUP BY CAST(t * 0.1 AS INT), k, t",
+    "SELECT t, k, CAST(t * 0.1 AS INT) AS tens, sum(x) AS n FROM s"
+    " GROUP BY x, t, k, CAST(t * 0.1 AS INT)",
+    "SELECT k, count(*) AS n [RANGE 6, RATTR t, SLIDE 2 ROWS, SATTR rank(t), PA k] FROM s",
+    "SELECT x, max(t) AS n [RANGE 6, RATTR t, SLIDE 2 ROWS, SATTR row-num, PA (link, k)] FROM s"
+    " GROUP BY x",
+)
 OUTER = (
     "SELECT sum(n) AS total, count(*) AS c [RANGE 3 ROWS, SLIDE 2 ROWS, WA row-num]"
     " FROM (SELECT n FROM ({inner}) AS p WHERE n > 0) AS q",
     "SELECT last(n) AS z, first(n) AS a [RANGE 3 ROWS, SLIDE 2 ROWS, WA row-num]"
     " FROM ({inner}) AS q",
+)
+RANKED = (
+    "SELECT sum(n) AS total, last(n) AS z [RANGE 3 ROWS, SLIDE 2 ROWS, WA rank(t)]"
+    " FROM ({inner}) AS q",
+    "SELECT sum(n) AS total, last(n) AS z [RANGE 4, RATTR t, SLIDE 2 ROWS, SATTR row-num]"
+    " FROM ({inner}) AS q",
+    "SELECT count(*) AS c, max(n) AS z [RANGE 3, SLIDE 3, WA window_end] FROM"
+    " (SELECT sum(n) AS n [RANGE 3 ROWS, SLIDE 2 ROWS, WA row-num] FROM ({inner}) AS p) AS q",
 )
 RULES = st.sampled_from([{"delay": 3}, {"delay": 100}, {"ordered": True}])
 TYPES: list[tuple[Type, list[Any]]] = [
@@ -149,6 +169,41 @@ def test_counted_rows(
     cut: int | None,
     late: str,
 ) -> None:
+    assert_counted(data, rows, rule, outer, inner, cut, late)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    data=st.data(),
+    rows=ROWS,
+    rule=RULES,
+    inner=st.sampled_from(COUNTED),
+    outer=st.sampled_from(OUTER + RANKED),
+    cut=st.sampled_from([1, 7, None]),
+    late=st.sampled_from(["", " LATE AMEND FOR 3"]),
+)
+def test_rows_that_wait_to_be_counted(
+    data: st.DataObject,
+    rows: list[Row],
+    rule: dict[str, Any],
+    inner: str,
+    outer: str,
+    cut: int | None,
+    late: str,
+) -> None:
+    assume("PA" not in inner or outer in OUTER)  # partitions do not progress
+    assert_counted(data, rows, rule, outer, inner, cut, late)
+
+
+def assert_counted(
+    data: st.DataObject,
+    rows: list[Row],
+    rule: dict[str, Any],
+    outer: str,
+    inner: str,
+    cut: int | None,
+    late: str,
+) -> None:
     if late:
         inner = inner.replace("/*+", "/* ").replace("RANGE ALL", "RANGE 9")
     sql = outer.format(inner=inner) + late
@@ -172,3 +227,38 @@ def test_groups_that_are_punctuated_early_wait_for_the_others() -> None:
         found = tuples(locally(sql, cut, s=stream).table)
         assert found == tuples(ask(sql, s=stream).collect())
         assert [row[-1] for row in found] == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("order", ["row-num", "rank(t)"])
+def test_row_windows_of_partitions_are_counted_apart(order: str) -> None:
+    """Together they have no order: every partition is full when it happens to be."""
+    rows = [("u", k, x, x) for x, k in enumerate("babbaacab")]
+    stream = Stream(SCHEMA, rows, ps.progress("t", delay=3))
+    inner = f"SELECT k AS q, sum(x) AS n [RANGE 2 ROWS, SLIDE 1 ROW, WA {order}, PA k] FROM s"
+    sql = "SELECT {0} sum(n) AS n [RANGE 2 ROWS, SLIDE 2 ROWS, WA row-num{1}] FROM ({2}) AS p"
+    apart = sql.format("q,", ", PA q", inner)
+    expected = bag(tuples(ask(apart, s=stream).collect()))
+    query = asked(apart, ps.progress("t", delay=3), rows)
+    for cut in (1, 7, None):
+        assert bag(tuples(locally(apart, cut, s=stream).table)) == expected
+        job = WithoutSpark(query.plan, 3)
+        size = cut or len(rows)
+        planned = [(at, min(at + size, len(rows))) for at in range(0, len(rows), size)]
+        run_in_cuts(job, query, {"s": planned}, 3, set())
+        assert_reference(query, job)
+    for refused in (sql.format("", "", inner), sql.format("n % 2,", ", PA n % 2", inner)):
+        with pytest.raises(ps.PenstockError, match="no order to be counted in") as caught:
+            ask(refused, s=stream)
+        assert "PA k" in str(caught.value)
+        assert "^^^" in str(caught.value)
+
+
+def test_keys_that_are_passed_early_promise_no_more_than_has_come() -> None:
+    """Groups wait for their first key; until they come, what the others promise is held back."""
+    rows = [("u", "b", 1, 12), ("u", "a", 1, 14), ("u", "c", 1, 17), ("u", "a", 1, 40)]
+    inner = "SELECT CAST(t * 0.1 AS INT) AS tens, k, t FROM s GROUP BY CAST(t * 0.1 AS INT), k, t"
+    sql = f"SELECT last(k) AS k [RANGE 1 ROWS, SLIDE 1 ROWS, WA rank(t)] FROM ({inner}) AS q"
+    stream = Stream(SCHEMA, rows, ps.progress("t", ordered=True))
+    for cut in (1, None):
+        found = tuples(locally(sql, cut, s=stream).table)
+        assert found == tuples(ask(sql, s=stream).collect())

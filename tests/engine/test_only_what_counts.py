@@ -21,6 +21,13 @@ from tests.spark.test_every_cut import cuts, run_in_cuts
 from tests.spark.without_spark import WithoutSpark
 
 SCHEMA = "link STRING, k STRING, x INT, z STRING, t INT"
+BY_TUPLE = (
+    "{calls} [RANGE 3, RATTR t, SLIDE 2 ROWS, SATTR row-num]",
+    "{calls} [RANGE 4, RATTR t, SLIDE 3 ROWS, SATTR rank(t)]",
+    "{calls} [RANGE 6, RATTR t, SLIDE 2 ROWS, SATTR row-num, PA k]",
+    "{calls} [RANGE 2, RATTR t, SLIDE 3 ROWS, SATTR rank(t), PA link]",
+    "{calls} [RANGE 5, RATTR t, SLIDE 1 ROW, SATTR row-num, PA k]",
+)
 WINDOWS = (
     *(
         f"/*+ {algorithm.name} */ {{calls}} [{window}, WA t]"
@@ -30,6 +37,7 @@ WINDOWS = (
     "{calls} [RANGE ALL, SLIDE 4, WA t]",
     "{calls} [RANGE 6, RATTR t, SLIDE 1 ROW, SATTR rank(t)]",
     "{calls} [RANGE 6, RATTR t, SLIDE 1 ROW, SATTR row-num]",
+    *BY_TUPLE,
     "{calls} [RANGE 2 ROWS, SLIDE 3 ROWS, WA row-num]",
     "{calls} [RANGE 2 ROWS, SLIDE 3 ROWS, WA rank(t)]",
     "{calls} [RANGE 2 ROWS, SLIDE 5 ROWS, WA row-num, PA k]",
@@ -85,6 +93,44 @@ def test_one_error_for_all(
     cut: int | None,
     restart: int | None,
 ) -> None:
+    assert_one_error(rows, rule, window, calls, keys, late, cut, restart)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    rows=ROWS,
+    rule=RULES,
+    window=st.sampled_from(BY_TUPLE),
+    calls=st.sampled_from(CALLS),
+    keys=st.sampled_from(KEYS),
+    late=st.sampled_from(["", " LATE SIDE", " LATE AMEND FOR 4"]),
+    cut=st.sampled_from([1, 7, None]),
+    restart=st.sampled_from([None, 2]),
+)
+def test_tuples_between_slides_by_tuple(
+    rows: list[Row],
+    rule: dict[str, Any],
+    window: str,
+    calls: str,
+    keys: str,
+    late: str,
+    cut: int | None,
+    restart: int | None,
+) -> None:
+    """Whether a tuple is in a window may show only when a later tuple opens one."""
+    assert_one_error(rows, rule, window, calls, keys, late, cut, restart)
+
+
+def assert_one_error(
+    rows: list[Row],
+    rule: dict[str, Any],
+    window: str,
+    calls: str,
+    keys: str,
+    late: str,
+    cut: int | None,
+    restart: int | None,
+) -> None:
     if "AMEND" in late:
         window = window.replace("/*+", "/* ").replace("CAST(z AS INT)", "k")
     sql = f"SELECT {window.format(calls=calls)} FROM s {keys}{late}"
@@ -100,6 +146,17 @@ def test_one_error_for_all(
     store = MemoryStore()
     parts = found_or_error(lambda: run_in_parts(query.plan, restart, lambda: store).rows)
     assert parts == expected
+
+
+@pytest.mark.parametrize("cut", [1, 7, None])
+def test_no_window_by_tuple_contains_it(cut: int | None) -> None:
+    """The second tuple lies between two windows, and so does the late one at 2."""
+    given_rows = [("1", 1), ("x", 9), ("3", 20), ("x", 2), ("5", 30)]
+    rows = [("u", "a", 1, z, t) for z, t in given_rows]
+    stream = Stream(SCHEMA, rows, ps.progress("t", delay=15))
+    sql = "SELECT sum(CAST(z AS INT)) AS a [RANGE 4, RATTR t, SLIDE 2 ROWS, SATTR row-num] FROM s"
+    assert [row[-1] for row in tuples(locally(sql, cut, s=stream).table)] == [1, 3, 5]
+    assert_same(sql, (cut,), s=stream)
 
 
 @settings(deadline=None, max_examples=120)

@@ -80,3 +80,20 @@ def test_next_to_nothing(spark: SparkSession, rows: list[tuple[str, int]]) -> No
     for keys in ("", "GROUP BY k"):
         sql = f"SELECT count(*) AS n [RANGE 10, SLIDE 5, WA t] FROM s {keys}"
         assert_same(spark, asked(sql, rows, "k STRING, t INT"))
+
+
+def test_rows_that_are_counted_come_in_order(spark: SparkSession) -> None:
+    """From several buckets to a window that counts rows."""
+    size = 60
+    keys = ["cab"[i * 7 % 5 % 3] for i in range(size)]
+    rows = pa.table({"k": keys, "x": range(size), "t": [i + i * 37 % 11 for i in range(size)]})
+    producers = (
+        "SELECT DISTINCT k, CAST(t * 0.1 AS INT) AS n, t FROM s",
+        "SELECT k, t, sum(x) AS n FROM s GROUP BY CAST(t * 0.1 AS INT), k, t",
+        "SELECT k, max(x) AS n [RANGE 6, RATTR t, SLIDE 2 ROWS, SATTR rank(t), PA k] FROM s",
+    )
+    for inner in producers:
+        sql = f"SELECT sum(n) AS n, last(k) AS k [RANGE 3 ROWS, SLIDE 3 ROWS] FROM ({inner}) AS q"
+        query = asked(sql, rows)
+        expected = bag(tuples(query.collect()))
+        assert bag(tuples(streamed(query, spark, portions=3).table)) == expected, inner

@@ -34,6 +34,7 @@ from penstock.model.types import STRING, Kind
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.catalog import Catalog
+from penstock.plan.counted_rows import to_be_counted
 from penstock.plan.expressions import (
     Call,
     Column,
@@ -218,6 +219,10 @@ class SelectBinder:
         scope = Scope(node.schema)
         tuples = ExpressionBinder(scope, self.catalog, "GROUP BY")
         bound = self._window(node, tuples)
+        if bound is not None:
+            given, window = node, bound.window
+            place = select.window.span if select.window is not None else select.span
+            node = pointing_at(place, lambda: to_be_counted(given, window, bound.partition))
         keys = self._keys(tuples, bound)
         window_fields: list[Field] = []
         if bound is not None:

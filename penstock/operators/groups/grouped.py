@@ -36,9 +36,9 @@ from penstock.state.chunks import ChunkStore, required
 class GroupedOperator:
     def __init__(self, node: GroupAggregate) -> None:
         self.schema = node.schema.arrow
-        progressing = {each.field.name for each in node.progress}
         self._names = [each.field.qualified for each in node.progress]
-        expressions = [key.expression for key in node.keys if key.name in progressing]
+        expressions = list(node.completing)
+        self._waits = node.counted and len(expressions) > 1
         self._in_time = InTime(expressions, node.input)
         self._punctuated = PunctuatedGroups(node.keys, expressions)
         self._position_type = node.position.type
@@ -59,9 +59,10 @@ class GroupedOperator:
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
         self._bounds = bounds = self._in_time.promised(progress)
         punctuated = self._punctuated.take_in(progress.groups)
-        anywhere = punctuated or len(bounds) > 1
+        leaving = first_alone(bounds) if self._waits else bounds
+        anywhere = punctuated or (len(bounds) > 1 and not self._waits)
         for groups in self._slices.upto(END if anywhere else bounds[0]):
-            codes = groups.complete(bounds, self._punctuated if punctuated else None)
+            codes = groups.complete(leaving, self._punctuated if punctuated else None)
             if len(codes):
                 codes = codes[leaving_order(codes, groups.ticks[0], groups.folder)]
                 self.high = [
@@ -76,6 +77,8 @@ class GroupedOperator:
         if progress.ended:
             yield Progress({}, high, ended=True)
             return
+        if self._waits:
+            bounds = not_above(bounds, [each.lowest_waiting() for each in self._slices.upto(END)])
         promised = zip(self._names, bounds, strict=True)
         yield Progress({name: b for name, b in promised if b != BEGINNING}, high)
 
@@ -90,8 +93,9 @@ class GroupedOperator:
             self._slices.load(store)
             self._punctuated.load(store)
             self.high, self._bounds = saved["high"], saved["bounds"]
+            left = first_alone(self._bounds) if self._waits else self._bounds
             for groups in self._slices.upto(END):
-                groups.complete(self._bounds, self._punctuated)  # these have left
+                groups.complete(left, self._punctuated)  # these have left
 
     def open_results(self) -> OpenResults:
         return OpenResults(others=sum(groups.waiting for groups in self._slices.upto(END)))
@@ -139,6 +143,10 @@ class _Groups:
         self._left[: len(self)] |= passed
         return np.flatnonzero(passed)
 
+    def lowest_waiting(self) -> list[Bound]:
+        """The lowest of each progressing key among the groups that have not left."""
+        return lowest_of(self.ticks[:, : len(self)], ~self._left[: len(self)])
+
     def save(self, store: ChunkStore) -> None:
         self.folder.keys.save(store)
         ticks = self.ticks[:, : len(self)]
@@ -157,6 +165,21 @@ def leaving_order(codes: Codes, ticks: Ints, folder: Folder) -> Ints:
     by_key = folder.keys.order_of(codes)
     order: Ints = by_key[np.argsort(ticks[codes[by_key]], kind="stable")]
     return order
+
+
+def first_alone(bounds: list[Bound]) -> list[Bound]:
+    """The bounds that groups leave by if their rows are counted: they come by the first key."""
+    return [bounds[0], *(bound if bound == END else BEGINNING for bound in bounds[1:])]
+
+
+def lowest_of(ticks: Ints, which: npt.NDArray[np.bool_]) -> list[Bound]:
+    return [int(each[which].min()) if which.any() else END for each in ticks]
+
+
+def not_above(bounds: list[Bound], lowest: Iterable[list[Bound]]) -> list[Bound]:
+    """What can be promised while groups wait that a bound on another key than the first has passed:
+    these are still to come."""
+    return [min(each) for each in zip(bounds, *lowest, strict=True)]
 
 
 # --- late as a whole -----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.folding.folder import Folder
 from penstock.operators.folding.scatter import grown
 from penstock.operators.folding.slices import Slices
-from penstock.operators.groups.grouped import leaving_order
+from penstock.operators.groups.grouped import first_alone, leaving_order, lowest_of, not_above
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Progress
 from penstock.operators.revising.above import Above
@@ -35,9 +35,9 @@ class RevisingGroups:
         self.schema = node.schema.arrow
         self.final_only = asked.final_only
         self.answers_early = asked.answers_early
-        progressing = {each.field.name for each in node.progress}
         self._names = [each.field.qualified for each in node.progress]
-        expressions = [key.expression for key in node.keys if key.name in progressing]
+        expressions = list(node.completing)
+        self._waits = node.counted and len(expressions) > 1
         self._in_time = Forgiving(expressions, node.input, asked)
         self._position_type = node.position.type
         self._position = compile_expression(node.position, node.input.schema)
@@ -64,13 +64,16 @@ class RevisingGroups:
     def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
         final = self._in_time.final(progress)
         bounds = final if self.final_only else self._in_time.promised(progress)
+        leaving = first_alone(bounds) if self._waits else bounds
         for groups in self._slices.upto(bounds[0] if len(bounds) == 1 else END):
-            yield from self._say(groups, groups.complete(bounds), final)
+            yield from self._say(groups, groups.complete(leaving), final)
             # a result that has no value is an error once it is final
             yield from self._say(groups, groups.failing_below(final), final)
         self._slices.forget(final[0])
         named = zip(self._names, self.high, strict=True)
         high = {name: bound for name, bound in named if bound != BEGINNING}
+        if self._waits:
+            final = not_above(final, [each.lowest_waiting() for each in self._slices.upto(END)])
         promised = {} if progress.ended else dict(zip(self._names, final, strict=True))
         bounded = {name: bound for name, bound in promised.items() if bound != BEGINNING}
         yield Progress(bounded, high, progress.ended)
@@ -157,6 +160,10 @@ class _RevisedSlice:
         codes = np.flatnonzero(passed)
         self.waiting -= len(codes)
         return codes
+
+    def lowest_waiting(self) -> list[Bound]:
+        """The lowest of each progressing key among the groups that are not out."""
+        return lowest_of(self.ticks[:, : len(self)], ~self.out[: len(self)])
 
     def leaving(self, codes: Codes) -> Ints:
         return leaving_order(codes, self.ticks[0], self.folder)

@@ -28,7 +28,8 @@ class Partitions:
 
     def __init__(self, node: WindowAggregate) -> None:
         self._partitioned = bool(node.partition)
-        self._keys = KeyCodes([part.expression.type for part in node.partition])
+        types = [part.expression.type for part in node.partition]
+        self._keys = KeyCodes(types, node.partition_order)
         schema = node.input.schema
         self._columns = [compile_expression(part.expression, schema) for part in node.partition]
         self.counts: Ints = np.zeros(1, np.int64)

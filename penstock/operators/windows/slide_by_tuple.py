@@ -35,7 +35,14 @@ from penstock.operators.windows.partitions import (
 )
 from penstock.operators.windows.results import Missed
 from penstock.operators.windows.rows import windows_batch
-from penstock.operators.windows.slide_by_tuple_partitions import BinPartition, LateBinTuple
+from penstock.operators.windows.slide_by_tuple_partitions import (
+    BinPartition,
+    LateBinTuple,
+    Raw,
+    by_part,
+    late_piece,
+)
+from penstock.operators.windows.undecided import Undecided, may_fail
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.append_log import AppendLog
 from penstock.state.chunks import ChunkStore, Tree
@@ -66,6 +73,10 @@ class SlideByTupleOperator:
         self._passed: Bound = BEGINNING  # the bound up to which windows have been released
         self._log = AppendLog("rows")  # what partitions have taken in
         self._dead = DeadKeys(self.folder)
+        self._may_fail = may_fail(node)
+        # if every tuple opens a window, it is in that one at least
+        waits = self._may_fail and self.window.every > 1
+        self._undecided = Undecided(self.window.range) if waits else None
 
     # --- tuples ----------------------------------------------------------------------------------
 
@@ -103,23 +114,31 @@ class SlideByTupleOperator:
         counting = np.flatnonzero(bounds < ends)
         late = late.take(pa.array(counting))
         parts = self.partitions.codes(late)
-        rows = self.folder.rows(late, ticks[counting])
+        rows = None if self._may_fail else self.folder.rows(late, ticks[counting])
         for number, row in enumerate(counting.tolist()):
             part, start, end = int(parts[number]), int(bounds[row]), int(ends[row])
-            own = rows.take(np.array([number]))
+            own: Rows | Raw
+            if rows is None:
+                own = Raw(late.slice(number, 1), ticks[row : row + 1])
+            else:
+                own = rows.take(np.array([number]))
             self._count_late(part, start, end, own)
-            self._log.append(*_late_piece(part, start, end, own))
+            self._log.append(*late_piece(part, start, end, own))
         return Missed(places, bounds, ticks, np.minimum(bounds, ends) - 1)
 
-    def _count_late(self, part: int, start: int, end: int, rows: Rows) -> None:
+    def _count_late(self, part: int, start: int, end: int, rows: Rows | Raw) -> None:
         state = self._state(part)
-        state.stragglers.append(LateBinTuple(start, end, localized(state.folder, rows)))
+        own = localized(state.folder, rows) if isinstance(rows, Rows) else rows
+        state.stragglers.append(LateBinTuple(start, end, own))
+
+    def _computed(self, raw: Raw) -> Rows:
+        return self.folder.rows(*raw)
 
     def _state(self, part: int) -> BinPartition:
         state = self.states.get(part)
         if state is None:
             folder = local_folder(self.folder) if self.window.partitioned else self.folder
-            state = self.states[part] = BinPartition(folder, self.window)
+            state = self.states[part] = BinPartition(folder, self.window, self._computed)
         return state
 
     # --- progress --------------------------------------------------------------------------------
@@ -129,7 +148,7 @@ class SlideByTupleOperator:
         bound = self._bound.promised(progress)
         settled = self._waiting.below(bound)
         if settled is not None:
-            found = list(self._settle(*settled))
+            found = list(self._settle(*settled, bound))
             if found:
                 self.high = max(self.high, *(int(ids.max()) for _, ids, _ in found))
                 batch = windows_batch(self.node, [(ids, columns) for _, ids, columns in found])
@@ -159,16 +178,20 @@ class SlideByTupleOperator:
         order: Ints = by_part[np.argsort(ids[by_part], kind="stable")]
         return order
 
-    def _settle(self, batch: pa.RecordBatch, ticks: Ints) -> Iterator[_Found]:
+    def _settle(self, batch: pa.RecordBatch, ticks: Ints, bound: Bound) -> Iterator[_Found]:
         """Take in tuples in the order of their values, and give the windows that they open."""
         if self.window.order is Order.RANK:
             opens = self._opens(batch)
         else:
             opens = np.asarray(batch.column(batch.num_columns - 1))
         parts = self.partitions.codes(batch)
+        opened = dict(by_part(parts[opens], ticks[opens]))
+        if self._undecided is not None:
+            batch, ticks, parts = self._undecided.decide((batch, ticks, parts), opens, bound)
+            if len(ticks) == 0:
+                return
         rows = self.folder.rows(batch, ticks)
         self._log.append(*self._piece(rows, parts))
-        opened = dict(_by_part(parts[opens], ticks[opens]))
         for part, own in runs_of(rows, parts):
             state = self._state(part)
             state.append(localized(state.folder, own))
@@ -215,13 +238,16 @@ class SlideByTupleOperator:
             if rows is not None:
                 yield self._piece(known(state.folder, rows), np.full(len(rows), part))
             for start, end, late in state.stragglers:
-                yield _late_piece(part, start, end, known(state.folder, late))
+                own = known(state.folder, late) if isinstance(late, Rows) else late
+                yield late_piece(part, start, end, own)
 
     def save(self, store: ChunkStore) -> None:
         self.folder.keys.save(store)
         self.partitions.save(store)
         self._waiting.save(store)
         self._log.save(store, self._pieces)
+        if self._undecided is not None:
+            self._undecided.save(store)
         store.put("run", {"high": self.high, "passed": self._passed})
 
     def load(self, store: ChunkStore) -> None:
@@ -232,25 +258,17 @@ class SlideByTupleOperator:
         self.partitions.load(store)
         self._waiting.load(store)
         self.high, self._passed = saved["high"], saved["passed"]
+        if self._undecided is not None:
+            self._undecided.load(store)
         for piece in self._log.load(store):
-            rows = Rows.load(piece["rows"])
             if "part" in piece:
                 if piece["end"] > self._passed:
-                    self._count_late(piece["part"], piece["start"], piece["end"], rows)
+                    own = Raw(*piece["raw"]) if "raw" in piece else Rows.load(piece["rows"])
+                    self._count_late(piece["part"], piece["start"], piece["end"], own)
                 continue
+            rows = Rows.load(piece["rows"])
             for part, own in runs_of(rows, piece["parts"]):
                 own = own.take(np.flatnonzero(own.positions > self._passed - self.window.range))
                 if len(own):
                     state = self._state(part)
                     state.append(localized(state.folder, own))
-
-
-def _late_piece(part: int, start: int, end: int, rows: Rows) -> tuple[Tree, Bound]:
-    return {"part": part, "start": start, "end": end, "rows": rows.save()}, end
-
-
-def _by_part(parts: Ints, ticks: Ints) -> Iterator[tuple[int, Ints]]:
-    if len(parts):
-        order = np.argsort(parts, kind="stable")
-        different, starts = np.unique(parts[order], return_index=True)
-        yield from zip(different.tolist(), np.split(ticks[order], starts[1:]), strict=True)
