@@ -19,6 +19,7 @@ import pyarrow as pa
 import penstock as ps
 from benchmarks.driving import Make, feed
 from penstock.model.clock import SystemClock
+from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder, Partials
 from penstock.operators.operator import Item, Operator
 from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
@@ -241,8 +242,8 @@ def above() -> None:
         ("TWO_LEVEL", Paned, TwoLevel),
     ):
         extra = []
-        for batch in (whole.slice(0, 1), whole):
-            node = aggregation(query("sum(v)", [batch], 10, 10))
+        for rows in (whole.slice(0, 1), whole):
+            node, batch = aggregation(query("sum(v)", [rows], 10, 10)), Batch(rows)
 
             def once(make: Callable[[WindowAggregate], Operator], node=node, batch=batch) -> float:
                 operator = make(node)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 import penstock as ps
 from penstock.model.clock import SystemClock
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Operator, Progress
 from penstock.operators.windows.adapt_wid import AdaptWid
 from penstock.operators.windows.buffering import Buffering
@@ -48,7 +49,7 @@ def ingested(node: WindowAggregate) -> Iterator[Item]:
 def feed(operator: Operator, item: Item) -> Iterable[Item]:
     if isinstance(item, Progress):
         return operator.on_progress(0, item)
-    assert isinstance(item, pa.RecordBatch)
+    assert isinstance(item, Batch)
     return operator.on_batch(0, item)
 
 
@@ -56,7 +57,7 @@ def drive(operator: Operator, items: Iterable[Item]) -> list[pa.RecordBatch]:
     """All items through an operator: the rows that come out."""
     rows: list[pa.RecordBatch] = []
     for item in items:
-        rows += [out for out in feed(operator, item) if isinstance(out, pa.RecordBatch)]
+        rows += [out.rows for out in feed(operator, item) if isinstance(out, Batch)]
     return rows
 
 

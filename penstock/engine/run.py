@@ -14,7 +14,7 @@ from typing import Protocol
 from penstock.engine.reading import Reading
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING
-from penstock.operators.bounds import bound_name
+from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
@@ -52,7 +52,7 @@ class Stage:
             if self.in_order and item.groups is not None:
                 item = replace(item, groups=None)
             self._hand_on(self.operator.on_progress(port, item))
-        else:
+        elif isinstance(item, Batch):
             self._hand_on(self.operator.on_batch(port, item))
 
     def answer_early(self) -> None:
@@ -73,7 +73,7 @@ class _Exit:
     outlet: Outlet
 
     def take(self, port: int, item: Item) -> None:  # noqa: ARG002
-        if not isinstance(item, Progress | LateRows):
+        if isinstance(item, Batch):
             self.outlet.on_rows(item)
 
 
@@ -98,8 +98,8 @@ def _renamed(item: Item, names: dict[str, str]) -> Item:
             return Progress(bounds, high, item.ended, groups)
         case LateRows():  # a scan has none
             return item
-        case batch:
-            return batch.rename_columns([names[name] for name in batch.schema.names])
+        case Batch():
+            return item.renamed(names)
 
 
 @dataclass
@@ -125,7 +125,6 @@ class SharedScan:
         names = None
         if own != wanted:
             names = dict(zip(own, wanted, strict=True))
-            names |= {bound_name(old): bound_name(new) for old, new in names.items()}
         self.taps.append(_Tap(target, port, names))
         if outlet not in self.outlets:
             self.outlets.append(outlet)

@@ -7,13 +7,15 @@ state between any two calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from functools import wraps
+from typing import ParamSpec, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from penstock.model.punctuation import Bound
+from penstock.operators.batch import Batch
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.open_results import OpenResults
 from penstock.state.chunks import ChunkStore, Tree
@@ -67,13 +69,27 @@ class LateRows:
     batch: pa.RecordBatch
 
 
-Item: TypeAlias = pa.RecordBatch | Progress | LateRows
+Item: TypeAlias = Batch | Progress | LateRows
+
+
+P = ParamSpec("P")
+
+
+def at_once(method: Callable[P, Iterator[Item]]) -> Callable[P, list[Item]]:
+    """Let a method that yields items do all of its work when it is called, not when somebody looks
+    at what it yields."""
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> list[Item]:
+        return list(method(*args, **kwargs))
+
+    return call
 
 
 class Operator(Protocol):
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]: ...
+    def on_batch(self, port: int, batch: Batch) -> list[Item]: ...
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]: ...
+    def on_progress(self, port: int, progress: Progress) -> list[Item]: ...
 
     def open_results(self) -> OpenResults:
         """What has been begun and not been given out yet."""

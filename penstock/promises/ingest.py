@@ -16,7 +16,7 @@ from penstock.model.progress import TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.texts import to_json
 from penstock.model.types import TIMESTAMP, to_python
-from penstock.operators.bounds import bound_name
+from penstock.operators.batch import Batch
 from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.operator import Item, Progress
 from penstock.operators.ticks import to_ticks
@@ -67,7 +67,7 @@ class Ingest:
         if self._promise is not None:
             yield from self._promise.items(chunk)
         else:
-            yield self.named(_with_stamps(self.stream, chunk.batch, None))
+            yield Batch(self.named(_with_stamps(self.stream, chunk.batch, None)))
 
     def begin_at(self, part: str, rows: int) -> None:
         """So many rows of a part have been handed in elsewhere: numbers of rows go on from them."""
@@ -313,7 +313,7 @@ class _Promise:
         if punctuates is None and self._bounds.kept_by(keys, lowest, highest):
             if of_groups is None:
                 self.high = max(self.high, highest)
-                yield self._ingest.named(batch)
+                yield Batch(self._ingest.named(batch))
                 return
             before = of_groups
         else:
@@ -326,12 +326,9 @@ class _Promise:
         if batch.num_rows == 0:
             return
         self.high = max(self.high, highest)
-        named = self._ingest.named(batch)
+        named = Batch(self._ingest.named(batch))
         broken = ticks < before
-        if np.count_nonzero(broken):
-            bounds_column = pa.array(before, mask=~broken)
-            named = named.append_column(bound_name(self._name), bounds_column)
-        yield named
+        yield named.breaking(self._name, before, broken) if np.count_nonzero(broken) else named
 
     def _ticks(self, attribute: pa.Array, punctuates: Mask | None) -> Ints:
         if punctuates is None:

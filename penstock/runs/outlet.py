@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from penstock.model.batch import sign_name, signs, with_signs
-from penstock.operators.bounds import without_bounds
+from penstock.model.batch import sign_name
+from penstock.operators.batch import Batch
 from penstock.plan.late_columns import late_schemas, plain_names
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import LateColumns, plainly_named
@@ -51,13 +52,15 @@ class Outlet:
         if rejected is not None:
             rejected.begin(REJECT_COLUMNS)
 
-    def on_rows(self, batch: pa.RecordBatch) -> None:
+    def on_rows(self, batch: Batch) -> None:
         if batch.num_rows:
             self.written += batch.num_rows
-            batch = without_bounds(batch)
+            rows = batch.rows
             if self._signed:
-                batch = with_signs(batch, signs(batch)).rename_columns(self._schema.names)
-            self._sink.write(batch)
+                signs = np.ones(len(rows), np.int8) if batch.signs is None else batch.signs
+                columns = [*rows.columns, pa.array(signs, pa.int8())]
+                rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+            self._sink.write(rows)
 
     def on_late(self, batch: pa.RecordBatch) -> None:
         if self._late_sink is not None and batch.num_rows:

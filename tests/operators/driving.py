@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.model.clock import Clock, ManualClock
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.operators.bounds import without_bounds
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.operators.stateless.filter import FilterOperator
 from penstock.operators.stateless.project import ProjectOperator
@@ -140,8 +140,8 @@ def run(plan: QueryPlan, operators: Operators, clock: Clock | None = None) -> Ou
     for item in items(plan.input, operators, clock or ManualClock()):
         if isinstance(item, LateRows):
             late.append(item.batch)
-        elif isinstance(item, pa.RecordBatch):
-            made = without_bounds(item)
+        elif isinstance(item, Batch):
+            made = item.rows
             assert made.schema == plan.schema.arrow
             rows += _tuples(pa.Table.from_batches([made]))
     return Outcome(_bag(rows), _bag(_tuples(late_table(plan, late))))
@@ -190,11 +190,11 @@ def _promising(given: Iterator[Item], node: Node) -> Iterator[Item]:
                 bound = item.bounds.get(name, BEGINNING)
                 assert ended or bound >= promised.get(name, BEGINNING)
                 promised[name] = bound
-        elif isinstance(item, pa.RecordBatch) and item.schema.names == node.schema.arrow.names:
+        elif isinstance(item, Batch) and item.broken is None:
             for name, bound in promised.items():
                 if bound != BEGINNING:
-                    position = item.schema.names.index(name)
-                    found = to_ticks(item.column(position), fields[name].type)
+                    position = item.rows.schema.names.index(name)
+                    found = to_ticks(item.rows.column(position), fields[name].type)
                     assert found.min() >= bound, (name, bound, found)
         yield item
     assert ended

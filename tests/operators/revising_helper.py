@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from penstock.model.batch import SIGN, signs
 from penstock.model.clock import ManualClock
+from penstock.operators.batch import Batch
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.operators.revising.distinct import AmendingDistinct
@@ -56,7 +57,7 @@ class Disturbed:
         self._operator = make()
         self._promised = Progress()
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:
         yield from self._checked(self._operator.on_batch(port, batch))
         yield from self._after()
 
@@ -91,10 +92,10 @@ class Disturbed:
                 for name, bound in self._promised.bounds.items():
                     assert item.ended or item.bounds[name] >= bound
                 self._promised = item
-            elif isinstance(item, pa.RecordBatch):
+            elif isinstance(item, Batch):
                 for name, bound in self._promised.bounds.items():
-                    place = item.schema.names.index(name)
-                    assert to_ticks(item.column(place), types[name]).min() >= bound
+                    place = item.rows.schema.names.index(name)
+                    assert to_ticks(item.rows.column(place), types[name]).min() >= bound
             yield item
 
 
@@ -130,11 +131,11 @@ def revised(
     for item in items(plan.input, operators, ManualClock()):  # type: ignore[arg-type]
         if isinstance(item, LateRows):
             late.append(item.batch)
-        elif isinstance(item, pa.RecordBatch):
-            rows = item.drop_columns([SIGN]) if SIGN in item.schema.names else item
-            assert rows.schema == plan.schema.arrow
-            given = rows_of(pa.Table.from_batches([rows]))
-            for row, sign in zip(map(repr, given), signs(item).tolist(), strict=True):
+        elif isinstance(item, Batch):
+            assert item.rows.schema == plan.schema.arrow
+            given = rows_of(pa.Table.from_batches([item.rows]))
+            signs = np.ones(len(given), np.int8) if item.signs is None else item.signs
+            for row, sign in zip(map(repr, given), signs.tolist(), strict=True):
                 said.append((sign, row))
                 left[row] += sign
                 assert left[row] >= 0, f"{row} was taken back and had not been given"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pyarrow as pa
 import pytest
 
 from penstock.model.clock import ManualClock
+from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.operator import Item, Operator, Progress
 from penstock.optimizer.lower import lower_node
@@ -57,7 +57,7 @@ def written_at_last(sql: str, delay: int, size: int) -> tuple[int, int]:
     node: Node = next(each for each in plan.walk() if each.stateful)
     operator, store = operator_for(lower_node(node), ManualClock()), Weighed()
     given = list(items(node.inputs[0], {}, ManualClock()))[:-1]  # without the end
-    last = [isinstance(item, pa.RecordBatch) for item in given][::-1].index(True) + 1
+    last = [isinstance(item, Batch) for item in given][::-1].index(True) + 1
     through(operator, given[:-last])
     operator.save(store)
     before = store.written

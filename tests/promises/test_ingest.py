@@ -12,7 +12,7 @@ import penstock as ps
 from penstock.engine.local import answer
 from penstock.errors import SourceError
 from penstock.model.clock import ManualClock
-from penstock.operators.bounds import bound_name
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Progress
 from penstock.plan.stateless import Scan
 from penstock.promises.ingest import Ingest
@@ -37,8 +37,8 @@ def ingested(
 
 
 def rows(items: list[Item]) -> list[tuple[Any, ...]]:
-    batches = [item for item in items if isinstance(item, pa.RecordBatch)]
-    return [row for batch in batches for row in tuples(pa.Table.from_batches([batch]))]
+    batches = [item for item in items if isinstance(item, Batch)]
+    return [row for batch in batches for row in tuples(pa.Table.from_batches([batch.rows]))]
 
 
 def bounds(items: list[Item], column: str = "s.t") -> list[Any]:
@@ -66,11 +66,12 @@ def test_batches_are_followed_by_the_progress_they_make_and_all_by_the_end() -> 
 def test_only_tuples_that_broke_a_promise_are_marked() -> None:
     items, _ = ingested(stream([("a", 9), ("b", 5), ("c", 6), ("d", 20)], delay=3))
     batch = items[0]
-    assert isinstance(batch, pa.RecordBatch)
-    assert batch.column(bound_name("s.t")).to_pylist() == [None, 6, None, None]
+    assert isinstance(batch, Batch)
+    assert batch.broken is not None
+    assert batch.broken["s.t"].to_pylist() == [None, 6, None, None]
     items, _ = ingested(stream([("a", 9), ("c", 6)], delay=3))
-    assert isinstance(items[0], pa.RecordBatch)
-    assert items[0].schema.names == ["s.k", "s.t"]
+    assert isinstance(items[0], Batch)
+    assert items[0].rows.schema.names == ["s.k", "s.t"]
 
 
 def test_a_stream_without_progress() -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import penstock as ps
 from penstock.model.batch import SIGN
+from penstock.operators.batch import Batch, signed_record
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account, join_tables, plainly_named
 from penstock.runs.final_rows import final_rows
@@ -54,8 +55,8 @@ class Committed:
     _late: list[pa.Table] = field(default_factory=list)
     _rejects: list[Reject] = field(default_factory=list)
 
-    def on_rows(self, batch: pa.RecordBatch) -> None:
-        self._rows.append(batch)
+    def on_rows(self, batch: Batch) -> None:
+        self._rows.append(signed_record(batch))
 
     def on_late(self, batch: pa.RecordBatch) -> None:
         self._late.append(pa.Table.from_batches([plainly_named(batch)]))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.operators.batch import Batch
 from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.folding.slices import Slices
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.plan.aggregates import Distinct
 from penstock.plan.expressions import Column
 from penstock.state.chunks import ChunkStore
@@ -25,20 +26,22 @@ class DistinctOperator:
         types = [field.type for field in node.schema]
         self._seen = Slices(lambda: KeyCodes(types))
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
-        batch, keys, late = self._in_time.split(batch)
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+        given, keys, late = self._in_time.split(batch)
         yield from late
         for seen, rows in self._seen.cut(keys[0]):
-            part = batch if rows is None else batch.take(pa.array(rows))
+            part = given if rows is None else given.take(pa.array(rows))
             known = len(seen)
             codes = seen.encode(part.columns, part.num_rows)
             different, first = np.unique(codes, return_index=True)
             new = np.sort(first[different >= known])
             if len(new):
                 columns = [_shown(column) for column in part.take(pa.array(new)).columns]
-                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                yield Batch(pa.RecordBatch.from_arrays(columns, schema=self.schema))
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         self._seen.forget(self._in_time.promised(progress)[0])
         yield progress
 

@@ -7,7 +7,7 @@ is complete goes away with its slice, and no state is touched group by group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
 
 import numpy as np
@@ -15,16 +15,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
-from penstock.model.arrays import Codes, Ints
+from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import BIGINT, Type
-from penstock.operators.bounds import BoundOf, has_broken, without_bounds
+from penstock.operators.batch import Batch
+from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder
 from penstock.operators.folding.scatter import grown
 from penstock.operators.folding.slices import Slices
 from penstock.operators.groups.punctuated import PunctuatedGroups
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.operator import Item, LateRows, Progress, at_once
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.operators.windows.results import with_late_columns
 from penstock.plan.aggregates import GroupAggregate
@@ -48,15 +49,17 @@ class GroupedOperator:
         self.high: list[Bound] = [BEGINNING] * len(expressions)  # of what has been released
         self._bounds: list[Bound] = [BEGINNING] * len(expressions)
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
-        batch, keys, late = self._in_time.split(batch)
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+        given, keys, late = self._in_time.split(batch)
         yield from late
         for groups, rows in self._slices.cut(keys[0]):
-            part = batch if rows is None else batch.take(pa.array(rows))
+            part = given if rows is None else given.take(pa.array(rows))
             ticks = keys if rows is None else keys[:, rows]
             groups.fold(part, ticks, to_ticks(self._position(part), self._position_type))
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         self._bounds = bounds = self._in_time.promised(progress)
         punctuated = self._punctuated.take_in(progress.groups)
         leaving = first_alone(bounds) if self._waits else bounds
@@ -69,7 +72,7 @@ class GroupedOperator:
                     max(high, int(ticks[codes].max()))
                     for high, ticks in zip(self.high, groups.ticks, strict=True)
                 ]
-                yield as_batch(groups.folder.finish(groups.partials, codes), self.schema)
+                yield Batch(as_batch(groups.folder.finish(groups.partials, codes), self.schema))
         self._slices.forget(bounds[0])
         self._punctuated.forget(bounds)
         named = zip(self._names, self.high, strict=True)
@@ -197,14 +200,31 @@ class InTime:
         return [bound.promised(progress) for bound in self._bounds]
 
     def split(
-        self, batch: pa.RecordBatch, id_type: Type = BIGINT
+        self, batch: Batch, id_type: Type = BIGINT
     ) -> tuple[pa.RecordBatch, Ints, list[LateRows]]:
-        """The tuples in time without their bounds, the ticks of the expressions, the late ones."""
-        given = without_bounds(batch)
+        """The tuples in time, the ticks of the expressions, the late ones."""
+        kept, ticks, late = self.in_time(batch, id_type)
+        if kept is None:
+            return batch.rows, ticks, late
+        return batch.rows.filter(pa.array(kept)), ticks[:, kept], late
+
+    def split_signed(self, batch: Batch) -> tuple[Batch, Ints, list[LateRows]]:
+        """The same, with what is beside the rows."""
+        kept, ticks, late = self.in_time(batch)
+        left = batch.without_broken()
+        if kept is None:
+            return left, ticks, late
+        return left.filter(pa.array(kept)), ticks[:, kept], late
+
+    def in_time(
+        self, batch: Batch, id_type: Type = BIGINT
+    ) -> tuple[Mask | None, Ints, list[LateRows]]:
+        """Which tuples are in time (None: all), the ticks of all, the late ones."""
+        given = batch.rows
         columns = zip(self._columns, self._types, strict=True)
         ticks = np.stack([to_ticks(column(given), sql_type) for column, sql_type in columns])
-        if not has_broken(batch):
-            return given, ticks, []
+        if batch.broken is None:
+            return None, ticks, []
         kept = np.ones(batch.num_rows, np.bool_)
         late = []
         for values, sql_type, bound in zip(ticks, self._types, self._bounds, strict=True):
@@ -214,7 +234,7 @@ class InTime:
             if len(rows):
                 kept[rows] = False
                 late.append(wholly_late(given.take(pa.array(rows)), bounds, sql_type, id_type))
-        return given.filter(pa.array(kept)), ticks[:, kept], late
+        return kept, ticks, late
 
 
 def wholly_late(rows: pa.RecordBatch, bounds: Ints, sql_type: Type, id_type: Type) -> LateRows:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import RunError
 from penstock.model.arrays import Codes
+from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder
 from penstock.operators.revising.emitted import Groups
 from penstock.operators.revising.provisional import Provisional, provisional
@@ -44,15 +45,14 @@ class Above:
 
     def attempt(self, rows: pa.RecordBatch) -> None:
         """Raise the error of rows that fail, if there are any."""
+        batch = Batch(rows)
         for operator, port in self._steps:
-            if rows.num_rows == 0:
+            if batch.num_rows == 0:
                 return
-            made = [
-                each for each in operator.on_batch(port, rows) if isinstance(each, pa.RecordBatch)
-            ]
+            made = [each for each in operator.on_batch(port, batch) if isinstance(each, Batch)]
             if not made:
                 return
-            (rows,) = made
+            (batch,) = made
 
     def tried(
         self, node: WindowAggregate, folder: Folder, found: Iterable[tuple[int, Groups]]

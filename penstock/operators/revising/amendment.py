@@ -9,7 +9,7 @@ from penstock.model.arrays import Ints, Mask
 from penstock.model.names import late_names
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import BIGINT, Type
-from penstock.operators.bounds import has_broken, without_bounds
+from penstock.operators.batch import Batch
 from penstock.operators.groups.grouped import InTime, wholly_late
 from penstock.operators.operator import LateRows, Progress
 from penstock.operators.ticks import to_ticks
@@ -49,15 +49,15 @@ class Forgiving(InTime):
         promised = self.promised(progress)
         return [behind(bound, grace) for bound, grace in zip(promised, self.graces, strict=True)]
 
-    def split(
-        self, batch: pa.RecordBatch, id_type: Type = BIGINT
-    ) -> tuple[pa.RecordBatch, Ints, list[LateRows]]:
-        """The tuples that count, the ticks of the expressions, and all that came late."""
-        given = without_bounds(batch)
+    def in_time(
+        self, batch: Batch, id_type: Type = BIGINT
+    ) -> tuple[Mask | None, Ints, list[LateRows]]:
+        """Which tuples count (None: all), the ticks of all, and all that came late."""
+        given = batch.rows
         columns = zip(self._columns, self._types, strict=True)
         ticks = np.stack([to_ticks(column(given), sql_type) for column, sql_type in columns])
-        if not has_broken(batch):
-            return given, ticks, []
+        if batch.broken is None:
+            return None, ticks, []
         kept = np.ones(batch.num_rows, np.bool_)
         seen = np.zeros(batch.num_rows, np.bool_)
         found: list[tuple[Ints, Ints, Type]] = []
@@ -77,4 +77,4 @@ class Forgiving(InTime):
         for rows, bounds, sql_type in found:
             each = wholly_late(given.take(pa.array(rows)), bounds, sql_type, id_type)
             late.append(with_amended(each, kept[rows]) if self._says_amended else each)
-        return given.filter(pa.array(kept)), ticks[:, kept], late
+        return kept, ticks, late

@@ -6,17 +6,17 @@ the windows.  So results are not revised, but held back for as long as they can 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.errors import EngineError
 from penstock.model.arrays import Ints, Mask
 from penstock.model.punctuation import BEGINNING
-from penstock.operators.bounds import BoundOf, bound_name, has_broken, without_bounds
+from penstock.operators.batch import Batch
+from penstock.operators.bounds import BoundOf
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, LateRows, Operator, Progress
+from penstock.operators.operator import Item, LateRows, Operator, Progress, at_once
 from penstock.operators.revising.amendment import Forgiving, behind, with_amended
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.results import Missed
@@ -53,40 +53,42 @@ class Deferred:
         self._says_amended = asked.amend_for is not None
         self._inner = make(node)
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:
         window = self.node.window
         if isinstance(window, SlideByTuple) and window.order is Order.ARRIVAL:
-            given = without_bounds(batch)
-            if has_broken(batch):
+            given = batch.without_broken()
+            if batch.broken is not None:
                 given, late = self._by_tuple(window, batch, given)
                 yield from late
         else:
-            given, _, late = self._forgiving.split(batch, self._id_type)
+            rows, _, late = self._forgiving.split(batch, self._id_type)
+            given = Batch(rows)
             yield from late
         for item in self._inner.on_batch(port, given):
             if not isinstance(item, LateRows):  # they have been reported, by their own bounds
                 yield item
 
     def _by_tuple(
-        self, window: SlideByTuple, batch: pa.RecordBatch, given: pa.RecordBatch
-    ) -> tuple[pa.RecordBatch, list[LateRows]]:
+        self, window: SlideByTuple, batch: Batch, given: Batch
+    ) -> tuple[Batch, list[LateRows]]:
         """The tuples with the bounds that count for them, and those that came late."""
         rows, bounds = self._bound.broken(batch)
-        ticks = to_ticks(batch.column(self._place), self._attribute.type)[rows]
+        ticks = to_ticks(batch.rows.column(self._place), self._attribute.type)[rows]
         below = ticks < bounds
         rows, bounds, ticks = rows[below], bounds[below], ticks[below]
         if len(rows) == 0:
             return given, []
         amended = self._amended(bounds, ticks)
         missed = Missed(rows, bounds, ticks, np.minimum(bounds, window.wid_bounds(ticks)[1]) - 1)
-        late = missed.late_rows(batch, self._attribute.type, self._id_type)
+        late = missed.late_rows(batch.rows, self._attribute.type, self._id_type)
         if self._grace is not None and not amended.all():
             lost = rows[~amended]
             marked = np.zeros(batch.num_rows, np.int64)
             marked[lost] = bounds[~amended] - self._grace
-            absent = np.ones(batch.num_rows, np.bool_)
-            absent[lost] = False
-            given = given.append_column(bound_name(self._name), pa.array(marked, mask=absent))
+            broken = np.zeros(batch.num_rows, np.bool_)
+            broken[lost] = True
+            given = given.breaking(self._name, marked, broken)
         return given, [with_amended(late, amended) if self._says_amended else late]
 
     def _amended(self, bounds: Ints, ticks: Ints) -> Mask:
@@ -94,10 +96,11 @@ class Deferred:
             return np.ones(len(ticks), np.bool_)
         return exceeds_by_at_most(bounds, ticks, self._grace)
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
         final = behind(self._bound.promised(progress), self._grace)
         bounds = {} if progress.ended or final == BEGINNING else {self._name: final}
-        return self._inner.on_progress(port, Progress(bounds, progress.high, progress.ended))
+        yield from self._inner.on_progress(port, Progress(bounds, progress.high, progress.ended))
 
     def open_results(self) -> OpenResults:
         return self._inner.open_results()

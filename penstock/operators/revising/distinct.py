@@ -5,11 +5,11 @@ A late tuple is given out if it is the first of its kind, so nothing is ever tak
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from penstock.model.punctuation import BEGINNING
 from penstock.operators.groups.distinct import DistinctOperator
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.revising.amendment import Forgiving
 from penstock.physical.asked import Asked
 from penstock.plan.aggregates import Distinct
@@ -23,7 +23,8 @@ class AmendingDistinct(DistinctOperator):
         expressions = [Column.of(each.field) for each in node.progress]
         self._in_time: Forgiving = Forgiving(list(expressions), node.input, asked)
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         final = self._in_time.final(progress)
         self._seen.forget(final[0])
         named = zip(self._names, final, strict=True)

@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
-from penstock.model.batch import positive
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder
 from penstock.operators.folding.scatter import grown
 from penstock.operators.folding.slices import Slices
 from penstock.operators.groups.grouped import first_alone, leaving_order, lowest_of, not_above
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.revising.above import Above
 from penstock.operators.revising.amendment import Forgiving
 from penstock.operators.revising.emitted import Emitted, Groups
@@ -48,11 +48,12 @@ class RevisingGroups:
 
     # --- items -----------------------------------------------------------------------------------
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
-        batch, keys, late = self._in_time.split(batch)
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+        given, keys, late = self._in_time.split(batch)
         yield from late
         for groups, rows in self._slices.cut(keys[0]):
-            part = batch if rows is None else batch.take(pa.array(rows))
+            part = given if rows is None else given.take(pa.array(rows))
             ticks = keys if rows is None else keys[:, rows]
             positions = to_ticks(self._position(part), self._position_type)
             touched = groups.fold(part, ticks, positions)
@@ -61,7 +62,8 @@ class RevisingGroups:
                 groups.changes.append(touched[~out])
             yield from self._say(groups, touched[out], self._in_time.nothing_final)
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         final = self._in_time.final(progress)
         bounds = final if self.final_only else self._in_time.promised(progress)
         leaving = first_alone(bounds) if self._waits else bounds
@@ -116,7 +118,7 @@ class RevisingGroups:
             rows = joined([each.in_order(groups.leaving(each.codes)) for each, _ in said])
             columns = [*groups.folder.keys.take(rows.codes), *rows.columns]
             batch = signed(columns, self.schema, signs)
-            yield positive(batch) if self.final_only else batch
+            yield batch.positive() if self.final_only else batch
 
 
 class _RevisedSlice:

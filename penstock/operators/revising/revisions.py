@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.model.arrays import Ints
-from penstock.model.batch import SIGN
+from penstock.operators.batch import Batch, Signs
 from penstock.operators.folding.folder import Folder
 from penstock.operators.revising.emitted import Groups
 from penstock.operators.windows.results import window_columns
 from penstock.plan.aggregates import WindowAggregate
-
-Signs = npt.NDArray[np.int8]
 
 
 class Revisions:
@@ -34,7 +31,7 @@ class Revisions:
                 self._said.append(groups)
                 self._signs.append(np.full(len(groups), sign, np.int8))
 
-    def batch(self) -> pa.RecordBatch | None:
+    def batch(self) -> Batch | None:
         if not self._said:
             return None
         ids = np.concatenate(self._ids)
@@ -67,10 +64,10 @@ def joined(several: list[Groups]) -> Groups:
     return Groups(codes, [pa.concat_arrays(parts) for parts in columns])
 
 
-def signed(columns: list[pa.Array], schema: pa.Schema, signs: Signs) -> pa.RecordBatch:
+def signed(columns: list[pa.Array], schema: pa.Schema, signs: Signs) -> Batch:
     """The columns in the types of a schema, and a sign for each row."""
     batch = pa.RecordBatch.from_arrays(typed(columns, schema.types), schema=schema)
-    return batch.append_column(SIGN, pa.array(signs, pa.int8()))
+    return Batch(batch, signs)
 
 
 def typed(columns: list[pa.Array], types: list[pa.DataType]) -> list[pa.Array]:

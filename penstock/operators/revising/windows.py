@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints
-from penstock.model.batch import positive
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.bounds import BoundOf, has_broken
+from penstock.operators.batch import Batch
+from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults, open_windows
-from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.operator import Item, LateRows, Progress, at_once
 from penstock.operators.revising.above import Above
 from penstock.operators.revising.amendment import behind, with_amended
 from penstock.operators.revising.changes import Changes
@@ -65,24 +65,26 @@ class RevisingWindows(ABC):
 
     # --- tuples ----------------------------------------------------------------------------------
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         if batch.num_rows == 0:
             return
-        ticks = to_ticks(self._attribute(batch), self.attribute_type)
+        given = batch.rows
+        ticks = to_ticks(self._attribute(given), self.attribute_type)
         first, stop = self.windows_of(ticks)
         begin = first
-        if has_broken(batch):
+        if batch.broken is not None:
             begin, late_rows = self._late(batch, first, stop)
             if late_rows is not None:
                 yield late_rows
         self.reach(int(ticks.max()))
         inside = begin < stop
         if not inside.all():
-            batch, ticks = batch.filter(pa.array(inside)), ticks[inside]
+            given, ticks = given.filter(pa.array(inside)), ticks[inside]
             first, begin, stop = first[inside], begin[inside], stop[inside]
-        if batch.num_rows == 0:
+        if given.num_rows == 0:
             return
-        rows = self.folder.rows(batch, ticks)
+        rows = self.folder.rows(given, ticks)
         self.fold(rows, first, begin, stop)
         if self.changes is not None:
             self.changes.add(rows.codes, int(begin.min()), int(stop.max()))
@@ -90,7 +92,7 @@ class RevisingWindows(ABC):
         if len(late):
             yield from self._amend(rows.codes[late], begin[late], stop[late])
 
-    def _late(self, batch: pa.RecordBatch, first: Ints, stop: Ints) -> tuple[Ints, LateRows | None]:
+    def _late(self, batch: Batch, first: Ints, stop: Ints) -> tuple[Ints, LateRows | None]:
         """From which window on each tuple counts, and the tuples that came late."""
         broke, bounds = self.bound.broken(batch)
         open_ = floor_div(bounds, plus=-self.origin, by=self.slide)
@@ -104,7 +106,7 @@ class RevisingWindows(ABC):
             left = floor_div(bounds, plus=-self.origin - self.grace, by=self.slide)
             begin[late] = np.clip(left, first_missed, stops)
         missed = Missed(late, bounds, first_missed, np.minimum(open_[missing], stops) - 1)
-        found = missed.late_rows(batch, self.attribute_type, self._id_type)
+        found = missed.late_rows(batch.rows, self.attribute_type, self._id_type)
         if self.grace:  # neither none at all nor for ever: then it has to be said
             found = with_amended(found, begin[late] == first_missed)
         return begin, found
@@ -133,7 +135,7 @@ class RevisingWindows(ABC):
                 self._highest = wid if self._highest is None else max(wid, self._highest)
         batch = said.batch()
         if batch is not None:
-            yield positive(batch) if self.final_only else batch
+            yield batch.positive() if self.final_only else batch
 
     def _tried(self, found: Iterator[tuple[int, Groups]]) -> Iterable[tuple[int, Groups]]:
         """What can be given out of results: not what fails on its way."""
@@ -141,7 +143,8 @@ class RevisingWindows(ABC):
 
     # --- progress --------------------------------------------------------------------------------
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         """Release the windows that end at or below the bound, forget those that are final."""
         self.reach(self.bound.reached(progress))
         bound = self.bound.promised(progress)

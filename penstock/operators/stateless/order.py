@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.bounds import has_broken
+from penstock.operators.batch import Batch
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.revising.amendment import Forgiving
 from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
@@ -41,24 +41,26 @@ class InOrder:
         self._waits = asked is None
         self._held: list[pa.RecordBatch] = []
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:  # noqa: ARG002
-        if has_broken(batch):
-            batch, _, late = self._in_time.split(batch)
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+        if batch.broken is not None:
+            batch, _, late = self._in_time.split_signed(batch)
             yield from late
         if batch.num_rows == 0:
             return
         if self._waits:
-            self._held.append(batch)
+            self._held.append(batch.rows)
         else:
             yield batch
 
+    @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         bound = END if progress.ended else progress.bounds.get(self._name, BEGINNING)
         if self._held and bound > BEGINNING:
             yield from self._released(bound)
         yield progress
 
-    def _released(self, bound: Bound) -> Iterator[pa.RecordBatch]:
+    def _released(self, bound: Bound) -> Iterator[Batch]:
         held = pa.Table.from_batches(self._held).combine_chunks().to_batches()
         self._held = []
         for batch in held:  # one, or none if there were no rows
@@ -68,7 +70,7 @@ class InOrder:
                 self._held.append(batch.filter(pa.array(~passes)))
             if len(rows):
                 released = batch.take(pa.array(rows))
-                yield released.take(pc.sort_indices(released.column(self._name)))
+                yield Batch(released.take(pc.sort_indices(released.column(self._name))))
 
     def _passed(self, column: pa.Array, bound: Bound) -> np.typing.NDArray[np.bool_]:
         if bound == END:
@@ -92,5 +94,4 @@ class InOrder:
         held = store.get("held")
         if held is not None:
             # the columns are the same, but may be called something else by now
-            others = held.schema.names[len(self._names) :]
-            self._held = [held.rename_columns([*self._names, *others])]
+            self._held = [held.rename_columns(self._names)]

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
-from penstock.model.batch import has_sign, signs, with_signs
 from penstock.model.schema import Field
-from penstock.operators.bounds import BoundOf, bound_name, has_broken
+from penstock.operators.batch import Batch
+from penstock.operators.bounds import BoundOf
 from penstock.operators.groups.bounds import GroupBounds
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.stateless.stateless import Stateless
 from penstock.plan.expressions import Column
 from penstock.plan.stateless import Project
@@ -34,20 +34,21 @@ class ProjectOperator(Stateless):
             if isinstance(each := column.expression, Column)
         }
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:  # noqa: ARG002
-        columns = [column(batch) for column in self._columns]
-        made = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        if has_broken(batch):
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+        columns = [column(batch.rows) for column in self._columns]
+        made = batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        if batch.broken is not None:
+            made = made.without_broken()
             for name, bound in self._bounds.items():
                 rows, ticks = bound.broken(batch)
                 bounds = np.zeros(batch.num_rows, np.int64)
-                kept = np.ones(batch.num_rows, np.bool_)
-                bounds[rows], kept[rows] = ticks, False
-                made = made.append_column(bound_name(name), pa.array(bounds, mask=kept))
-        if has_sign(batch):
-            made = with_signs(made, signs(batch))
+                broken = np.zeros(batch.num_rows, np.bool_)
+                bounds[rows], broken[rows] = ticks, True
+                made = made.breaking(name, bounds, broken)
         yield made
 
+    @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         bounds = {name: bound.promised(progress) for name, bound in self._bounds.items()}
         high = {name: bound.reached(progress) for name, bound in self._bounds.items()}

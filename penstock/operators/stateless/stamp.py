@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.operators.bounds import bound_name
+from penstock.operators.batch import Batch
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.ticks import from_ticks
 from penstock.plan.identity import origins
 from penstock.plan.stateless import Stamp
@@ -30,12 +31,13 @@ class StampOperator:
         self._name = node.schema.fields[self._position].qualified
         self._type = node.schema.fields[self._position].type
         # where one progressing column has bounds beside it, all have
-        self._others = [bound_name(each.field.qualified) for each in node.input.progress]
+        self._others = [each.field.qualified for each in node.input.progress]
         self._origins = origins(node.input)
         self._given = Progress()
         self.high: Bound = BEGINNING
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:  # noqa: ARG002
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         if batch.num_rows == 0:
             return
         now = np.fromiter((self._clock.now() for _ in range(batch.num_rows)), np.int64)
@@ -43,17 +45,17 @@ class StampOperator:
         highest = np.maximum.accumulate(np.concatenate([[start], now]))
         before = highest[:-1]
         self.high = int(highest[-1])
-        batch = batch.set_column(self._position, self._field, from_ticks(now, self._type))
+        stamps = from_ticks(now, self._type)
+        batch = batch.with_rows(batch.rows.set_column(self._position, self._field, stamps))
         broken = now < before
-        names = batch.schema.names
-        if broken.any() or any(name in names for name in self._others):
-            for name in self._others:
-                if name not in names:
-                    batch = batch.append_column(name, pa.nulls(batch.num_rows, pa.int64()))
-            batch = batch.append_column(bound_name(self._name), pa.array(before, mask=~broken))
+        if broken.any() or batch.broken is not None:
+            nothing = pa.nulls(batch.num_rows, pa.int64())
+            others = {name: (batch.broken or {}).get(name, nothing) for name in self._others}
+            batch = replace(batch, broken=others).breaking(self._name, before, broken)
         yield batch
         yield self._progress()  # the input may have none of its own
 
+    @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         self._given = progress
         yield self._progress()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import pyarrow as pa
-
-from penstock.model.batch import SIGN
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.operators.bounds import bound_name
+from penstock.operators.batch import Batch
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.operators.operator import Item, Progress, by_name, by_origin
+from penstock.operators.operator import Item, Progress, at_once, by_name, by_origin
 from penstock.plan.identity import origins
 from penstock.plan.stateless import Union
 from penstock.state.chunks import ChunkStore
@@ -28,18 +25,11 @@ class Meld:
         self._high: dict[str, Bound] = {}
         self._promised = Progress()
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:
-        yield batch.rename_columns(
-            [
-                *self._output,
-                *map(self._renamed_bound(port), batch.schema.names[len(self._output) :]),
-            ]
-        )
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:
+        yield batch.renamed(dict(zip(self._names[port], self._output, strict=True)))
 
-    def _renamed_bound(self, port: int) -> Callable[[str], str]:
-        names = dict(zip(map(bound_name, self._names[port]), self._output, strict=True))
-        return lambda name: name if name == SIGN else bound_name(names[name])
-
+    @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
         names = dict(zip(self._names[port], self._output, strict=True))
         self._bounds[port] = {names[k]: v for k, v in progress.bounds.items() if k in names}

@@ -7,7 +7,7 @@ how long windows stay open, and the sizes in bytes of what is really kept.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +16,12 @@ import pyarrow as pa
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.aggregates.exact_sums import Floats
+from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.folding.scatter import grown
 from penstock.operators.open_results import OpenResults, open_spans, open_windows
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.windows.costs import eager_threshold
 from penstock.operators.windows.eager_windows import EagerWindows, OpenWindow, bytes_of
 from penstock.operators.windows.results import Results
@@ -91,7 +92,8 @@ class AdaptWid:
 
     # --- tuples ----------------------------------------------------------------------------------
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         tagged, late = self.bucket.tag(batch)
         if late is not None:
             yield late
@@ -178,7 +180,8 @@ class AdaptWid:
 
     # --- progress --------------------------------------------------------------------------------
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         """Release the windows that end at or below the bound, let tuples expire, and turn groups
         lazy that have become sparse."""
         self._low = self.bucket.promised(progress)

@@ -6,17 +6,18 @@ Cost per window: a'·T (Eq. 6.3), or 2·a'·SLIDE·T/RANGE (Eq. 6.4) if results 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder, Partials
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.open_results import OpenResults, open_spans
-from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.operator import Item, LateRows, Progress, at_once
 from penstock.operators.windows.results import Results
 from penstock.operators.windows.wid import Tagged, Tagger, joined, spans_of
 from penstock.plan.aggregates import WindowAggregate
@@ -110,7 +111,8 @@ class Buffering:
         self._log = AppendLog("rows")  # tuples as they came; windows below their stop need them
         self._dead = DeadKeys(self.folder)
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         tagged, late = self.bucket.tag(batch) if self.slack is None else self._tag(batch)
         if late is not None:
             yield late
@@ -124,7 +126,8 @@ class Buffering:
         self.buffer.append(tagged)
         self._lowest = min(self._lowest, int(tagged.first.min()))
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         if self.slack is None or progress.ended:
             yield from self._release(self.bucket.promised(progress), progress.ended)
 

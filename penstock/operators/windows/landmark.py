@@ -6,7 +6,7 @@ first window above the bound that it broke.  Releasing a window merges one step 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -15,10 +15,11 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.bounds import BoundOf, has_broken
+from penstock.operators.batch import Batch
+from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.open_results import OpenResults, open_spans
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.panes.contents import Panes
 from penstock.operators.windows.results import Missed, Results, promised
@@ -48,20 +49,23 @@ class LandmarkOperator:
 
     # --- tuples ----------------------------------------------------------------------------------
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         if batch.num_rows == 0:
             return
-        ticks = to_ticks(self._attribute(batch), self.attribute_type)
+        ticks = to_ticks(self._attribute(batch.rows), self.attribute_type)
         joins_at = self.window.first_wid(ticks)
-        if has_broken(batch):
+        if batch.broken is not None:
             missed = self._join_later(batch, joins_at)
             if missed is not None:
-                yield missed.late_rows(batch, self.attribute_type, self.node.schema.fields[0].type)
+                yield missed.late_rows(
+                    batch.rows, self.attribute_type, self.node.schema.fields[0].type
+                )
         self.high = max(self.high, int(ticks.max()))
-        for step, rows in runs_of(self.folder.rows(batch, ticks), joins_at):
+        for step, rows in runs_of(self.folder.rows(batch.rows, ticks), joins_at):
             self.folder.fold(self.steps.open(step), rows)
 
-    def _join_later(self, batch: pa.RecordBatch, joins_at: Ints) -> Missed | None:
+    def _join_later(self, batch: Batch, joins_at: Ints) -> Missed | None:
         """Let late tuples join at the first window that closes above their bound."""
         broke, bounds = self._bound.broken(batch)
         first, open_ = joins_at[broke], self.window.first_wid(bounds)
@@ -74,7 +78,8 @@ class LandmarkOperator:
 
     # --- progress --------------------------------------------------------------------------------
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         """Release the windows that end at or below the bound, as far as the stream has come: a
         bound may be ahead of it, and whether those windows come about is not known yet."""
         self.high = max(self.high, self._bound.reached(progress))

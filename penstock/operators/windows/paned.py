@@ -7,7 +7,7 @@ subtracted.  Others are merged from blocks (see `panes/contents.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 from math import gcd
 
@@ -17,13 +17,14 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.bounds import BoundOf, has_broken
+from penstock.operators.batch import Batch
+from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.open_results import OpenResults, open_spans
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.panes.contents import LatePanes, Panes, Unchanged, contents_over
 from penstock.operators.windows.panes.groups import PaneGroups
@@ -62,15 +63,16 @@ class Paned:
 
     # --- tuples ----------------------------------------------------------------------------------
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
-        if not has_broken(batch):
-            for ready in self.waiting.add(batch):
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+        if batch.broken is None:
+            for ready in self.waiting.add(batch.rows):
                 self._take_in(ready, self._ticks(ready))
             return
         self._settle()
-        in_time, ticks, late = self._set_late_aside(batch, self._ticks(batch))
+        in_time, ticks, late = self._set_late_aside(batch, self._ticks(batch.rows))
         if late is not None:
-            yield late.late_rows(batch, self.attribute_type, self.node.schema.fields[0].type)
+            yield late.late_rows(batch.rows, self.attribute_type, self.node.schema.fields[0].type)
         self._take_in(in_time, ticks)
 
     def _settle(self) -> None:
@@ -108,7 +110,7 @@ class Paned:
             begin = end
 
     def _set_late_aside(
-        self, batch: pa.RecordBatch, ticks: Ints
+        self, batch: Batch, ticks: Ints
     ) -> tuple[pa.RecordBatch, Ints, Missed | None]:
         """Tuples that broke the promise and miss windows: they count in the windows that they do
         not miss, one by one."""
@@ -118,12 +120,12 @@ class Paned:
         open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
         missing = (open_ > first) & (first < stop)
         if not missing.any():
-            return batch, ticks, None
+            return batch.rows, ticks, None
         late, open_ = broke[missing], np.minimum(open_[missing], stop[missing])
         still = open_ < stop[missing]
         spans = np.stack([open_[still], stop[missing][still] - 1])
         counting = late[still]
-        rows = self.folder.rows(batch.take(pa.array(counting)), ticks[counting])
+        rows = self.folder.rows(batch.rows.take(pa.array(counting)), ticks[counting])
         for first_, last_ in np.unique(spans, axis=1).T.tolist():
             own = rows.take(np.flatnonzero((spans[0] == first_) & (spans[1] == last_)))
             codes, groups = np.unique(own.codes, return_inverse=True)
@@ -132,7 +134,7 @@ class Paned:
         kept = np.ones(len(ticks), np.bool_)
         kept[late] = False
         missed = Missed(late, bounds[missing], first[missing], open_ - 1)
-        return batch.filter(pa.array(kept)), ticks[kept], missed
+        return batch.rows.filter(pa.array(kept)), ticks[kept], missed
 
     def on_panes(self, made: PartialPanes, bounds: Ints) -> int:
         """Take in panes that were begun elsewhere; `bounds` on the attribute held before the tuples
@@ -158,7 +160,8 @@ class Paned:
 
     # --- progress --------------------------------------------------------------------------------
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         """Release the windows that end at or below the bound, and forget what they alone needed."""
         results = self.results
         bound = self._bound.promised(progress)

@@ -14,7 +14,7 @@ from penstock.model.names import late_names
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.room import ticks_of
 from penstock.model.types import Type
-from penstock.operators.bounds import without_bounds
+from penstock.operators.batch import Batch
 from penstock.operators.operator import LateRows, Progress
 from penstock.operators.ticks import from_ticks
 from penstock.plan.aggregates import WindowAggregate
@@ -56,7 +56,7 @@ class Results:
             self._columns.append(columns)
             self._rows += rows
 
-    def repeat(self, first: int, stop: int, columns: list[pa.Array]) -> Iterator[pa.RecordBatch]:
+    def repeat(self, first: int, stop: int, columns: list[pa.Array]) -> Iterator[Batch]:
         """The same keys and results for the windows from `first` to before `stop`: in batches, as
         far as they are many."""
         for ids, repeated_ in repeated(first, stop, columns):
@@ -66,14 +66,14 @@ class Results:
             self._rows += len(ids)
             yield from self.many()
 
-    def many(self) -> Iterator[pa.RecordBatch]:
+    def many(self) -> Iterator[Batch]:
         """A batch of what has been gathered, if that is enough for one."""
         if self._rows >= AT_ONCE:
             batch = self.batch()
             if batch is not None:
                 yield batch
 
-    def batch(self) -> pa.RecordBatch | None:
+    def batch(self) -> Batch | None:
         if not self._ids:
             return None
         ids = np.concatenate(self._ids)
@@ -87,7 +87,7 @@ class Results:
             array if array.type == field.type else array.cast(field.type)
             for array, field in zip(arrays, self._schema, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(casts, schema=self._schema)
+        return Batch(pa.RecordBatch.from_arrays(casts, schema=self._schema))
 
     def save(self) -> Tree:
         return self._highest
@@ -173,6 +173,6 @@ class Missed:
     last: Ints
 
     def late_rows(self, batch: pa.RecordBatch, bound_type: Type, id_type: Type) -> LateRows:
-        kept = without_bounds(batch).take(pa.array(self.rows))
+        kept = batch.take(pa.array(self.rows))
         ids = [from_ticks(ticks, id_type) for ticks in (self.first, self.last)]
         return LateRows(with_late_columns(kept, [from_ticks(self.bounds, bound_type), *ids]))

@@ -7,19 +7,19 @@ are made of panes, others of the rows themselves (see `row_partitions.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import gcd
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
-from penstock.operators.bounds import without_bounds
+from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.groups.grouped import InTime, as_batch
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.windows.landmark import runs_of
 from penstock.operators.windows.partitions import Partitions, Waiting, local_folder, localized
 from penstock.operators.windows.results import AT_ONCE, promised, window_columns
@@ -52,14 +52,17 @@ class RowsOperator:
         self._ended = False
         self._dead = DeadKeys(self.folder)
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         if self._in_time is None:
-            return self._count(without_bounds(batch))
-        batch, ticks, late = self._in_time.split(batch)
-        self._waiting.add(batch, ticks[0])
-        return late
+            yield from self._count(batch.rows)
+            return
+        given, ticks, late = self._in_time.split(batch)
+        self._waiting.add(given, ticks[0])
+        yield from late
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         if self._in_time is not None:
             settled = self._waiting.below(self._in_time.promised(progress)[0])
             if settled is not None:
@@ -115,12 +118,12 @@ class RowsOperator:
                 for windows in state.windows(state.next_window, stop):
                     found.append(windows)
                     if sum(len(ids) for ids, _ in found) >= AT_ONCE:
-                        yield windows_batch(self.node, found)
+                        yield Batch(windows_batch(self.node, found))
                         found = []
                 state.next_window = stop
                 self._chunks.pass_(part, state)
         if found:
-            yield windows_batch(self.node, found)
+            yield Batch(windows_batch(self.node, found))
 
     def _promise(self, ended: bool) -> Progress:
         state = None if self.window.partitioned else self.states.get(0)

@@ -9,7 +9,7 @@ bin does not; tuples leave for good when the bound passes their end bin.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -18,12 +18,13 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.operators.bounds import BoundOf, has_broken, without_bounds
+from penstock.operators.batch import Batch
+from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.landmark import runs_of
 from penstock.operators.windows.partitions import (
@@ -80,22 +81,23 @@ class SlideByTupleOperator:
 
     # --- tuples ----------------------------------------------------------------------------------
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         if self.window.order is Order.RANK:
-            batch, keys, late = self._in_time.split(batch, self._id_type)
-            self._waiting.add(batch, keys[0])
+            in_order, keys, late = self._in_time.split(batch, self._id_type)
+            self._waiting.add(in_order, keys[0])
             yield from late
             return
-        given = without_bounds(batch)
+        given = batch.rows
         ticks = to_ticks(self._attribute(given), self.attribute_type)
         given = given.append_column(_OPENS, pa.array(self._opens(given)))  # late tuples count, too
-        if has_broken(batch):
+        if batch.broken is not None:
             rows, bounds = self._bound.broken(batch)
             late_ones = ticks[rows] < bounds
             rows, bounds = rows[late_ones], bounds[late_ones]
             if len(rows):
                 missed = self._set_late_aside(given.take(pa.array(rows)), rows, ticks[rows], bounds)
-                yield missed.late_rows(batch, self.attribute_type, self._id_type)
+                yield missed.late_rows(batch.rows, self.attribute_type, self._id_type)
                 in_time = np.ones(len(ticks), np.bool_)
                 in_time[rows] = False
                 given, ticks = given.filter(pa.array(in_time)), ticks[in_time]
@@ -143,7 +145,8 @@ class SlideByTupleOperator:
 
     # --- progress --------------------------------------------------------------------------------
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         """Release the windows of tuples below the bound, and forget what lies RANGE below it."""
         bound = self._bound.promised(progress)
         settled = self._waiting.below(bound)
@@ -152,7 +155,8 @@ class SlideByTupleOperator:
             if found:
                 self.high = max(self.high, *(int(ids.max()) for _, ids, _ in found))
                 batch = windows_batch(self.node, [(ids, columns) for _, ids, columns in found])
-                yield batch if len(found) == 1 else batch.take(pa.array(self._leaving(found)))
+                several = len(found) > 1
+                yield Batch(batch.take(pa.array(self._leaving(found))) if several else batch)
         self._passed = bound
         self._log.pass_(bound)
         self._forget(bound)

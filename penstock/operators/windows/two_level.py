@@ -8,14 +8,14 @@ when, which is what freedom from order buys: no flush has to wait for another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.folding.folder import Rows
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.open_results import OpenResults, open_spans
-from penstock.operators.operator import Item, Progress
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.windows.low_level import LazyFlush, LowLevel, PartialRows, SlowFlush
 from penstock.operators.windows.paned import Paned
 from penstock.plan.aggregates import WindowAggregate
@@ -37,7 +37,8 @@ class TwoLevel(Paned):
         panes = floor_div(ticks, plus=-self.window.origin, by=self.pane)
         self._merge(self.low.take_in(rows, panes))
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
         self._settle()
         bound = self._bound.promised(progress)
         if bound != BEGINNING:

@@ -7,7 +7,7 @@ figure 6-4: it knows of ids only.  Cost per window: a'·T (Eq. 6.3).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -17,13 +17,14 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.bounds import BoundOf, has_broken
+from penstock.operators.batch import Batch
+from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.arguments import Arguments
 from penstock.operators.folding.folder import Folder, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.groups.closed import ClosedGroups, ClosingGroups
 from penstock.operators.open_results import OpenResults, open_windows
-from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.operator import Item, LateRows, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.panes.contents import Panes
 from penstock.operators.windows.results import Missed, Results
@@ -156,12 +157,12 @@ class Tagger:
     def ticks(self, batch: pa.RecordBatch) -> Ints:
         return to_ticks(self._attribute(batch), self._type)
 
-    def tag(self, batch: pa.RecordBatch) -> tuple[Tagged, LateRows | None]:
+    def tag(self, batch: Batch) -> tuple[Tagged, LateRows | None]:
         """The tuples that are in windows, and those that missed some by their source's promise."""
-        ticks = self.ticks(batch)
-        if not has_broken(batch):
-            return self.tag_late(batch, ticks, None, None)
-        return self.tag_late(batch, ticks, *self._bound.broken(batch))
+        ticks = self.ticks(batch.rows)
+        if batch.broken is None:
+            return self.tag_late(batch.rows, ticks, None, None)
+        return self.tag_late(batch.rows, ticks, *self._bound.broken(batch))
 
     def tag_late(
         self,
@@ -216,7 +217,8 @@ class Wid:
         self.closed = ClosedGroups(node, self.folder)
         self._dead = DeadKeys(self.folder)
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         tagged, late = self.bucket.tag(batch)
         if late is not None:
             yield late
@@ -224,7 +226,8 @@ class Wid:
         for wid, rows in tagged.in_order(window).extents(window):
             self.folder.fold(self.windows.open(wid), rows)
 
-    def on_progress(self, port: int, progress: Progress) -> Iterable[Item]:  # noqa: ARG002
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         """Release the windows that end at or below the bound."""
         last = self.bucket.last_closed(self.bucket.promised(progress))
         results = self.results

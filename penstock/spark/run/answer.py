@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.errors import EngineError
+from penstock.operators.batch import signed_record
 from penstock.physical.plan import PhysicalPlan
 from penstock.runs.answer import Answer, join_tables
 from penstock.runs.final_rows import final_rows
@@ -37,9 +38,9 @@ def answer(
     rejects = RejectLog(strict)
     collected = Collected(query)
     tally = deliver(packed_answer(plan, spark, strict, buckets), collected)
-    schema = collected.rows[0].schema if collected.rows else query.schema.arrow
-    table = pa.Table.from_batches(collected.rows, schema)
-    if table.num_columns > len(query.schema):  # with signs
+    rows = [signed_record(batch) for batch in collected.rows]
+    table = pa.Table.from_batches(rows, rows[0].schema if rows else query.schema.arrow)
+    if any(batch.signs is not None for batch in collected.rows):
         table = final_rows(table)
     if query.in_order:
         table = in_order(table, query.progress[0].field.qualified)

@@ -9,6 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.operators.batch import Batch, from_signed_record
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.plan.late_columns import plain_names
 from penstock.plan.query import QueryPlan
@@ -20,7 +21,7 @@ from penstock.state.chunks import unpack
 
 
 class Receiver(Protocol):
-    def on_rows(self, batch: pa.RecordBatch) -> None: ...
+    def on_rows(self, batch: Batch) -> None: ...
 
     def on_late(self, batch: pa.RecordBatch) -> None: ...
 
@@ -95,7 +96,7 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
         rows = in_order(pa.Table.from_batches(rows), order).to_batches()
     for batch in rows:
         tally.rows += batch.num_rows
-        receiver.on_rows(batch)
+        receiver.on_rows(from_signed_record(batch))
     return tally
 
 
@@ -115,12 +116,12 @@ class Collected:
 
     def __init__(self, query: QueryPlan) -> None:
         self._schema = query.schema.arrow
-        self.rows: list[pa.RecordBatch] = []
+        self.rows: list[Batch] = []
         self._plain_names = plain_names(query)
         self.late: list[pa.Table] = []
         self.rejects: list[Reject] = []
 
-    def on_rows(self, batch: pa.RecordBatch) -> None:
+    def on_rows(self, batch: Batch) -> None:
         self.rows.append(batch)
 
     def on_late(self, batch: pa.RecordBatch) -> None:

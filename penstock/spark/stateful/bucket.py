@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.model.arrays import Ints
 from penstock.model.clock import Clock, ManualClock
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.bounds import without_bounds
+from penstock.operators.batch import Batch, signed_record
 from penstock.operators.build import operator_for
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.windows.paned import Paned
@@ -119,15 +119,16 @@ class Bucket:
         register = self.registers[message.entry]
         return register.join(message.reports) if isinstance(register, SourceRegister) else None
 
-    def _marked(self, message: Message, piece: RowsPiece, start: Starts | None) -> pa.RecordBatch:
+    def _marked(self, message: Message, piece: RowsPiece, start: Starts | None) -> Batch:
         register = self.registers[message.entry]
         if start is None or not isinstance(register, SourceRegister) or not register.name:
             return piece.batch
-        places = _places(piece.places, piece.batch.num_rows)
-        before = start.of_rows(places, piece.numbers, register.slack)
+        batch = piece.batch
+        places = np.zeros(batch.num_rows, np.int64) if batch.places is None else batch.places
+        before = start.of_rows(places, batch.numbers, register.slack)
         chain = self._chains[message.entry]
         types = self._types[self._port(message.entry)]
-        return marked(piece.batch, before, register.name, chain, types)
+        return marked(batch, before, register.name, chain, types)
 
     def _take_panes(self, message: Message, tree: object, start: Starts | None) -> None:
         assert isinstance(self.operator, Paned)
@@ -234,7 +235,7 @@ class _BucketOutput:
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
-        self._rows: list[pa.RecordBatch] = []
+        self._rows: list[Batch] = []
         self._late: list[pa.RecordBatch] = []
         self._progress: Progress | None = None
 
@@ -256,22 +257,24 @@ class _BucketOutput:
             bucket.late += late.num_rows
             if config.late is not Late.DROP:
                 yield Packed(own, PackedKind.LATE, pack_rows(late))
-        pieces = [self._piece(without_bounds(batch)) for batch in self._rows]
+        pieces = [self._piece(batch) for batch in self._rows]
         pieces = [piece for piece in pieces if piece.batch.num_rows]
         if config.destination.stage is None:
             for piece in pieces:
-                yield Packed(own, PackedKind.ROWS, pack_rows(piece.batch))
+                yield Packed(own, PackedKind.ROWS, pack_rows(signed_record(piece.batch)))
         else:
             yield from self._messages(pieces, config.destination.stage)
         yield Packed(own, PackedKind.STATUS, pack(bucket.status()), late=bucket.late)
 
-    def _piece(self, given: pa.RecordBatch) -> RowsPiece:
+    def _piece(self, given: Batch) -> RowsPiece:
         """Results after the steps that follow."""
         tail, columns = self._bucket._tail, self._bucket.order_columns
+        given = given.without_broken()
         if columns is None:
-            return RowsPiece(tail.batch(given, [])[0])
-        rows, (left,) = tail.batch(given, [np.arange(given.num_rows)])
-        return RowsPiece(rows, order=placed(given, columns, left))
+            return RowsPiece(tail.batch(given))
+        left = tail.batch(replace(given, lineage=np.arange(given.num_rows)))
+        assert left.lineage is not None
+        return RowsPiece(replace(left, lineage=None), placed(given.rows, columns, left.lineage))
 
     def _messages(self, rows: list[RowsPiece], stage: StageConfig) -> Iterator[Packed]:
         """Results and progress for every bucket of the next stage."""
@@ -279,11 +282,11 @@ class _BucketOutput:
         pieces: list[list[RowsPiece]] = [[] for _ in range(stage.buckets)]
         assert bucket._router is not None
         for piece in rows:
-            buckets = bucket._router.buckets(piece.batch)
+            buckets = bucket._router.buckets(piece.batch.rows)
             for number in np.unique(buckets).tolist():
                 mine = pa.array(buckets == number)
                 order = piece.order.filter(mine) if piece.order is not None else None
-                pieces[number].append(RowsPiece(piece.batch.filter(mine), order=order))
+                pieces[number].append(RowsPiece(piece.batch.filter(mine), order))
         progress = self._progress and bucket._tail.progress(self._progress)
         for number, mine in enumerate(pieces):
             message = Message(destination.entry, bucket.number, rows=mine, progress=progress)
@@ -311,7 +314,3 @@ def _source_register(
         return SourceRegister(None, None, [], clock)
     name = scan.schema.fields[stream.schema.index(stream.attribute.name)].qualified
     return SourceRegister(stream.progress.policy, name, list(parts), clock, live)
-
-
-def _places(places: Ints | None, rows: int) -> Ints:
-    return np.zeros(rows, np.int64) if places is None else places

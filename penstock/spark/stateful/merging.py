@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Ints
+from penstock.operators.batch import Batch
 from penstock.operators.folding.key_order import sorted_places
 from penstock.plan.aggregates import GroupAggregate, WindowAggregate
 from penstock.spark.plan.stages import Stage
@@ -69,9 +70,7 @@ def merged(messages: list[Message]) -> list[Message]:
 
 
 def _merged(pieces: list[RowsPiece]) -> RowsPiece:
-    batch = pa.concat_batches([piece.batch for piece in pieces])
+    batch = Batch(pa.concat_batches([piece.batch.rows for piece in pieces]))
     order = pa.concat_batches([piece.order for piece in pieces])
     places = sorted_places(order.columns)
-    if (np.diff(places) > 0).all():
-        return RowsPiece(batch)
-    return RowsPiece(batch.take(pa.array(places)))
+    return RowsPiece(batch if (np.diff(places) > 0).all() else batch.take(places))

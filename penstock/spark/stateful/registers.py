@@ -6,7 +6,7 @@ Every bucket of a stage gets the same reports and comes to the same registers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from penstock.model.progress import Ordered, ProgressPolicy, Slack
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import Type
 from penstock.model.watermark import LowWatermark
-from penstock.operators.bounds import bound_name
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.ticks import to_ticks
 from penstock.promises.idle import IdleSubSources
@@ -204,9 +204,7 @@ def slowest(told: list[Progress]) -> Progress:
     return Progress(bounds, high, not waiting)
 
 
-def marked(
-    batch: pa.RecordBatch, before: Ints, name: str, chain: Chain, types: dict[str, Type]
-) -> pa.RecordBatch:
+def marked(batch: Batch, before: Ints, name: str, chain: Chain, types: dict[str, Type]) -> Batch:
     """The batch with the bounds that its rows broke: those that their task knew of, and those from
     `before`, which are ticks of the column `name` of the scan."""
     different, inverse = np.unique(before, return_inverse=True)
@@ -214,20 +212,13 @@ def marked(
         chain.progress(Progress({name: int(tick)} if tick > NOTHING else {})).bounds
         for tick in different
     ]
-    columns: dict[str, pa.Array] = {}
+    rows, broken = batch.rows, {}
     for column, sql_type in types.items():
         bounds = np.array([_tick(each.get(column, BEGINNING)) for each in mapped])[inverse]
-        beside = bound_name(column)
-        position = batch.schema.get_field_index(beside)
-        own = np.full(batch.num_rows, NOTHING)
-        if position >= 0:
-            own = np.asarray(batch.column(position).fill_null(NOTHING))
-        ticks = to_ticks(batch.column(batch.schema.get_field_index(column)), sql_type)
-        bounds = np.maximum(bounds, own)
-        columns[beside] = pa.array(bounds, mask=ticks >= bounds)
-    plain = batch.select([name for name in batch.schema.names if name not in columns])
-    if all(column.null_count == len(column) for column in columns.values()):
-        return plain
-    for beside, column in columns.items():
-        plain = plain.append_column(beside, column)
-    return plain
+        own = (batch.broken or {}).get(column)
+        if own is not None:
+            bounds = np.maximum(bounds, np.asarray(own.fill_null(NOTHING)))
+        ticks = to_ticks(rows.column(rows.schema.get_field_index(column)), sql_type)
+        broken[column] = pa.array(bounds, mask=ticks >= bounds)
+    kept = all(column.null_count == len(column) for column in broken.values())
+    return replace(batch, broken=None if kept else broken)

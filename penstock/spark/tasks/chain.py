@@ -1,100 +1,91 @@
-"""Stateless steps in a row, for batches with the sub-sources of their rows, and for progress."""
+"""Stateless steps in a row, for batches and for progress."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 
-from penstock.expressions.compile import compile_predicate
-from penstock.model.arrays import Ints
 from penstock.model.clock import Clock
-from penstock.operators.bounds import bound_name
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Operator, Progress
+from penstock.operators.stateless.filter import FilterOperator
 from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.stamp import StampOperator
 from penstock.plan.stateless import Filter, Project, Stamp
 from penstock.spark.plan.stages import Branch, Step
 
-Arrays: TypeAlias = list[Ints]
-_OnBatch: TypeAlias = Callable[[pa.RecordBatch, Arrays], tuple[pa.RecordBatch, Arrays]]
-_OnProgress: TypeAlias = Callable[[Progress], Progress]
-
 
 class Chain:
     def __init__(self, steps: Sequence[Step], clock: Clock) -> None:
-        self._steps = [_compiled(step, clock) for step in steps]
+        self._links = [_link(step, clock) for step in steps]
 
-    def batch(self, batch: pa.RecordBatch, beside: Arrays) -> tuple[pa.RecordBatch, Arrays]:
-        """The rows that come through, with what `beside` has for each of them."""
-        for on_batch, _ in self._steps:
+    def batch(self, batch: Batch) -> Batch:
+        """The rows that come through, with what is beside them."""
+        for link in self._links:
             if batch.num_rows == 0:
                 break
-            batch, beside = on_batch(batch, beside)
-        return batch, beside
+            batch = link.batch(batch)
+        return batch
 
     def progress(self, progress: Progress) -> Progress:
-        for _, on_progress in self._steps:
-            progress = on_progress(progress)
+        for link in self._links:
+            progress = link.progress(progress)
         return progress
 
 
-def _compiled(step: Step, clock: Clock) -> tuple[_OnBatch, _OnProgress]:
+class _Link(Protocol):
+    def batch(self, batch: Batch) -> Batch: ...
+
+    def progress(self, progress: Progress) -> Progress: ...
+
+
+def _link(step: Step, clock: Clock) -> _Link:
     match step:
         case Filter():
-            return _filter(step), lambda progress: progress
+            return _Through(FilterOperator(step))
         case Project():
-            return _through(ProjectOperator(step))
+            return _Through(ProjectOperator(step))
         case Stamp():
-            return _through(StampOperator(step, clock))
+            return _Through(StampOperator(step, clock))
         case Branch():
-            return _branch(step)
+            return _Into(step)
 
 
-def _filter(node: Filter) -> _OnBatch:
-    holds = compile_predicate(node.predicate, node.input.schema)
+class _Through:
+    """An operator that makes at most one batch of a batch."""
 
-    def on_batch(batch: pa.RecordBatch, beside: Arrays) -> tuple[pa.RecordBatch, Arrays]:
-        mask = np.asarray(holds(batch))
-        if mask.all():
-            return batch, beside
-        return batch.filter(pa.array(mask)), [array[mask] for array in beside]
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
 
-    return on_batch
+    def batch(self, batch: Batch) -> Batch:
+        for item in self._operator.on_batch(0, batch):
+            if isinstance(item, Batch):
+                return item
+        return batch.take(np.zeros(0, np.int64))
 
-
-def _through(operator: Operator) -> tuple[_OnBatch, _OnProgress]:
-    """An operator that yields as many rows as it is given, in the same order."""
-
-    def on_batch(batch: pa.RecordBatch, beside: Arrays) -> tuple[pa.RecordBatch, Arrays]:
-        made = [each for each in operator.on_batch(0, batch) if isinstance(each, pa.RecordBatch)]
-        return made[0], beside
-
-    def on_progress(progress: Progress) -> Progress:
-        (made,) = operator.on_progress(0, progress)
+    def progress(self, progress: Progress) -> Progress:
+        (made,) = self._operator.on_progress(0, progress)
         assert isinstance(made, Progress)
         return made
 
-    return on_batch, on_progress
 
+class _Into:
+    """Into a union: columns get its names.  Who waits for whom is settled behind the shuffle."""
 
-def _branch(branch: Branch) -> tuple[_OnBatch, _OnProgress]:
-    given = [field.qualified for field in branch.union.branches[branch.port].schema]
-    names = dict(zip(given, (field.qualified for field in branch.union.schema), strict=True))
-    beside_names = {bound_name(old): bound_name(new) for old, new in names.items()}
-    progressing = {each.field.qualified for each in branch.union.progress}
+    def __init__(self, branch: Branch) -> None:
+        given = [field.qualified for field in branch.union.branches[branch.port].schema]
+        own = (field.qualified for field in branch.union.schema)
+        self._names = dict(zip(given, own, strict=True))
+        self._progressing = {each.field.qualified for each in branch.union.progress}
 
-    def on_batch(batch: pa.RecordBatch, beside: Arrays) -> tuple[pa.RecordBatch, Arrays]:
-        renamed = [*names.values()]
-        renamed += [beside_names.get(name, name) for name in batch.schema.names[len(names) :]]
-        return batch.rename_columns(renamed), beside
+    def batch(self, batch: Batch) -> Batch:
+        return batch.renamed(self._names)
 
-    def on_progress(progress: Progress) -> Progress:
+    def progress(self, progress: Progress) -> Progress:
+        names = self._names
         bounds = {names[name]: bound for name, bound in progress.bounds.items() if name in names}
-        bounds = {name: bound for name, bound in bounds.items() if name in progressing}
+        bounds = {name: bound for name, bound in bounds.items() if name in self._progressing}
         high = {names[name]: bound for name, bound in progress.high.items() if name in names}
         return Progress(bounds, high, progress.ended)
-
-    return on_batch, on_progress

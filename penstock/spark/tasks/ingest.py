@@ -7,7 +7,7 @@ folds tuples into partial panes where the stage allows it.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from penstock.model.progress import ProgressPolicy, Slack
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.texts import to_json
 from penstock.model.types import to_python
-from penstock.operators.bounds import has_broken, without_bounds
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.panes.partial import PaneMaker
@@ -119,8 +119,8 @@ class IngestTask:
         """`promise`: no later tuple is below it."""
         for chunk in chunks:
             for item in self._ingest.on_chunk(chunk):
-                if isinstance(item, pa.RecordBatch):
-                    self._take(item if self._in_order else without_bounds(item))
+                if isinstance(item, Batch):
+                    self._take(item if self._in_order else item.without_broken())
                 elif isinstance(item, Progress):
                     self._high = max([self._high, *item.high.values()])
             if self._waiting >= _FLUSH:
@@ -128,22 +128,20 @@ class IngestTask:
         yield from self._messages(ended=ended, promise=promise)
         yield from self._account()
 
-    def _take(self, batch: pa.RecordBatch) -> None:
+    def _take(self, batch: Batch) -> None:
         bounds = self._bounds
-        beside: list[Ints] = []
         latent = self._scan.stream.is_latent
         if bounds is not None and not latent:
             places = bounds.places
-            if places is None:
+            if places is None and bounds.place:  # without any, all are of the first sub-source
                 places = np.full(batch.num_rows, bounds.place)
-            beside = [places] if bounds.numbers is None else [places, bounds.numbers]
-        batch, beside = self._below.batch(batch, beside)
+            batch = replace(batch, places=places, numbers=bounds.numbers)
+        batch = self._below.batch(batch)
         if latent and batch.num_rows:
-            self._observe_stamps(batch)
-            beside = [np.zeros(batch.num_rows, np.int64)]
-        batch, beside = self._above.batch(batch, beside)
+            self._observe_stamps(batch.rows)
+        batch = self._above.batch(batch)
         if batch.num_rows:
-            self._route(batch, beside)
+            self._route(batch)
 
     def _observe_stamps(self, batch: pa.RecordBatch) -> None:
         assert self._stamp is not None
@@ -154,40 +152,37 @@ class IngestTask:
         self._bounds.before([()], np.zeros(len(ticks), np.int64), ticks, None)
         self._high = max(self._high, int(ticks.max()))
 
-    def _route(self, batch: pa.RecordBatch, beside: list[Ints]) -> None:
+    def _route(self, batch: Batch) -> None:
         self._waiting += batch.num_rows
-        places = beside[0] if beside and (beside[0] != 0).any() else None
-        numbers = beside[1] if len(beside) > 1 else None
+        if batch.places is not None and not (batch.places != 0).any():
+            batch = replace(batch, places=None)
         if self._kit.maker is None:
-            self._route_rows(batch, places, numbers)
+            self._route_rows(batch)
             return
         apart = np.zeros(batch.num_rows, np.bool_)
-        if has_broken(batch):  # few; each may have a bound of its own
-            apart |= np.asarray(batch.column(batch.num_columns - 1).is_valid())
-        if numbers is not None:
-            apart |= numbers < self._slack
+        for bounds in (batch.broken or {}).values():  # few; each may have a bound of its own
+            apart |= np.asarray(bounds.is_valid())
+        if batch.numbers is not None:
+            apart |= batch.numbers < self._slack
         if apart.any():
-            rows = np.flatnonzero(apart)
-            self._route_rows(batch.take(pa.array(rows)), _some(places, rows), _some(numbers, rows))
-            rest = np.flatnonzero(~apart)
-            batch, places = batch.take(pa.array(rest)), _some(places, rest)
+            self._route_rows(batch.filter(pa.array(apart)))
+            batch = batch.filter(pa.array(~apart))
         if batch.num_rows:
-            self._route_panes(batch, places)
+            self._route_panes(batch)
 
-    def _route_rows(self, batch: pa.RecordBatch, places: Ints | None, numbers: Ints | None) -> None:
-        buckets = self._kit.router.buckets(batch)
+    def _route_rows(self, batch: Batch) -> None:
+        buckets = self._kit.router.buckets(batch.rows)
         for bucket, rows in _by_bucket(buckets):
-            own = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
-            piece = RowsPiece(own, _some(places, rows), _some(numbers, rows))
-            self._outgoing[bucket].rows.append(piece)
+            own = batch if len(rows) == batch.num_rows else batch.take(rows)
+            self._outgoing[bucket].rows.append(RowsPiece(own))
 
-    def _route_panes(self, batch: pa.RecordBatch, places: Ints | None) -> None:
+    def _route_panes(self, batch: Batch) -> None:
         maker = self._kit.maker
         assert maker is not None
         try:
-            made, groups = maker.panes(batch, places)
+            made, groups = maker.panes(batch.rows, batch.places)
         except RunError:  # perhaps of a tuple that came too late to count, which a bucket can tell
-            self._route_rows(batch, places, None)
+            self._route_rows(replace(batch, broken=None, numbers=None))
             return
         buckets = self._kit.bucket_of_groups()[groups]
         for bucket, pairs in _by_bucket(buckets):
@@ -287,10 +282,6 @@ def sub_source_names(ingest: Ingest, keys: list[Hashable]) -> list[str]:
     codes = np.array(keys, np.int64)
     values = to_python(ingest.sub_source_values(codes), progress.per.type)
     return [to_json(value, progress.per.type) for value in values]
-
-
-def _some(array: Ints | None, rows: Ints) -> Ints | None:
-    return None if array is None else array[rows]
 
 
 def _by_bucket(buckets: Ints) -> Iterator[tuple[int, Ints]]:

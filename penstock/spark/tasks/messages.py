@@ -8,8 +8,8 @@ from enum import IntEnum
 
 import pyarrow as pa
 
-from penstock.model.arrays import Ints
 from penstock.model.punctuation import BEGINNING, Bound
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.spark.tasks.bounds import Report
 from penstock.state.chunks import Tree, pack, unpack
@@ -68,10 +68,18 @@ class RowsPiece:
     """Tuples, the sub-source of each (None: all of the first report) and, under SLACK, the number
     of each in it (None: high enough).  Results that are to be merged say where they belong."""
 
-    batch: pa.RecordBatch
-    places: Ints | None = None
-    numbers: Ints | None = None
+    batch: Batch
     order: pa.RecordBatch | None = None
+
+    def save(self) -> Tree:
+        batch = self.batch
+        broken = None if batch.broken is None else dict(batch.broken)
+        return [batch.rows, batch.signs, broken, batch.places, batch.numbers, self.order]
+
+    @staticmethod
+    def load(saved: Tree) -> RowsPiece:
+        *of_batch, order = saved
+        return RowsPiece(Batch(*of_batch), order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +106,7 @@ class Message:
                 "origin": self.origin,
                 "reports": [report.save() for report in self.reports],
                 "high": self.high,
-                "rows": [
-                    [piece.batch, piece.places, piece.numbers, piece.order] for piece in self.rows
-                ],
+                "rows": [piece.save() for piece in self.rows],
                 "panes": self.panes,
                 "progress": self.progress.save() if self.progress is not None else None,
                 "joins": self.joins,
@@ -120,7 +126,7 @@ class Message:
             tree["origin"],
             [Report.load(report) for report in tree["reports"]],
             tree["high"],
-            [RowsPiece(*piece) for piece in tree["rows"]],
+            [RowsPiece.load(piece) for piece in tree["rows"]],
             tree["panes"],
             Progress.load(progress) if progress is not None else None,
             tree["joins"],

@@ -18,7 +18,7 @@ from pyspark.sql import types as spark
 
 from penstock.model.clock import SystemClock
 from penstock.model.schema import Schema
-from penstock.operators.bounds import without_bounds
+from penstock.operators.batch import Batch, signed_record
 from penstock.plan.can_fail import may_fail
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
 from penstock.promises.ingest import Ingest
@@ -60,10 +60,10 @@ class Passing:
         chain = Chain(self._steps, clock)
         for chunk in self._chunks(batches, ingest):
             for item in ingest.on_chunk(chunk):
-                if isinstance(item, pa.RecordBatch) and self._gives_rows:
-                    rows, _ = chain.batch(item, [])
-                    if rows.num_rows:
-                        yield from self._out(PackedKind.ROWS, without_bounds(rows))
+                if isinstance(item, Batch) and self._gives_rows:
+                    passing = chain.batch(item)
+                    if passing.num_rows:
+                        yield from self._out(PackedKind.ROWS, signed_record(passing))
         status = portions_read(self._scan.stream.name, self._upto)
         read = ingest.read + log.count(RejectKind.BAD_ROW)
         rejects = log.take()

@@ -1,6 +1,7 @@
 import pyarrow as pa
 import pytest
 
+from penstock.operators.batch import Batch
 from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.operator import Item, Progress
 from penstock.operators.windows.paned import Paned
@@ -50,7 +51,7 @@ def test_answers_are_the_defined_ones_while_batches_wait(algorithm: type[Paned],
     waited: list[int] = []
 
     class Watched(algorithm):  # type: ignore[misc, valid-type]
-        def on_batch(self, port: int, batch: pa.RecordBatch) -> list[Item]:
+        def on_batch(self, port: int, batch: Batch) -> list[Item]:
             found = list(super().on_batch(port, batch))
             waited.append(len(self.waiting.batches))
             return found
@@ -65,8 +66,8 @@ def test_nothing_waits_when_windows_are_released() -> None:
     operator = Paned(node)
     for item in items(node):
         if isinstance(item, Progress):
-            if any(isinstance(out, pa.RecordBatch) for out in operator.on_progress(0, item)):
+            if any(isinstance(out, Batch) for out in operator.on_progress(0, item)):
                 assert not operator.waiting.batches
         else:
-            assert isinstance(item, pa.RecordBatch)
+            assert isinstance(item, Batch)
             list(operator.on_batch(0, item))

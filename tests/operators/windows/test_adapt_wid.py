@@ -2,11 +2,11 @@ from itertools import pairwise
 from random import Random
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
 from penstock.plan.aggregates import WindowAggregate
@@ -78,7 +78,7 @@ def peaks(stream: Stream, cut: int = 500) -> tuple[int, int, int]:
 def feed(operator: AdaptWid, item: object) -> object:
     if isinstance(item, Progress):
         return operator.on_progress(0, item)
-    assert isinstance(item, pa.RecordBatch)
+    assert isinstance(item, Batch)
     return operator.on_batch(0, item)
 
 

@@ -1,7 +1,7 @@
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.windows.buffering import Buffering
 from tests.operators.algorithms_helper import (
@@ -109,7 +109,7 @@ def test_buffer_keeps_only_what_open_windows_need() -> None:
         for item in items(node):
             if isinstance(item, Progress):
                 continue
-            assert isinstance(item, pa.RecordBatch)
+            assert isinstance(item, Batch)
             list(operator.on_batch(0, item))
             most = max(most, sum(map(len, operator.buffer)))
         assert most <= 20 + 5 + 3 + 10

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.clock import ManualClock
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.windows.landmark import LandmarkOperator
 from penstock.plan.aggregates import WindowAggregate
@@ -67,6 +67,6 @@ def test_windows_leave_as_the_bound_passes_their_end() -> None:
     for item in items(plan.input, OPERATORS, ManualClock()):
         if isinstance(item, Progress):
             log.append("end" if item.ended else item.bounds.get("window_id"))
-        elif isinstance(item, pa.RecordBatch):
-            log.append(list(zip(*item.to_pydict().values(), strict=True)))
+        elif isinstance(item, Batch):
+            log.append(list(zip(*item.rows.to_pydict().values(), strict=True)))
     assert log == [0, 0, [(0, 2)], 1, [(1, 3), (2, 3)], 3, [(3, 4)], "end"]

@@ -16,6 +16,7 @@ from penstock.errors import RunError
 from penstock.functions.aggregates import AGGREGATES
 from penstock.model.clock import ManualClock
 from penstock.model.punctuation import BEGINNING
+from penstock.operators.batch import Batch
 from penstock.operators.folding import key_expiry
 from penstock.operators.operator import Progress
 from penstock.operators.windows import paned
@@ -167,19 +168,19 @@ def operator(sql: str) -> Paned:
     return Paned(node)
 
 
-def batch(*rows: tuple[str | None, int | None, int]) -> pa.RecordBatch:
+def batch(*rows: tuple[str | None, int | None, int]) -> Batch:
     k, v, t = zip(*rows, strict=True)
     types = [("s.k", pa.string()), ("s.v", pa.int32()), ("s.t", pa.int32())]
     arrays = [pa.array(c, each) for c, (_, each) in zip((k, v, t), types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(types))
+    return Batch(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(types)))
 
 
 def pushed(paned: Paned, bound: float, ended: bool = False) -> list[list[Any]]:
     progress = Progress({} if bound == BEGINNING else {"s.t": bound}, {}, ended)
     found: list[list[Any]] = []
     for item in paned.on_progress(0, progress):
-        if isinstance(item, pa.RecordBatch):
-            found += [list(row.values()) for row in item.to_pylist()]
+        if isinstance(item, Batch):
+            found += [list(row.values()) for row in item.rows.to_pylist()]
     return found
 
 

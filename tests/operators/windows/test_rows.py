@@ -5,12 +5,12 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.clock import ManualClock
+from penstock.operators.batch import Batch
 from penstock.operators.folding import key_expiry
 from penstock.operators.operator import Progress
 from penstock.operators.windows import row_partitions, rows, stretches
@@ -94,8 +94,8 @@ def test_windows_leave_when_they_are_full() -> None:
     for item in items(plan.input, OPERATORS, ManualClock()):
         if isinstance(item, Progress):
             log.append("end" if item.ended else item.bounds["window_id"])
-        elif isinstance(item, pa.RecordBatch):
-            log.append(list(zip(*item.to_pydict().values(), strict=True)))
+        elif isinstance(item, Batch):
+            log.append(list(zip(*item.rows.to_pydict().values(), strict=True)))
     assert log == [[(0, 1)], 1, [(1, 6)], 2, [(2, 9), (3, 4)], "end"]
 
 

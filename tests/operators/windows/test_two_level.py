@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import PlanError
+from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder
 from penstock.operators.operator import Progress
 from penstock.operators.windows.two_level import (
@@ -130,13 +131,13 @@ def test_results_wait_for_their_panes() -> None:
     released: dict[int, int] = {}
     for item in items(node):
         if not isinstance(item, Progress):
-            assert isinstance(item, pa.RecordBatch)
+            assert isinstance(item, Batch)
             list(operator.on_batch(0, item))
             continue
         bound = max(item.bounds.values(), default=0)
         for answer in operator.on_progress(0, item):
-            if isinstance(answer, pa.RecordBatch):
-                for wid in answer.column("window_id").to_pylist():
+            if isinstance(answer, Batch):
+                for wid in answer.rows.column("window_id").to_pylist():
                     released[wid] = int(bound)
     late = [bound // 10 - (wid + 1) for wid, bound in released.items() if bound]
     assert late

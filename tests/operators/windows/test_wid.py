@@ -1,8 +1,8 @@
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder
 from penstock.operators.operator import Progress
 from penstock.operators.windows.wid import Tagger, Wid, joined
@@ -30,7 +30,7 @@ def test_bucket_tags_with_the_ids_of_figure_6_1() -> None:
     node = Stream([("a", 1, 1.0, 605)], 600, 60, 0, 0, "count(*) AS n", "k").node()
     bucket = Tagger(node, Folder(node.keys, node.aggregates, node.input.schema))
     batch, *_ = items(node)
-    assert isinstance(batch, pa.RecordBatch)
+    assert isinstance(batch, Batch)
     tagged, late = bucket.tag(batch)
     assert (tagged.first.tolist(), tagged.stop.tolist(), late) == ([10], [20], None)
     # a promise of 11 minutes closes window 10
@@ -43,7 +43,7 @@ def test_a_late_tuple_begins_with_the_first_open_window() -> None:
     node = Stream(rows, 20, 5, 0, 0, "count(*) AS n", "k").node()
     bucket = Tagger(node, Folder(node.keys, node.aggregates, node.input.schema))
     batch, *_ = items(node)
-    assert isinstance(batch, pa.RecordBatch)
+    assert isinstance(batch, Batch)
     tagged, late = bucket.tag(batch)
     assert late is not None
     assert late.batch.column("missed_first").to_pylist() == [3]
@@ -68,9 +68,9 @@ def test_joined_pieces_are_the_whole(aggregates: str) -> None:
     node = Stream(rows, 5, 1, 0, 100, aggregates, "k").node()
     bucket = Tagger(node, Folder(node.keys, node.aggregates, node.input.schema))
     batch, *_ = items(node)
-    assert isinstance(batch, pa.RecordBatch)
+    assert isinstance(batch, Batch)
     whole, _ = bucket.tag(batch)
-    pieces = joined([bucket.tag(batch.slice(i, 1))[0] for i in range(batch.num_rows)])
+    pieces = joined([bucket.tag(batch.take(np.array([i])))[0] for i in range(batch.num_rows)])
     assert np.array_equal(pieces.rows.codes, whole.rows.codes)
     for mine, its in zip(pieces.rows.arguments, whole.rows.arguments, strict=True):
         if its.chosen is not None:
