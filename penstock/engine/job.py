@@ -120,6 +120,7 @@ class LocalJob:
             state_bytes=self._epochs.state_bytes if self._epochs is not None else 0,
             open_windows=self.open_windows(),
             sources=[_status(scan) for scan in self.run.scans],
+            operators=self.run.operators(self.run.outlets[0]),
         )
 
 

@@ -16,6 +16,7 @@ from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING
 from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
+from penstock.operators.measured import Measured, OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.optimizer.share_readings import check_one_scan_will_do
@@ -23,7 +24,6 @@ from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.closing import closing_reach, last_tick
 from penstock.plan.stateless import Scan
-from penstock.promises.early import AnswersEarly, Timer
 from penstock.promises.ingest import Ingest
 from penstock.runs.answer import Account
 from penstock.runs.outlet import Outlet
@@ -45,20 +45,19 @@ class Stage:
     next: _Target
     port: int  # of the next one
     outlet: Outlet
+    measured: Measured  # the operator with counters around it
     in_order: bool = False  # results are wanted window by window, not group by group
 
     def take(self, port: int, item: Item) -> None:
         if isinstance(item, Progress):
             if self.in_order and item.groups is not None:
                 item = replace(item, groups=None)
-            self._hand_on(self.operator.on_progress(port, item))
+            self._hand_on(self.measured.on_progress(port, item))
         elif isinstance(item, Batch):
-            self._hand_on(self.operator.on_batch(port, item))
+            self._hand_on(self.measured.on_batch(port, item))
 
-    def answer_early(self) -> None:
-        """Hand on provisional results, where there are any."""
-        if isinstance(self.operator, AnswersEarly):
-            self._hand_on(self.operator.early())
+    def on_time(self, now: int) -> None:
+        self._hand_on(self.measured.on_time(now))
 
     def _hand_on(self, made: Iterable[Item]) -> None:
         for each in made:
@@ -95,7 +94,8 @@ def _renamed(item: Item, names: dict[str, str]) -> Item:
             bounds = {names[name]: bound for name, bound in item.bounds.items()}
             high = {names[name]: bound for name, bound in item.high.items()}
             groups = item.groups.renamed(names) if item.groups is not None else None
-            return Progress(bounds, high, item.ended, groups)
+            joint = tuple(each.renamed(names) for each in item.joint)
+            return Progress(bounds, high, item.ended, groups, joint)
         case LateRows():  # a scan has none
             return item
         case Batch():
@@ -160,22 +160,16 @@ class LocalRun:
         self._clock = clock
         self._strict = strict
         self._by_stream: dict[tuple[int, int], SharedScan] = {}
-        self._early: list[tuple[Timer, list[Stage]]] = []
         for number, (plan, outlet) in enumerate(zip(plans, outlets, strict=True)):
             query, root = plan.query, plan.root
             check_one_scan_will_do(query)
             self._seen: dict[int, int] = {}  # how often this query has asked for a stream
-            begin = len(self.stages)
             target: _Target = _Exit(outlet)
             if root.operator is OperatorKind.ORDER:
-                operator = operator_for(root, clock)
-                target = Stage(f"{number}/order", operator, target, 0, outlet)
-                self.stages.append(target)
+                target = self._place(root, f"{number}/order", target, 0, outlet)
                 (root,) = root.inputs
             self._build(root, f"{number}", target, 0, outlet)
-            if query.early_every is not None:
-                timer = Timer(clock, query.early_every)
-                self._early.append((timer, self.stages[begin:]))
+        self._timed = [stage for stage in self.stages if stage.operator.due() is not None]
 
     def feed(self, scan: SharedScan, chunk: Chunk) -> None:
         """Take in what a source has delivered; no rows at all mean that it had nothing to say."""
@@ -189,10 +183,10 @@ class LocalRun:
         if chunk.seen is not None:
             on_part = ingest.on_part_end if chunk.seen.whole else ingest.on_part_begin
             self._pass(scan, on_part(chunk.part))
-        for timer, stages in self._early:
-            if timer.is_due():
-                for stage in stages:
-                    stage.answer_early()
+        if self._timed:
+            now = self._clock.now()
+            for stage in self._timed:
+                stage.on_time(now)
         if ingest.live:
             for outlet in scan.outlets:
                 outlet.flush()
@@ -259,11 +253,22 @@ class LocalRun:
         if isinstance(node.logical, Scan):
             self._scan(node.logical).tap(node.logical, target, port, outlet)
             return
-        operator = operator_for(node, self._clock)
-        stage = Stage(name, operator, target, port, outlet, node.whole_windows)
-        self.stages.append(stage)
+        stage = self._place(node, name, target, port, outlet)
         for number, each in enumerate(node.inputs):
             self._build(each, f"{name}/{number}", stage, number, outlet)
+
+    def _place(
+        self, node: PhysicalNode, name: str, target: _Target, port: int, outlet: Outlet
+    ) -> Stage:
+        operator = operator_for(node, self._clock)
+        measured = Measured(operator, node.operator.value)
+        stage = Stage(name, operator, target, port, outlet, measured, node.whole_windows)
+        self.stages.append(stage)
+        return stage
+
+    def operators(self, outlet: Outlet) -> list[OperatorStatus]:
+        """How the operators of an outlet are doing, from the sink to the sources."""
+        return [stage.measured.status() for stage in self.stages if stage.outlet is outlet]
 
     def _scan(self, node: Scan) -> SharedScan:
         """One scan for all queries.  A query that asks twice gets two, one read after the other, as

@@ -48,15 +48,19 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
 }
 
 # from the logical node, and what is asked of results that may be revised
-_REVISING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
-    OperatorKind.REVISING_SLIDING: RevisingSliding,
-    OperatorKind.REVISING_LANDMARK: RevisingLandmark,
-    OperatorKind.REVISING_GROUPS: RevisingGroups,
+_AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
     OperatorKind.AMENDING_DISTINCT: AmendingDistinct,
     OperatorKind.DEFERRED_ROWS: lambda node, asked: Deferred(node, asked, RowsOperator),
     OperatorKind.DEFERRED_SLIDE_BY_TUPLE: lambda node, asked: Deferred(
         node, asked, SlideByTupleOperator
     ),
+}
+
+# from these, and the clock by which early answers are due
+_REVISING: dict[OperatorKind, Callable[[Any, Asked, Clock], Operator]] = {
+    OperatorKind.REVISING_SLIDING: RevisingSliding,
+    OperatorKind.REVISING_LANDMARK: RevisingLandmark,
+    OperatorKind.REVISING_GROUPS: RevisingGroups,
 }
 
 
@@ -69,4 +73,6 @@ def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
     if node.operator in _PLAIN:
         return _PLAIN[node.operator](node.logical)
     assert node.asked is not None
-    return _REVISING[node.operator](node.logical, node.asked)
+    if node.operator in _AMENDING:
+        return _AMENDING[node.operator](node.logical, node.asked)
+    return _REVISING[node.operator](node.logical, node.asked, clock)

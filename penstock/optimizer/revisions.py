@@ -23,7 +23,7 @@ def asked_of_results(query: QueryPlan) -> Asked | None:
     """What is asked of the operators that give the results of a query."""
     if not query.revises:
         return None
-    return Asked(query.late is Late.AMEND, query.amend_for, query.early_every is not None)
+    return Asked(query.late is Late.AMEND, query.amend_for, query.early_every)
 
 
 def asked_below(node: Node, asked: Asked | None, port: int = 0) -> Asked | None:
@@ -44,7 +44,7 @@ def asked_of(node: Node, asked: Asked | None) -> Asked | None:
         return asked
     if not asked.answers_early:
         return None
-    return Asked(answers_early=True, above=asked.above)
+    return Asked(early_every=asked.early_every, above=asked.above)
 
 
 def _only_results(nodes: tuple[Node, ...]) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from penstock.model.domain import Domain
+from penstock.model.duration import format_duration
 from penstock.model.length import Length
 from penstock.model.types import Type
 from penstock.plan.node import Node
@@ -16,16 +17,20 @@ Steps: TypeAlias = tuple[tuple[Node, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Whether late tuples are amended, and `amend_for` how long (None: always); whether a host is
-    going to ask for early answers.  With `final_only`, results leave when they are final, so that
-    others can build on them; `above` is what the results of the others go through before they
-    leave."""
+    """Whether late tuples are amended, and `amend_for` how long (None: always); `early_every` how
+    many microseconds early answers are wanted.  With `final_only`, results leave when they are
+    final, so that others can build on them; `above` is what the results of the others go through
+    before they leave."""
 
     amends: bool = False
     amend_for: Length | None = None
-    answers_early: bool = False
+    early_every: int | None = None
     final_only: bool = False
     above: Steps = field(default=(), repr=False)
+
+    @property
+    def answers_early(self) -> bool:
+        return self.early_every is not None
 
     def grace(self, sql_type: Type) -> int | None:
         """How many ticks behind the bound late tuples still count; None if they always do."""
@@ -35,14 +40,14 @@ class Asked:
 
     def __str__(self) -> str:
         """
-        >>> str(Asked(answers_early=True)), str(Asked(amends=True, final_only=True))
-        ('answers early', 'amends, final results only')
+        >>> str(Asked(early_every=1_000_000)), str(Asked(amends=True, final_only=True))
+        ('answers early every 1 SECOND', 'amends, final results only')
         """
         words = []
         if self.amends:
             words.append("amends" if self.amend_for is None else f"amends for {self.amend_for}")
-        if self.answers_early:
-            words.append("answers early")
+        if self.early_every is not None:
+            words.append(f"answers early every {format_duration(self.early_every)}")
         if self.final_only:
             words.append("final results only")
         return ", ".join(words)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from penstock.operators.measured import OperatorStatus
 
 
 @dataclass
@@ -31,6 +33,7 @@ class RunProgress:
     state_bytes: int
     open_windows: int | None  # or groups, where there are no windows; None: nobody has said
     sources: list[SourceStatus]
+    operators: list[OperatorStatus] = field(default_factory=list)  # from the sink to the sources
 
 
 Watch: TypeAlias = Callable[[RunProgress], None]

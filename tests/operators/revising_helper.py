@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.model.clock import ManualClock
 from penstock.operators.batch import Batch
+from penstock.operators.metrics import Metrics
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.operators.revising.distinct import AmendingDistinct
@@ -35,11 +36,11 @@ Make = Callable[[], Operator]
 def operator_of(node: Any, revising: Asked) -> Operator:
     match node:
         case WindowAggregate(window=Landmark()):
-            return RevisingLandmark(node, revising)
+            return RevisingLandmark(node, revising, ManualClock())
         case WindowAggregate():
-            return RevisingSliding(node, revising)
+            return RevisingSliding(node, revising, ManualClock())
         case GroupAggregate():
-            return RevisingGroups(node, revising)
+            return RevisingGroups(node, revising, ManualClock())
     return AmendingDistinct(node, revising)
 
 
@@ -66,6 +67,15 @@ class Disturbed:
         if not progress.ended:
             yield from self._after()
 
+    def due(self) -> int | None:
+        return self._operator.due()
+
+    def on_time(self, now: int) -> list[Item]:
+        return self._operator.on_time(now)
+
+    def metrics(self) -> Metrics:
+        return self._operator.metrics()
+
     def open_results(self) -> OpenResults:
         return self._operator.open_results()
 
@@ -78,7 +88,9 @@ class Disturbed:
     def _after(self) -> Iterator[Item]:
         self._items += 1
         if self._early and self._items % self._early == 0:
-            yield from self._checked(self._operator.early())  # type: ignore[attr-defined]
+            now = self._operator.due()
+            assert now is not None
+            yield from self._checked(self._operator.on_time(now))
         if self._restart:
             self._operator.save(self._store)
             if self._items % self._restart == 0:
@@ -118,7 +130,7 @@ def revised(
     """What is left in the end, the late rows, and all that was said."""
     revising = asked_of_results(plan)
     assert revising is not None
-    revising = Asked(revising.amends, revising.amend_for, early > 0)
+    revising = Asked(revising.amends, revising.amend_for, 1 if early else None)
 
     def make(node: Node) -> Operator:
         asked = 0 if isinstance(node, Distinct) else early

@@ -46,7 +46,7 @@ def test_rows_are_put_in_order_only_where_they_are_not() -> None:
 def test_what_is_asked_of_results() -> None:
     lines = explained(f"{SELECT} LATE AMEND FOR 5 EMIT EARLY EVERY 1 SECOND")
     assert "RevisingSliding: WindowAggregate count(*)" in lines
-    assert "asked: amends for 5, answers early" in lines
+    assert "asked: amends for 5, answers early every 1 SECOND" in lines
 
 
 def test_groups_that_are_counted_leave_together() -> None:

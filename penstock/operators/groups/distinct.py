@@ -13,13 +13,13 @@ from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.folding.slices import Slices
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.plan.aggregates import Distinct
 from penstock.plan.expressions import Column
 from penstock.state.chunks import ChunkStore
 
 
-class DistinctOperator:
+class DistinctOperator(Base):
     def __init__(self, node: Distinct) -> None:
         self.schema = node.schema.arrow
         self._in_time = InTime([Column.of(each.field) for each in node.progress], node.input)

@@ -25,7 +25,7 @@ from penstock.operators.folding.scatter import grown
 from penstock.operators.folding.slices import Slices
 from penstock.operators.groups.punctuated import PunctuatedGroups
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, LateRows, Progress, at_once
+from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.operators.windows.results import with_late_columns
 from penstock.plan.aggregates import GroupAggregate
@@ -34,7 +34,7 @@ from penstock.plan.node import Node
 from penstock.state.chunks import ChunkStore, required
 
 
-class GroupedOperator:
+class GroupedOperator(Base):
     def __init__(self, node: GroupAggregate) -> None:
         self.schema = node.schema.arrow
         self._names = [each.field.qualified for each in node.progress]

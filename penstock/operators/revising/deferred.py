@@ -16,7 +16,7 @@ from penstock.model.punctuation import BEGINNING
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, LateRows, Operator, Progress, at_once
+from penstock.operators.operator import Base, Item, LateRows, Operator, Progress, at_once
 from penstock.operators.revising.amendment import Forgiving, behind, with_amended
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.results import Missed
@@ -29,7 +29,7 @@ from penstock.windows.rows import Order
 from penstock.windows.slide_by_tuple import SlideByTuple
 
 
-class Deferred:
+class Deferred(Base):
     def __init__(
         self,
         node: WindowAggregate,
@@ -101,6 +101,9 @@ class Deferred:
         final = behind(self._bound.promised(progress), self._grace)
         bounds = {} if progress.ended or final == BEGINNING else {self._name: final}
         yield from self._inner.on_progress(port, Progress(bounds, progress.high, progress.ended))
+
+    def rows_held(self) -> int:
+        return self._inner.metrics().rows
 
     def open_results(self) -> OpenResults:
         return self._inner.open_results()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from copy import copy
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder
@@ -17,9 +18,10 @@ from penstock.operators.folding.scatter import grown
 from penstock.operators.folding.slices import Slices
 from penstock.operators.groups.grouped import first_alone, leaving_order, lowest_of, not_above
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.revising.above import Above
 from penstock.operators.revising.amendment import Forgiving
+from penstock.operators.revising.early import EarlyTimer
 from penstock.operators.revising.emitted import Emitted, Groups
 from penstock.operators.revising.provisional import provisional
 from penstock.operators.revising.revisions import joined, signed, typed
@@ -29,12 +31,13 @@ from penstock.plan.aggregates import GroupAggregate
 from penstock.state.chunks import ChunkStore, required
 
 
-class RevisingGroups:
-    def __init__(self, node: GroupAggregate, asked: Asked) -> None:
+class RevisingGroups(Base):
+    def __init__(self, node: GroupAggregate, asked: Asked, clock: Clock) -> None:
         self.node = node
         self.schema = node.schema.arrow
         self.final_only = asked.final_only
         self.answers_early = asked.answers_early
+        self._timer = EarlyTimer(clock, asked.early_every)
         self._names = [each.field.qualified for each in node.progress]
         expressions = list(node.completing)
         self._waits = node.counted and len(expressions) > 1
@@ -80,7 +83,15 @@ class RevisingGroups:
         bounded = {name: bound for name, bound in promised.items() if bound != BEGINNING}
         yield Progress(bounded, high, progress.ended)
 
-    def early(self) -> Iterable[Item]:
+    def due(self) -> int | None:
+        return self._timer.due
+
+    @at_once
+    def on_time(self, now: int) -> Iterator[Item]:
+        if self._timer.passes(now):
+            yield from self.early()
+
+    def early(self) -> Iterator[Item]:
         """Provisional results of the groups that have changed since this was last asked for."""
         for groups in self._slices.upto(END):
             if groups.changes:

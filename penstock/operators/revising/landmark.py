@@ -8,6 +8,7 @@ from copy import copy
 import numpy as np
 
 from penstock.model.arrays import Codes, Ints
+from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import INT64_MAX
 from penstock.operators.folding.folder import Folder, Partials, Rows
@@ -25,8 +26,8 @@ _ALL = 1 << 127  # beyond the number of any window
 
 
 class RevisingLandmark(RevisingWindows):
-    def __init__(self, node: WindowAggregate, asked: Asked) -> None:
-        super().__init__(node, asked)
+    def __init__(self, node: WindowAggregate, asked: Asked, clock: Clock) -> None:
+        super().__init__(node, asked, clock)
         assert isinstance(node.window, Landmark)
         self.window = node.window
         self.final = self.folder.new()  # what joined windows that are gone

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.model.arrays import Codes, Ints
+from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.revising.emitted import Groups
@@ -36,8 +37,8 @@ class Partly(NamedTuple):
 
 
 class RevisingSliding(RevisingWindows):
-    def __init__(self, node: WindowAggregate, asked: Asked) -> None:
-        super().__init__(node, asked)
+    def __init__(self, node: WindowAggregate, asked: Asked, clock: Clock) -> None:
+        super().__init__(node, asked, clock)
         assert isinstance(node.window, Sliding)
         self.window = node.window
         self.pane = gcd(self.window.range, self.window.slide)

@@ -7,7 +7,7 @@ sliding and landmark windows share (`sliding.py`, `landmark.py`).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -15,15 +15,17 @@ import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints
+from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults, open_windows
-from penstock.operators.operator import Item, LateRows, Progress, at_once
+from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
 from penstock.operators.revising.above import Above
 from penstock.operators.revising.amendment import behind, with_amended
 from penstock.operators.revising.changes import Changes
+from penstock.operators.revising.early import EarlyTimer
 from penstock.operators.revising.emitted import Emitted, Groups
 from penstock.operators.revising.provisional import Failing, provisional
 from penstock.operators.revising.revisions import Revisions, typed
@@ -37,8 +39,8 @@ from penstock.windows.landmark import Landmark
 from penstock.windows.sliding import Sliding
 
 
-class RevisingWindows(ABC):
-    def __init__(self, node: WindowAggregate, asked: Asked) -> None:
+class RevisingWindows(Base):
+    def __init__(self, node: WindowAggregate, asked: Asked, clock: Clock) -> None:
         assert isinstance(node.window, Sliding | Landmark)
         assert node.attribute is not None
         self.node = node
@@ -61,6 +63,7 @@ class RevisingWindows(ABC):
         self._stored: set[int] = set()
         self._failing = Failing()
         self._above = Above.of(asked.above)
+        self._timer = EarlyTimer(clock, asked.early_every)
         self.changes = Changes() if asked.answers_early else None
 
     # --- tuples ----------------------------------------------------------------------------------
@@ -164,7 +167,15 @@ class RevisingWindows(ABC):
         reached = None if self._highest is None else self._highest + 1
         yield promised(self._window, self.next_final(gone), reached, progress.ended)
 
-    def early(self) -> Iterable[Item]:
+    def due(self) -> int | None:
+        return self._timer.due
+
+    @at_once
+    def on_time(self, now: int) -> Iterator[Item]:
+        if self._timer.passes(now):
+            yield from self.early()
+
+    def early(self) -> Iterator[Item]:
         """Provisional results of the windows that have changed since this was last asked for."""
         if self.changes is not None and len(self.changes) and self.released != END:
             windows, codes = self.early_windows()

@@ -15,7 +15,7 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.revising.amendment import Forgiving
 from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
@@ -24,7 +24,7 @@ from penstock.plan.query import QueryPlan
 from penstock.state.chunks import ChunkStore
 
 
-class InOrder:
+class InOrder(Base):
     """By the first column that progresses.  Rows that may be revised do not wait: they are taken
     back at any time, so only those too late to count are set aside."""
 
@@ -79,6 +79,9 @@ class InOrder:
         known = np.asarray(column.is_valid())
         passed[known] = to_ticks(column.drop_null(), self._type) < int(bound)
         return passed
+
+    def rows_held(self) -> int:
+        return sum(batch.num_rows for batch in self._held)
 
     def open_results(self) -> OpenResults:
         return NOTHING_OPEN

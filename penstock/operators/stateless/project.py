@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
+from penstock.model.punctuation import JointPunctuation
 from penstock.model.schema import Field
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
@@ -52,7 +53,13 @@ class ProjectOperator(Stateless):
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         bounds = {name: bound.promised(progress) for name, bound in self._bounds.items()}
         high = {name: bound.reached(progress) for name, bound in self._bounds.items()}
-        yield Progress(bounds, high, progress.ended, self._groups(progress.groups))
+        groups, joint = self._groups(progress.groups), self._joint(progress.joint)
+        yield Progress(bounds, high, progress.ended, groups, joint)
+
+    def _joint(self, joint: tuple[JointPunctuation, ...]) -> tuple[JointPunctuation, ...]:
+        """Promises about pairs of columns that both stay as they are."""
+        kept = [each for each in joint if self._plain.keys() >= set(each.attributes)]
+        return tuple(each.renamed(self._plain) for each in kept)
 
     def _groups(self, groups: GroupBounds | None) -> GroupBounds | None:
         """Bounds on groups that can still be told apart."""

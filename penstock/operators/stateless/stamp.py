@@ -12,7 +12,7 @@ from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import from_ticks
 from penstock.plan.identity import origins
 from penstock.plan.stateless import Stamp
@@ -21,7 +21,7 @@ from penstock.state.chunks import ChunkStore
 _LOWEST = np.iinfo(np.int64).min
 
 
-class StampOperator:
+class StampOperator(Base):
     """Stamps are promised in order; where the clock went back, they are marked as late."""
 
     def __init__(self, node: Stamp, clock: Clock) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
+from penstock.operators.operator import Base
 from penstock.state.chunks import ChunkStore
 
 
-class Stateless:
+class Stateless(Base):
     """Nothing is kept from tuple to tuple."""
 
     def open_results(self) -> OpenResults:

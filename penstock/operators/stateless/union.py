@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.operators.operator import Item, Progress, at_once, by_name, by_origin
+from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
 from penstock.plan.identity import origins
 from penstock.plan.stateless import Union
 from penstock.state.chunks import ChunkStore
 
 
-class Meld:
+class Meld(Base):
     """The union that passes tuples through and promises what the slowest input does."""
 
     def __init__(self, node: Union) -> None:

@@ -21,7 +21,7 @@ from penstock.operators.folding.folder import Folder, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.folding.scatter import grown
 from penstock.operators.open_results import OpenResults, open_spans, open_windows
-from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.windows.costs import eager_threshold
 from penstock.operators.windows.eager_windows import EagerWindows, OpenWindow, bytes_of
 from penstock.operators.windows.results import Results
@@ -54,7 +54,7 @@ class StateBytes:
         return self.buffer + self.partials
 
 
-class AdaptWid:
+class AdaptWid(Base):
     """Group codes index `eager` and `volume`.  An eager group has a slot in the partial results of
     windows; a group that has turned lazy again is in transition and keeps its slot until the last
     window it was folded into is out."""
@@ -268,6 +268,9 @@ class AdaptWid:
         self.eager[groups[sparse]] = False
         self.windows.free(self.eager, last)
         self._dead.forget(self._mark, self._renumber)
+
+    def rows_held(self) -> int:
+        return sum(map(len, self.buffer))
 
     def open_results(self) -> OpenResults:
         return open_windows(self.windows.open) | open_spans(*spans_of(self.buffer, self._next))

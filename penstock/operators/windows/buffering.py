@@ -17,7 +17,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder, Partials
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.open_results import OpenResults, open_spans
-from penstock.operators.operator import Item, LateRows, Progress, at_once
+from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
 from penstock.operators.windows.results import Results
 from penstock.operators.windows.wid import Tagged, Tagger, joined, spans_of
 from penstock.plan.aggregates import WindowAggregate
@@ -82,7 +82,7 @@ class SlidingExtent:
             self._folder.subtract(self._content, content)
 
 
-class Buffering:
+class Buffering(Base):
     """With `slack` None, windows are complete when progress says so, and answers are exact.
 
     With slack, progress is not listened to (but for the end): windows are complete when they end at
@@ -177,6 +177,9 @@ class Buffering:
             yield batch
         self._dead.forget(self._mark, self._renumber)
         yield results.progress(last, ended)
+
+    def rows_held(self) -> int:
+        return sum(map(len, self.buffer))
 
     def open_results(self) -> OpenResults:
         return open_spans(*spans_of(self.buffer, self._next))

@@ -19,7 +19,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.open_results import OpenResults, open_spans
-from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.panes.contents import Panes
 from penstock.operators.windows.results import Missed, Results, promised
@@ -31,7 +31,7 @@ from penstock.windows.limits import MOST_WINDOWS, too_many
 _BLOCK = 4096  # groups whose running results are saved together
 
 
-class LandmarkOperator:
+class LandmarkOperator(Base):
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, Landmark)
         assert node.attribute is not None

@@ -7,7 +7,7 @@ subtracted.  Others are merged from blocks (see `panes/contents.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import gcd
 
@@ -24,21 +24,21 @@ from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.open_results import OpenResults, open_spans
-from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.panes.contents import LatePanes, Panes, Unchanged, contents_over
 from penstock.operators.windows.panes.groups import PaneGroups
 from penstock.operators.windows.panes.partial import PartialPanes
 from penstock.operators.windows.results import Missed, Results
 from penstock.plan.aggregates import WindowAggregate
-from penstock.state.chunks import ChunkStore
+from penstock.state.chunks import ChunkStore, Tree
 from penstock.windows.columns import extreme_quotients, floor_div
 from penstock.windows.sliding import Sliding
 
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
 
 
-class Paned:
+class Paned(Base):
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, Sliding)
         assert node.attribute is not None
@@ -136,11 +136,11 @@ class Paned:
         missed = Missed(late, bounds[missing], first[missing], open_ - 1)
         return batch.rows.filter(pa.array(kept)), ticks[kept], missed
 
-    def on_panes(self, made: PartialPanes, bounds: Ints) -> int:
-        """Take in panes that were begun elsewhere; `bounds` on the attribute held before the tuples
-        of each pair.  The result is how many tuples missed windows.
-
-        No tuple of a pane misses a window that another one does not: windows are whole panes."""
+    def on_partials(self, saved: Tree, bounds_of: Callable[[Ints], Ints]) -> int:
+        """Take in panes that were begun elsewhere.  No tuple of a pane misses a window that another
+        one of its sub-source does not: windows are whole panes."""
+        made = PartialPanes.load(saved, self.folder)
+        bounds = bounds_of(made.places)
         open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
         codes = self.folder.keys.encode(made.keys, len(made))
         late = 0
@@ -255,6 +255,9 @@ class Paned:
                 self.folder.merge(content, self.folder.spread(straggler.partials, straggler.codes))
         self.stragglers = [s for s in self.stragglers if s.last > window]
         return content
+
+    def rows_held(self) -> int:
+        return sum(batch.num_rows for batch in self.waiting.batches)
 
     def open_results(self) -> OpenResults:
         """From the first window with tuples that has not been released to the last."""

@@ -206,7 +206,9 @@ class Waiting:
         ticks = np.concatenate(self._ticks)
         order = np.argsort(ticks, kind="stable")
         ticks = ticks[order]
-        batch = pa.concat_batches(self._batches).take(pa.array(order))
+        names = self._batches[-1].schema.names  # those before may be from a run with others
+        batches = [batch.rename_columns(names) for batch in self._batches]
+        batch = pa.concat_batches(batches).take(pa.array(order))
         cut = len(ticks) if bound == END else int(np.searchsorted(ticks, int(bound)))
         self._batches, self._ticks, self._lowest = [], [], END
         self._keep(batch.slice(cut), ticks[cut:])

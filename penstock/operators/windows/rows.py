@@ -19,7 +19,7 @@ from penstock.operators.folding.folder import Folder
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.groups.grouped import InTime, as_batch
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.windows.landmark import runs_of
 from penstock.operators.windows.partitions import Partitions, Waiting, local_folder, localized
 from penstock.operators.windows.results import AT_ONCE, promised, window_columns
@@ -32,7 +32,7 @@ from penstock.windows.sliding import Sliding
 _WIDE_PANE = 32  # rows; narrower panes cost more than they save
 
 
-class RowsOperator:
+class RowsOperator(Base):
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, RowWindow)
         self.node = node
@@ -130,6 +130,9 @@ class RowsOperator:
         if state is None:
             return Progress(ended=ended)
         return promised(self.over, state.next_window, state.next_window or None, ended)
+
+    def rows_held(self) -> int:
+        return self._waiting.rows
 
     def open_results(self) -> OpenResults:
         """Partitions with windows that are not full; tuples that wait have no number yet."""

@@ -24,7 +24,7 @@ from penstock.operators.folding.folder import Folder, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.landmark import runs_of
 from penstock.operators.windows.partitions import (
@@ -54,7 +54,7 @@ _Found: TypeAlias = tuple[int, Ints, list[pa.Array]]  # the partition of windows
 _OPENS = "_opens"  # a column of waiting tuples: whether they open a window
 
 
-class SlideByTupleOperator:
+class SlideByTupleOperator(Base):
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, SlideByTuple)
         assert node.attribute is not None
@@ -214,6 +214,9 @@ class SlideByTupleOperator:
     def _bounds(self, wid: int) -> dict[str, Bound]:
         start, end = self.window.bounds(wid)
         return {"window_id": wid, "window_start": start, "window_end": end}
+
+    def rows_held(self) -> int:
+        return self._waiting.rows
 
     def open_results(self) -> OpenResults:
         """Tuples that wait: they open windows when the bound has passed them.  Those that are kept

@@ -24,7 +24,7 @@ from penstock.operators.folding.folder import Folder, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.groups.closed import ClosedGroups, ClosingGroups
 from penstock.operators.open_results import OpenResults, open_windows
-from penstock.operators.operator import Item, LateRows, Progress, at_once
+from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.panes.contents import Panes
 from penstock.operators.windows.results import Missed, Results
@@ -203,7 +203,7 @@ class Tagger:
         return (int(bound) - self.window.origin) // self.window.slide - 1
 
 
-class Wid:
+class Wid(Base):
     """Window aggregation by window ids.  A batch is put in order once and every window takes its
     slice of it, so a tuple is folded once per window that it is in; a late tuple is one whose range
     of ids begins later.  Small batches over many windows are its bad case: a fold per window."""

@@ -49,7 +49,11 @@ class StageConfig:
     identity: StateIdentity  # whose state it is
     strict: bool = False
     live: bool = False  # whether sources may be silent: a bounded run reads all to its end
-    early_every: int | None = None
+
+    @property
+    def early_every(self) -> int | None:
+        asked = self.stage.physical.asked
+        return asked.early_every if asked is not None else None
 
     @property
     def looks_at_clock(self) -> bool:

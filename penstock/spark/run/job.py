@@ -205,7 +205,6 @@ class Job:
             self._state_identity(stage, buckets),
             self._strict,
             self.streaming and not self._bounded,
-            self.query.early_every if destination.stage is None else None,
         )
 
     def _state_identity(self, stage: Stage, buckets: int) -> StateIdentity:

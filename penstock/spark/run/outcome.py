@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.operators.batch import Batch, from_signed_record
+from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.plan.late_columns import plain_names
 from penstock.plan.query import QueryPlan
@@ -43,6 +44,7 @@ class Tally:
     sources: list[SourceStatus] = field(default_factory=list)
     open_windows: int | None = None  # or groups, where there are no windows; None: nobody has said
     portions: dict[str, int] = field(default_factory=dict)  # by stream: so many have been read
+    operators: dict[str, OperatorStatus] = field(default_factory=dict)  # by stage, of all buckets
 
     def plus(self, other: Tally) -> Tally:
         return Tally(
@@ -53,6 +55,7 @@ class Tally:
             other.sources or self.sources,
             self.open_windows if other.open_windows is None else other.open_windows,
             {**self.portions, **other.portions},
+            {**self.operators, **other.operators},
         )
 
     @property
@@ -79,8 +82,10 @@ def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> T
                         tally.portions |= status["portions"]
                         continue
                     sources |= {each["stream"]: SourceStatus(**each) for each in status["sources"]}
-                    before = open_.get(status["stage"], NOTHING_OPEN)
-                    open_[status["stage"]] = before | OpenResults.load(status["open"])
+                    stage, told = status["stage"], OperatorStatus.load(status["operator"])
+                    known = tally.operators.get(stage)
+                    tally.operators[stage] = told if known is None else known.plus(told)
+                    open_[stage] = open_.get(stage, NOTHING_OPEN) | OpenResults.load(status["open"])
                 continue
             for batch in unpack_rows(payload).to_batches():
                 if kind is PackedKind.ROWS:

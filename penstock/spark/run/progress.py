@@ -19,4 +19,5 @@ def progress_of(
         state_bytes,
         tally.open_windows,
         tally.sources,
+        list(tally.operators.values()),
     )

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.model.arrays import Ints
 from penstock.model.clock import Clock, ManualClock
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Batch, signed_record
 from penstock.operators.build import operator_for
-from penstock.operators.operator import Item, LateRows, Progress
-from penstock.operators.windows.paned import Paned
-from penstock.operators.windows.panes.partial import PartialPanes
+from penstock.operators.measured import Measured
+from penstock.operators.operator import Item, LateRows, Progress, TakesPartials
 from penstock.plan.identity import origins
 from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
-from penstock.promises.early import AnswersEarly, Timer
 from penstock.promises.running_bounds import NOTHING
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.merging import merged, order_columns, placed
@@ -46,6 +45,7 @@ class Bucket:
         self.number = number
         self.clock = ManualClock(now)  # the time of the micro-batch
         self.operator = operator_for(config.stage.physical, self.clock)
+        self._measured = Measured(self.operator, config.stage.physical.operator.value)
         inputs = config.stage.node.inputs
         self._origins = [origins(each) for each in inputs]  # by port, as all that follow
         self._types = [
@@ -68,8 +68,6 @@ class Bucket:
         self._router = config.destination.router()
         fed = config.destination.stage
         self.order_columns = order_columns(config.stage, fed.stage) if fed is not None else None
-        every = config.early_every
-        self._early = Timer(self.clock, every) if every is not None else None
         self.late = 0
         self.sent = 0  # messages, since the bucket is here
         self._identified = False  # whether the state says whose it is
@@ -91,20 +89,18 @@ class Bucket:
         for message, start in zip(messages, starts, strict=True):
             port = self._port(message.entry)
             for piece in message.rows:
-                outgoing.add(self.operator.on_batch(port, self._marked(message, piece, start)))
+                outgoing.add(self._measured.on_batch(port, self._marked(message, piece, start)))
             for tree in message.panes:
-                self._take_panes(message, tree, start)
+                self._take_partials(message, tree, start)
         for message in messages:
             self._advance(message)
         self._look_for_idle()
         for port, before in enumerate(self._told):
             told = slowest([self._told_by(entry) for entry in self._entries(port)])
             if told != before:
-                outgoing.add(self.operator.on_progress(port, told))
+                outgoing.add(self._measured.on_progress(port, told))
                 self._told[port] = told
-        early = self._early is not None and self._early.is_due()
-        if early and isinstance(self.operator, AnswersEarly):
-            outgoing.add(self.operator.early())
+        outgoing.add(self._measured.on_time(self.clock.now()))
         yield from outgoing.packed()
 
     def _port(self, entry: int) -> int:
@@ -130,24 +126,31 @@ class Bucket:
         types = self._types[self._port(message.entry)]
         return marked(batch, before, register.name, chain, types)
 
-    def _take_panes(self, message: Message, tree: object, start: Starts | None) -> None:
-        assert isinstance(self.operator, Paned)
+    def _take_partials(self, message: Message, tree: Tree, start: Starts | None) -> None:
+        """Partial results of tuples, which came as early as what their sub-source had promised."""
         assert start is not None
         register = self.registers[message.entry]
         assert isinstance(register, SourceRegister)
-        made = PartialPanes.load(tree, self.operator.folder)
-        before = start.of_rows(made.places, None, register.slack)
-        different, inverse = np.unique(before, return_inverse=True)
-        bounds = [self._attribute_bound(message.entry, register, int(tick)) for tick in different]
-        self.late += self.operator.on_panes(made, np.array(bounds, np.int64)[inverse])
+        operator = cast(TakesPartials, self.operator)  # the physical plan says so
 
-    def _attribute_bound(self, entry: int, register: SourceRegister, tick: int) -> int:
+        def bounds_of(places: Ints) -> Ints:
+            before = start.of_rows(places, None, register.slack)
+            different, inverse = np.unique(before, return_inverse=True)
+            bounds = [
+                self._attribute_bound(operator, message.entry, register.name, int(tick))
+                for tick in different
+            ]
+            return np.array(bounds, np.int64)[inverse]
+
+        self.late += operator.on_partials(tree, bounds_of)
+
+    def _attribute_bound(
+        self, operator: TakesPartials, entry: int, name: str | None, tick: int
+    ) -> int:
         """A bound of the scan as a bound of the windowing attribute."""
-        assert isinstance(self.operator, Paned)
-        if tick == NOTHING or register.name is None:
+        if tick == NOTHING or name is None:
             return NOTHING
-        progress = self._chains[entry].progress(Progress({register.name: tick}))
-        bound = self.operator.promised(progress)
+        bound = operator.promised(self._chains[entry].progress(Progress({name: tick})))
         return NOTHING if bound == BEGINNING else int(bound)
 
     def _advance(self, message: Message) -> None:
@@ -175,8 +178,9 @@ class Bucket:
             for register in self.registers
             if isinstance(register, SourceRegister) and register.idle and not register.ended
         ]
-        if self._early is not None:
-            due.append(self._early.due)
+        answers = self.operator.due()
+        if answers is not None:
+            due.append(answers)
         return min(due, default=None)
 
     def _told_by(self, entry: int) -> Progress:
@@ -197,6 +201,7 @@ class Bucket:
         return {
             "sources": told if self.number == 0 else [],
             "open": open_,
+            "operator": self._measured.status().save(),
             "stage": self.config.token,
         }
 

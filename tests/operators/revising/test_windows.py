@@ -161,7 +161,7 @@ def test_what_is_final_is_forgotten() -> None:
     sizes = []
 
     def make(node: WindowAggregate) -> RevisingSliding:
-        made.append(RevisingSliding(node, Asked(True, plan.amend_for)))
+        made.append(RevisingSliding(node, Asked(True, plan.amend_for), ManualClock()))
         return made[-1]
 
     for _ in items(plan.input, {WindowAggregate: make}, ManualClock()):
