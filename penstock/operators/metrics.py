@@ -12,7 +12,7 @@ import pyarrow as pa
 
 _LONG = 64
 _PLAIN = (str, int, float, bytes)
-_ARROW = (pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table)
+_ARRAYS = (np.ndarray, pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def bytes_of(state: Any) -> int:
         if id(each) in seen or each is None or isinstance(each, _PLAIN):
             continue
         seen.add(id(each))
-        if isinstance(each, np.ndarray) or isinstance(each, _ARROW):
+        if isinstance(each, _ARRAYS):
             found += each.nbytes
         elif isinstance(each, dict):
             found += sys.getsizeof(each)
