@@ -21,7 +21,7 @@ from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
-from penstock.runs.status import RunProgress
+from penstock.runs.status import RunProgress, names_of
 from penstock.runs.targets import SinkLike
 from penstock.sinks.kept import Kept
 
@@ -112,9 +112,7 @@ class StartedQuery:
         if stream.progress is None:
             return f"stream {stream.name} makes no promises; nothing waits for it"
         domain = Domain(stream.attribute.type)
-        names = ", ".join(name for name in slowest.waits_for[:3] if name) or "its only source"
-        more = len(slowest.waits_for) - 3
-        who = names + (f" and {more:,} more" if more > 0 else "")
+        who = names_of(slowest.waits_for) or "its only source"
         if slowest.low == BEGINNING:
             return f"stream {stream.name} has promised nothing yet: it waits for {who}"
         at = domain.format(int(slowest.low))
