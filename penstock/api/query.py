@@ -154,7 +154,7 @@ class Query:
         options = run_options(checkpoint, trigger, final, self.name)
         sinks = [sink, late, rejected]
         with pointing_into(self.text):
-            return StartedQuery(self.plan, self.setting, sinks, rows, options)
+            return StartedQuery(self.plan, self.setting, sinks, rows, options, self._own_text)
 
     def dataframe(self, *, metrics: str | Observation | None = None) -> DataFrame:
         """The rows as a Spark DataFrame, streaming if a source is.  A streaming one does not know

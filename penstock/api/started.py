@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.api.last_run import kept_late, late_table, say_left_out
 from penstock.api.running import Setting
 from penstock.api.running_on_spark import delivering_late
+from penstock.api.showing import shortened
 from penstock.engine.job import LocalJob
 from penstock.errors import EngineError
 from penstock.model.domain import Domain
@@ -38,10 +39,13 @@ class StartedQuery:
         sinks: Sequence[SinkLike | None],
         rows: bool,
         options: RunOptions,
+        text: str = "",
     ) -> None:
         """`sinks` are for rows, late tuples and rejected rows; the last two are kept if nobody else
-        takes them."""
+        takes them.  `text` is what the query is shown as, if it has no name."""
         self._query = query
+        self._engine = setting.engine
+        self._title = options.name or shortened(text)
         self._late, self._rejected = kept_late(query), Kept("rejected rows")
         self._keeps_rejected = sinks[2] is None
         self._delivery = Delivery(options, rows)
@@ -95,6 +99,12 @@ class StartedQuery:
     @property
     def rejected(self) -> pa.Table:
         return self._rejected.table
+
+    def __repr__(self) -> str:
+        state = "running" if self.active else "ended"
+        read = self.account.read
+        words = [f"on {self._engine}", state, f"{read:,} row{'s' * (read != 1)} read"]
+        return f"<penstock.StartedQuery {self._title!r} {', '.join(words)}>"
 
     def progress(self) -> RunProgress:
         return self._run.progress()

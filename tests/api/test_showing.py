@@ -133,3 +133,50 @@ def test_a_library_that_is_not_there(
     with pytest.raises(ps.PenstockError, match=f"to_{library} needs {library}") as caught:
         getattr(query, f"to_{library}")()
     assert f"pip install {library}" in (caught.value.hint or "")
+
+
+# --- runs beside the program ---------------------------------------------------------------------
+
+
+def devices(go_on: threading.Event, seen: threading.Event) -> Iterator[pa.RecordBatch]:
+    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    for device, seconds in (("d0", 5), ("d1", 7), ("d0", 6), ("d1", 40)):
+        row = {"device": device, "ts": noon + timedelta(seconds=seconds)}
+        yield pa.RecordBatch.from_pylist([row])
+    seen.set()
+    go_on.wait(60)
+
+
+def test_a_run_and_its_progress() -> None:
+    go_on, seen = threading.Event(), threading.Event()
+    db = ps.connect()
+    db.stream(
+        "packets",
+        lambda: devices(go_on, seen),
+        schema="device STRING, ts TIMESTAMP",
+        progress=ps.progress("ts", ordered=True, per="device"),
+    )
+    counts = "SELECT count(*) AS n [RANGE 2 SECONDS, SLIDE 2 SECONDS, WA ts] FROM packets"
+    db.sql(f"CREATE QUERY counts AS {counts}")
+    started = db.query("counts").start(lambda batch: None)
+    assert seen.wait(60)
+    assert repr(started) == "<penstock.StartedQuery 'counts' on local, running, 4 rows read>"
+    (source,) = started.progress().sources
+    assert str(source) == (
+        "packets up to 2026-01-31T12:00:06.000000Z, highest 2026-01-31T12:00:40.000000Z,"
+        " waits for d0"
+    )
+    assert "stream packets waits for d0, which is 34 SECONDS behind" in started.explain_stall()
+    go_on.set()
+    started.wait()
+    assert repr(started) == "<penstock.StartedQuery 'counts' on local, ended, 4 rows read>"
+    told = repr(started.progress())
+    assert told.startswith("<penstock.RunProgress 4 read at ")
+    assert told.endswith("0 rejected, 0 open, state 0.0 MB; packets has ended>")
+
+
+def test_a_run_without_a_name_shows_its_text(query: ps.Query) -> None:
+    started = query.start(lambda batch: None)
+    started.wait()
+    assert repr(started).startswith(f"<penstock.StartedQuery '{COUNT[:40]}")
+    assert " …' on local, ended, 2 rows read>" in repr(started)
