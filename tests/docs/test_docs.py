@@ -307,6 +307,15 @@ def test_the_glossary_knows_the_engines_and_the_words_of_the_hosts() -> None:
     assert {*words.split(", "), "checkpoint", "operator", "sink"} <= entries.keys()
 
 
+def test_the_life_of_a_query_goes_through_every_room() -> None:
+    page = (ROOT / "docs" / "life-of-a-query.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\(\.\./penstock/([\w/]+)/\w+\.py\)", page))
+    rooms = "cli api language plan optimizer physical sources promises operators windows model"
+    hosts = "engine runs sinks state reference spark/plan spark/tasks spark/stateful spark/run"
+    for room in [*rooms.split(), *hosts.split()]:
+        assert any(f"{place}/".startswith(f"{room}/") for place in named), room
+
+
 def test_all_pages_are_there() -> None:
     names = {page.name for page in PAGES}
     assert names >= {"README.md", "sql.md", "architecture.md", "glossary.md", "life-of-a-query.md"}
