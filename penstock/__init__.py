@@ -71,4 +71,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """What users may use; names in double underscores belong to Python."""
+    own = [name for name in globals() if name.startswith("__") and name.endswith("__")]
+    return sorted({*own, *__all__})

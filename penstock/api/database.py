@@ -208,7 +208,8 @@ class Database:
                 query = Query(bound, text, self._setting)
                 return Explanation(query.explain(physical=statement.physical))
             case _:
-                return Query(bind_query(statement, self.catalog), text, self._setting)
+                bound = bind_query(statement, self.catalog)
+                return Query(bound, text, self._setting, span=statement.span)
         return None
 
     def __repr__(self) -> str:

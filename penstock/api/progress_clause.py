@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
+from sqlglot import exp
+
 from penstock.errors import BindError, Span
 from penstock.language.parse import parse_expression, parse_quantity
+from penstock.language.parsing.parser import Penstock
 from penstock.language.syntax import Name, ProgressClause, Quantity
+from penstock.model.duration import format_duration
 
 Length = str | int | timedelta
 _NOWHERE = Span(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ProgressOptions:
-    """What `progress` was told; expressions and lengths are texts of the SQL dialect."""
+    """What `progress` was told; as a text, the clause of SQL that says the same."""
 
     attribute: str
     clause: ProgressClause
+
+    def __str__(self) -> str:
+        return " ".join(_words(self.clause))
+
+    def __repr__(self) -> str:
+        return f"<penstock.progress {self}>"
 
 
 def progress(
@@ -40,8 +50,8 @@ def progress(
     (a condition and a bound), and what else the PROGRESS clause can say.  With `punctuated_for`,
     punctuations speak of the groups that these columns tell apart, and may stand beside a rule.
 
-    >>> progress("ts", delay="5 seconds", per="link").clause.amount.unit
-    'SECONDS'
+    >>> progress("ts", delay="5 seconds", per="link")
+    <penstock.progress PROGRESS ON ts DELAY 5 SECONDS PER link>
     """
     chosen = {
         "ORDERED": ordered or None,
@@ -94,5 +104,31 @@ def _length(length: Length | None) -> Quantity | None:
     if length is None:
         return None
     if isinstance(length, timedelta):
-        return Quantity(Decimal(length // timedelta(microseconds=1)), "MICROSECONDS", _NOWHERE)
+        return parse_quantity(format_duration(length // timedelta(microseconds=1)))
     return parse_quantity(str(length))
+
+
+def _words(clause: ProgressClause) -> Iterator[str]:
+    yield f"PROGRESS ON {_identifier(clause.attribute)}"
+    if clause.timestamps != "EXTERNAL":
+        yield clause.timestamps
+    if clause.rule is not None and clause.rule != "PUNCTUATED":
+        yield clause.rule if clause.amount is None else f"{clause.rule} {clause.amount}"
+    if clause.when is not None and clause.bound is not None:
+        yield f"PUNCTUATED WHEN {_sql(clause.when)} BOUND {_sql(clause.bound)}"
+    if clause.groups:
+        yield f"FOR {', '.join(map(_identifier, clause.groups))}"
+    if clause.per is not None:
+        yield f"PER {_sql(clause.per)}"
+    if clause.idle_after is not None:
+        yield f"IDLE AFTER {clause.idle_after}"
+    if clause.future_limit is not None:
+        yield f"FUTURE LIMIT {clause.future_limit}"
+
+
+def _identifier(name: Name) -> str:
+    return _sql(exp.to_identifier(name.text))
+
+
+def _sql(expression: exp.Expr) -> str:
+    return expression.sql(dialect=Penstock)

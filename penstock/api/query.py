@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from penstock.api import showing
 from penstock.api.last_run import RememberedAnswer, RememberedRun
 from penstock.api.running import Running, Setting
 from penstock.api.running_async import calling_on, drive_on_loop
 from penstock.api.started import StartedQuery
+from penstock.errors import Span
 from penstock.language.parse import pointing_into
 from penstock.optimizer.optimize import rewrite
 from penstock.physical.explain import explain_physical
@@ -28,6 +30,8 @@ from penstock.sinks.callback import Callback, rows_of
 from penstock.sinks.sink import Collected
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     from pyspark.sql import DataFrame, Observation
 
 
@@ -36,11 +40,17 @@ class Query:
     What was late or rejected is that of the last run."""
 
     def __init__(
-        self, plan_: plan.QueryPlan, text: str, setting: Setting, name: str | None = None
+        self,
+        plan_: plan.QueryPlan,
+        text: str,
+        setting: Setting,
+        name: str | None = None,
+        span: Span | None = None,
     ) -> None:
         self.name = name  # that CREATE QUERY gave it
         self.plan = rewrite(plan_, setting.settings)
-        self.text = text
+        self.text = text  # of the whole script
+        self._span = span or Span(0, len(text))  # where the query stands in it
         self.setting = setting
         self._answered: RememberedAnswer | None = None
         self._last: RememberedAnswer | RememberedRun | None = None
@@ -144,7 +154,7 @@ class Query:
         options = run_options(checkpoint, trigger, final, self.name)
         sinks = [sink, late, rejected]
         with pointing_into(self.text):
-            return StartedQuery(self.plan, self.setting, sinks, rows, options)
+            return StartedQuery(self.plan, self.setting, sinks, rows, options, self._own_text)
 
     def dataframe(self, *, metrics: str | Observation | None = None) -> DataFrame:
         """The rows as a Spark DataFrame, streaming if a source is.  A streaming one does not know
@@ -173,18 +183,38 @@ class Query:
         """All rows of the answer."""
         return self._answer.answer.table
 
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows of the answer as a pandas frame."""
+        return showing.to_pandas(self.collect())
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows of the answer as a Polars frame."""
+        return showing.to_polars(self.collect())
+
+    def show(self, n: int = 20) -> None:
+        """Print the first rows, as the command does.  On the local engine the run is left when they
+        are there, so the streams may go on for ever; rows that may be taken back, and all rows on
+        the other engines, need the whole answer."""
+        if self._comes_while_it_runs:
+            with closing(self._released()) as batches:
+                showing.show_first(batches, self.schema, n)
+        else:
+            showing.show(self.collect(), n)
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The rows as dictionaries, on the local engine while they are released: a stream may go on
         for ever, and to leave the loop is to stop the run.  Rows that may be taken back (LATE
         AMEND, EMIT EARLY) come when they are final, at the end, and so does everything on the
         other engines.  A time that `datetime` cannot hold is an ISO 8601 text."""
-        if self._answered is None and self.setting.engine == "local" and not self.plan.revises:
-            yield from self._released()
-            return
-        for batch in self.collect().to_batches():
+        batches = self._released() if self._comes_while_it_runs else self.collect().to_batches()
+        for batch in batches:
             yield from rows_of(batch)
 
-    def _released(self) -> Iterator[dict[str, Any]]:
+    @property
+    def _comes_while_it_runs(self) -> bool:
+        return self._answered is None and self.setting.engine == "local" and not self.plan.revises
+
+    def _released(self) -> Generator[pa.RecordBatch, None, None]:
         rows = Collected()
         with (
             pointing_into(self.text),
@@ -192,8 +222,7 @@ class Query:
             closing(running.steps()) as steps,
         ):
             for _ in steps:
-                for batch in rows.take():
-                    yield from rows_of(batch)
+                yield from rows.take()
 
     @property
     def late(self) -> pa.Table:
@@ -225,8 +254,16 @@ class Query:
                 self._answered = self._last = RememberedAnswer(self.setting.answer(self.plan))
         return self._answered
 
+    @property
+    def _own_text(self) -> str:
+        return self.text[self._span.start : self._span.end]
+
     def __repr__(self) -> str:
         return f"<penstock.Query {', '.join(map(str, self.plan.schema))}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what is asked, and the columns.  Nothing is run, which might not end."""
+        return showing.html_of(self.name, self._own_text, self.plan.schema, self.setting.engine)
 
 
 def run_options(

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.api.last_run import kept_late, late_table, say_left_out
 from penstock.api.running import Setting
 from penstock.api.running_on_spark import delivering_late
+from penstock.api.showing import shortened
 from penstock.engine.job import LocalJob
 from penstock.errors import EngineError
 from penstock.model.domain import Domain
@@ -21,7 +22,7 @@ from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
-from penstock.runs.status import RunProgress
+from penstock.runs.status import RunProgress, names_of
 from penstock.runs.targets import SinkLike
 from penstock.sinks.kept import Kept
 
@@ -38,10 +39,13 @@ class StartedQuery:
         sinks: Sequence[SinkLike | None],
         rows: bool,
         options: RunOptions,
+        text: str = "",
     ) -> None:
         """`sinks` are for rows, late tuples and rejected rows; the last two are kept if nobody else
-        takes them."""
+        takes them.  `text` is what the query is shown as, if it has no name."""
         self._query = query
+        self._engine = setting.engine
+        self._title = options.name or shortened(text)
         self._late, self._rejected = kept_late(query), Kept("rejected rows")
         self._keeps_rejected = sinks[2] is None
         self._delivery = Delivery(options, rows)
@@ -96,6 +100,12 @@ class StartedQuery:
     def rejected(self) -> pa.Table:
         return self._rejected.table
 
+    def __repr__(self) -> str:
+        state = "running" if self.active else "ended"
+        read = self.account.read
+        words = [f"on {self._engine}", state, f"{read:,} row{'s' * (read != 1)} read"]
+        return f"<penstock.StartedQuery {self._title!r} {', '.join(words)}>"
+
     def progress(self) -> RunProgress:
         return self._run.progress()
 
@@ -112,9 +122,7 @@ class StartedQuery:
         if stream.progress is None:
             return f"stream {stream.name} makes no promises; nothing waits for it"
         domain = Domain(stream.attribute.type)
-        names = ", ".join(name for name in slowest.waits_for[:3] if name) or "its only source"
-        more = len(slowest.waits_for) - 3
-        who = names + (f" and {more:,} more" if more > 0 else "")
+        who = names_of(slowest.waits_for) or "its only source"
         if slowest.low == BEGINNING:
             return f"stream {stream.name} has promised nothing yet: it waits for {who}"
         at = domain.format(int(slowest.low))

@@ -11,12 +11,11 @@ from penstock.engine.epochs import EVERY, Epochs
 from penstock.engine.run import LocalRun, SharedScan
 from penstock.model.clock import Clock
 from penstock.model.domain import Domain
-from penstock.model.punctuation import BEGINNING
 from penstock.physical.plan import PhysicalPlan
 from penstock.runs.answer import Account
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
-from penstock.runs.status import RunProgress, SourceStatus
+from penstock.runs.status import RunProgress, SourceStatus, bound_texts
 from penstock.sources.source import Chunk
 
 Watch = Callable[[LocalRun, SharedScan, Chunk], None]
@@ -138,9 +137,10 @@ def _epochs(run: LocalRun, options: RunOptions, clock: Clock) -> Epochs:
 
 def _status(scan: SharedScan) -> SourceStatus:
     ingest = scan.ingest
-    text = _text_of(scan, int(ingest.low)) if ingest.low != BEGINNING else None
+    low, high = ingest.low, ingest.high
     waits_for = [] if ingest.ended else ingest.waits_for
-    return SourceStatus(ingest.stream.name, ingest.low, ingest.high, ingest.ended, waits_for, text)
+    texts = bound_texts(ingest.stream, low, high)
+    return SourceStatus(ingest.stream.name, low, high, ingest.ended, waits_for, **texts)
 
 
 def _text_of(scan: SharedScan, tick: int) -> str:

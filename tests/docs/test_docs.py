@@ -42,6 +42,7 @@ from unittest import mock
 import pytest
 
 from penstock.api.database import Database
+from penstock.api.running import ENGINES
 from penstock.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -293,6 +294,26 @@ def test_pages_without_examples(page: Path, tmp_path: Path) -> None:
 def test_references(page: Path) -> None:
     broken = broken_references(page.read_text(encoding="utf-8"), page)
     assert not broken, "\n".join([page.name, *broken])
+
+
+def test_the_glossary_knows_the_engines_and_the_words_of_the_hosts() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    entries = {
+        name.lower(): text
+        for name, text in re.findall(r"^\*\*(.+?)\.\*\* (.*)$", page, re.MULTILINE)
+    }
+    assert all(f"`{engine}`" in entries["engine"] for engine in ENGINES)
+    words = "physical plan, host, port, batch, bucket, stage, register, outlet, epoch, ledger"
+    assert {*words.split(", "), "checkpoint", "operator", "sink"} <= entries.keys()
+
+
+def test_the_life_of_a_query_goes_through_every_room() -> None:
+    page = (ROOT / "docs" / "life-of-a-query.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\(\.\./penstock/([\w/]+)/\w+\.py\)", page))
+    rooms = "cli api language plan optimizer physical sources promises operators windows model"
+    hosts = "engine runs sinks state reference spark/plan spark/tasks spark/stateful spark/run"
+    for room in [*rooms.split(), *hosts.split()]:
+        assert any(f"{place}/".startswith(f"{room}/") for place in named), room
 
 
 def test_all_pages_are_there() -> None:

@@ -3,6 +3,9 @@
 Spark puts its Python sources, as an archive, before the installed packages, and what comes from an
 archive is compiled again in every process.  On one machine there is no need for that: workers can
 be the Python of this process, and find the packages that it finds.
+
+The process that Spark starts to plan a stateful step prints what it does before it has read a line
+of ours, so it is the script of these workers that keeps this away from the user's terminal.
 """
 
 from __future__ import annotations

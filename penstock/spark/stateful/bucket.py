@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints
 from penstock.model.clock import Clock, ManualClock
-from penstock.model.domain import Domain
-from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.punctuation import BEGINNING
 from penstock.operators.batch import Batch, signed_record
 from penstock.operators.build import operator_for
 from penstock.operators.measured import Measured
@@ -22,6 +21,7 @@ from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.promises.running_bounds import NOTHING
+from penstock.runs.status import bound_texts
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.merging import merged, order_columns, placed
 from penstock.spark.stateful.registers import (
@@ -193,7 +193,7 @@ class Bucket:
         """What is open; the first bucket, which knows what all know, says also how far the sources
         have come, and who holds them back."""
         told = [
-            {**register.status(), **_named_bound(entry.leaf.stream, register.low)}
+            _told_of(entry.leaf.stream, register)
             for entry, register in zip(self.config.stage.entries, self.registers, strict=True)
             if isinstance(entry.leaf, Scan) and isinstance(register, SourceRegister)
         ]
@@ -305,10 +305,9 @@ def _told_name(port: int) -> str:
     return f"told {port}" if port else "told"
 
 
-def _named_bound(stream: StreamDefinition, low: Bound) -> dict[str, str | None]:
-    told = stream.progress is not None and low not in (BEGINNING, END)
-    text = Domain(stream.attribute.type).format(int(low)) if told else None
-    return {"stream": stream.name, "low_text": text}
+def _told_of(stream: StreamDefinition, register: SourceRegister) -> Tree:
+    texts = bound_texts(stream, register.low, register.high)
+    return {"stream": stream.name, **register.status(), **texts}
 
 
 def _source_register(

@@ -137,7 +137,7 @@ class SourceRegister(RunningBounds):
 
     def status(self) -> Tree:
         """How far the source has come, and whom it waits for."""
-        waits_for = [] if self.ended else [str(key) for key in self._low.held_back_by]
+        waits_for = [] if self.ended else [str(key) for key in self._low.held_back_by if key]
         return {"low": self.low, "high": self.high, "ended": self.ended, "waits_for": waits_for}
 
     def finish(self) -> None:
