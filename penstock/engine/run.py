@@ -37,7 +37,7 @@ class _Target(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PlacedOperator:
     """An operator at its place: what it yields goes on to the next one."""
 
     name: str  # the way from the root of the plan, stable from run to run
@@ -156,7 +156,7 @@ class LocalRun:
         self._resumable = resumable
         self._follow = follow
         self.scans: list[SharedScan] = []
-        self.stages: list[Stage] = []  # from the sinks to the sources, query by query
+        self.stages: list[PlacedOperator] = []  # from the sinks to the sources, query by query
         self._clock = clock
         self._strict = strict
         self._by_stream: dict[tuple[int, int], SharedScan] = {}
@@ -259,10 +259,10 @@ class LocalRun:
 
     def _place(
         self, node: PhysicalNode, name: str, target: _Target, port: int, outlet: Outlet
-    ) -> Stage:
+    ) -> PlacedOperator:
         operator = operator_for(node, self._clock)
         measured = Measured(operator, node.operator.value)
-        stage = Stage(name, operator, target, port, outlet, measured, node.whole_windows)
+        stage = PlacedOperator(name, operator, target, port, outlet, measured, node.whole_windows)
         self.stages.append(stage)
         return stage
 

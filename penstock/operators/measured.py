@@ -13,7 +13,7 @@ from penstock.state.chunks import Tree
 
 
 @dataclass
-class Flow:
+class Traffic:
     """What has gone through an operator since it was made."""
 
     rows_in: int = 0
@@ -28,12 +28,14 @@ class OperatorStatus:
     """How one operator of a run is doing."""
 
     name: str
-    flow: Flow
+    flow: Traffic
     held: Metrics
 
     def plus(self, other: OperatorStatus) -> OperatorStatus:
         """Two parts of one operator together; what is open may be open in both."""
-        flow = Flow(*(a + b for a, b in zip(astuple(self.flow), astuple(other.flow), strict=True)))
+        flow = Traffic(
+            *(a + b for a, b in zip(astuple(self.flow), astuple(other.flow), strict=True))
+        )
         mine, its = self.held, other.held
         most = max(mine.open, its.open)
         return OperatorStatus(
@@ -46,7 +48,7 @@ class OperatorStatus:
     @staticmethod
     def load(saved: Tree) -> OperatorStatus:
         name, flow, held = saved
-        return OperatorStatus(name, Flow(*flow), Metrics(*held))
+        return OperatorStatus(name, Traffic(*flow), Metrics(*held))
 
 
 class Measured:
@@ -57,7 +59,7 @@ class Measured:
     ) -> None:
         self.operator = operator
         self.name = name
-        self.flow = Flow()
+        self.flow = Traffic()
         self._timer = timer
 
     def on_batch(self, port: int, batch: Batch) -> list[Item]:

@@ -9,7 +9,7 @@ import penstock as ps
 from penstock.model.clock import ManualClock
 from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
-from penstock.operators.measured import Flow, Measured, OperatorStatus
+from penstock.operators.measured import Measured, OperatorStatus, Traffic
 from penstock.operators.metrics import Metrics
 from penstock.operators.operator import Progress
 from penstock.sources.source import Chunk
@@ -77,13 +77,15 @@ def test_what_goes_through() -> None:
     batch = Batch(pa.RecordBatch.from_arrays(columns, names=names))
     measured.on_batch(0, batch)
     measured.on_progress(0, Progress({names[2]: 15}, {names[2]: 13}))
-    assert measured.flow == Flow(rows_in=2, rows_out=3, late=0, calls=2, nanoseconds=14)
+    assert measured.flow == Traffic(rows_in=2, rows_out=3, late=0, calls=2, nanoseconds=14)
 
 
 def test_parts_of_an_operator_together() -> None:
-    one = OperatorStatus("Paned", Flow(1, 2, 3, 4, 5), Metrics(1, 10, 4))
-    other = OperatorStatus("Paned", Flow(10, 20, 30, 40, 50), Metrics(2, 20, 3))
-    assert one.plus(other) == OperatorStatus("Paned", Flow(11, 22, 33, 44, 55), Metrics(3, 30, 4))
+    one = OperatorStatus("Paned", Traffic(1, 2, 3, 4, 5), Metrics(1, 10, 4))
+    other = OperatorStatus("Paned", Traffic(10, 20, 30, 40, 50), Metrics(2, 20, 3))
+    assert one.plus(other) == OperatorStatus(
+        "Paned", Traffic(11, 22, 33, 44, 55), Metrics(3, 30, 4)
+    )
     assert OperatorStatus.load(one.save()) == one
 
 

@@ -12,9 +12,7 @@ import pyarrow.compute as pc
 from penstock.operators.batch import Batch, from_signed_record
 from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.plan.late_columns import plain_names
-from penstock.plan.query import QueryPlan
-from penstock.runs.answer import Account, plainly_named
+from penstock.runs.answer import Account
 from penstock.runs.status import SourceStatus
 from penstock.sources.rejects import Reject, RejectKind
 from penstock.spark.tasks.messages import PackedKind, unpack_rows
@@ -114,26 +112,3 @@ def in_order(table: pa.Table, column: str) -> pa.Table:
 
 def rejects_of(batch: pa.RecordBatch) -> list[Reject]:
     return [Reject(**{**row, "kind": RejectKind(row["kind"])}) for row in batch.to_pylist()]
-
-
-class Collected:
-    """All of it, in memory."""
-
-    def __init__(self, query: QueryPlan) -> None:
-        self._schema = query.schema.arrow
-        self.rows: list[Batch] = []
-        self._plain_names = plain_names(query)
-        self.late: list[pa.Table] = []
-        self.rejects: list[Reject] = []
-
-    def on_rows(self, batch: Batch) -> None:
-        self.rows.append(batch)
-
-    def on_late(self, batch: pa.RecordBatch) -> None:
-        self.late.append(pa.Table.from_batches([plainly_named(batch, self._plain_names)]))
-
-    def on_rejects(self, rejects: Sequence[Reject]) -> None:
-        self.rejects += rejects
-
-    def commit(self, batch_id: int) -> None:
-        """Memory has it already."""

@@ -16,12 +16,12 @@ from penstock.sources.rejects import Reject
 from penstock.spark.catalyst.columns import SETTINGS
 from penstock.spark.run.answer import answer
 from penstock.spark.run.job import Frame, Job, Sources
-from penstock.spark.run.outcome import Collected
 from penstock.spark.run.streaming import Options, SparkRun
 from penstock.spark.session.session import setting
 from tests.language.test_fixture_queries import FOLDER
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
+from tests.spark.helpers import Committed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +64,7 @@ def test_fixture_in_batch(spark: SparkSession, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_fixture_in_micro_batches(spark: SparkSession, name: str) -> None:
     query = fixture(name)
-    collected = Collected(query.plan)
+    collected = Committed()
     run = SparkRun(on_spark(query.plan), spark, collected, Options(portions=3))
     run.start()
     run.wait()
