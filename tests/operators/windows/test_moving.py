@@ -168,7 +168,7 @@ def check(
 def test_groups_that_are_ahead(pair: tuple[Algorithm, Algorithm]) -> None:
     """What a group has given out, no other operator gives out again."""
     rows: list[driving.Row] = [
-        ("d" if n % 4 else "p", "ab"[n // 4 % 2], n, 1.0, n // 2 + 5 * (n % 4 == 0))
+        ("d" if n % 4 else "p", "ab"[n // 4 % 2], n, 1.0, n // 2)
         for n in range(40)
     ]
     promise = {"punctuated": ("kind = 'p'", "t"), "punctuated_for": ["k"]}
@@ -176,6 +176,29 @@ def test_groups_that_are_ahead(pair: tuple[Algorithm, Algorithm]) -> None:
         sql = f"SELECT k, sum(i) AS s, max(i) AS m [{window}, WA t] FROM s GROUP BY k LATE SIDE"
         for every in (1, 3):
             check(sql, driving.Stream(rows, promise), pair, every, cut=2)
+
+
+def test_their_windows_are_cut_off() -> None:
+    rows: list[driving.Row] = [
+        ("d", "a", 1, 1.0, 0),
+        ("d", "b", 1, 1.0, 0),
+        ("p", "a", 0, 0.0, 4),
+        ("d", "b", 1, 1.0, 5),
+    ]
+    promise = {"punctuated": ("kind = 'p'", "t"), "punctuated_for": ["k"]}
+    sql = "SELECT k, count(*) AS n [RANGE 6, SLIDE 2, WA t] FROM s GROUP BY k"
+    node = driving.planned(sql, driving.Stream(rows, promise), 4).input.inputs[0]
+    given = list(driving.items(node.inputs[0], {}, ManualClock()))[:-1]
+    for make in (Paned, Wid, TwoLevel):
+        operator = make(node)  # type: ignore[arg-type]
+        assert len(driven(operator, given)) == 1
+        state = operator.export()
+        keys = state.keys[0].to_pylist()
+        windows: dict[str, set[int]] = {"a": set(), "b": set()}
+        for piece in state.pieces:
+            for place in piece.partials["codes"]:
+                windows[keys[place]] |= set(range(piece.first, piece.last + 1))
+        assert windows == {"a": {2}, "b": {0, 1, 2, 3, 4}}
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=PAIR_NAMES)
