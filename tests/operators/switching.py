@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import pyarrow as pa
-
+from penstock.operators.batch import Batch
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Movable, Progress
 from penstock.operators.windows.open_pieces import OpenPieces
@@ -33,7 +32,7 @@ class Switching:
         self.switches = 0
         self.operator = makes[0]()
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:
         yield from self._after(self.operator.on_batch(port, batch))
 
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:

@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,14 +16,16 @@ from penstock.errors import PlanError
 from penstock.model.clock import ManualClock
 from penstock.model.punctuation import BEGINNING
 from penstock.operators.aggregates import sketched
+from penstock.operators.batch import Batch
 from penstock.operators.folding import key_expiry
 from penstock.operators.operator import Item, Movable, Operator, Progress
 from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
 from penstock.operators.windows.buffering import Buffering
+from penstock.operators.windows.low_level import LazyFlush
 from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.panes.shape import PaneShape, pane_shape
-from penstock.operators.windows.two_level import LazyFlush, TwoLevel
+from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
 from penstock.plan.aggregates import WindowAggregate
 from penstock.reference.engine import answer
@@ -168,8 +169,7 @@ def check(
 def test_groups_that_are_ahead(pair: tuple[Algorithm, Algorithm]) -> None:
     """What a group has given out, no other operator gives out again."""
     rows: list[driving.Row] = [
-        ("d" if n % 4 else "p", "ab"[n // 4 % 2], n, 1.0, n // 2)
-        for n in range(40)
+        ("d" if n % 4 else "p", "ab"[n // 4 % 2], n, 1.0, n // 2) for n in range(40)
     ]
     promise = {"punctuated": ("kind = 'p'", "t"), "punctuated_for": ["k"]}
     for window in ("RANGE 5, SLIDE 2", "RANGE 4, SLIDE 4"):
@@ -263,9 +263,9 @@ def driven(operator: Operator, given: Sequence[Item]) -> list[Any]:
         if isinstance(item, Progress):
             found += operator.on_progress(0, item)
         else:
-            assert isinstance(item, pa.RecordBatch)
+            assert isinstance(item, Batch)
             found += operator.on_batch(0, item)
-    return [each.to_pydict() for each in found if isinstance(each, pa.RecordBatch)]
+    return [each.rows.to_pydict() for each in found if isinstance(each, Batch)]
 
 
 @pytest.mark.parametrize("make", VARIANTS)
