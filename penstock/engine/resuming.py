@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
-from penstock.operators.moving import load_moved
+from penstock.operators.moving import drop_all, load_moved
 from penstock.plan.belonging import check_algorithms, check_query
 from penstock.plan.identity import algorithms, identity, without_windows
 from penstock.runs.answer import Account
@@ -55,7 +55,9 @@ def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> N
     kinds = _kinds(run)
     for stage in run.stages:
         was, own = were.get(stage.name, kinds[stage.name]), _of_operator(store, stage.name)
-        load_moved(stage.operator, stage.node, was, own, run.clock)
+        if load_moved(stage.operator, stage.node, was, own, run.clock):
+            drop_all(own)
+            stage.operator.save(own)
     if were != kinds:
         store.put("run", _identity(run))
 

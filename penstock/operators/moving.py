@@ -17,18 +17,21 @@ from penstock.state.chunks import ChunkStore
 
 def load_moved(
     operator: Operator, node: PhysicalNode, was: str, store: ChunkStore, clock: Clock
-) -> None:
-    """Into an operator that has seen nothing yet, whatever kind of operator it `was`; the store has
-    the chunks of this one afterwards."""
+) -> bool:
+    """Into an operator that has seen nothing yet, from that of a kind that it `was`; whether it has
+    moved.  Then the chunks of the other one are to be dropped before this one is saved."""
     if was == node.operator.value:
         operator.load(store)
-        return
+        return False
     before = operator_for(replace(node, operator=OperatorKind(was)), clock)
     _movable(before, was, node).load(store)
     _movable(operator, was, node).adopt(_movable(before, was, node).export())
+    return True
+
+
+def drop_all(store: ChunkStore) -> None:
     for name in list(store.names()):
         store.drop(name)
-    operator.save(store)
 
 
 def _movable(operator: Operator, was: str, node: PhysicalNode) -> Movable[Any]:
