@@ -46,11 +46,11 @@ class PlacedOperator:
     port: int  # of the next one
     outlet: Outlet
     measured: Measured  # the operator with counters around it
-    in_order: bool = False  # results are wanted window by window, not group by group
+    node: PhysicalNode
 
     def take(self, port: int, item: Item) -> None:
         if isinstance(item, Progress):
-            if self.in_order and item.groups is not None:
+            if self.node.whole_windows and item.groups is not None:
                 item = replace(item, groups=None)
             self._hand_on(self.measured.on_progress(port, item))
         elif isinstance(item, Batch):
@@ -157,7 +157,7 @@ class LocalRun:
         self._follow = follow
         self.scans: list[SharedScan] = []
         self.stages: list[PlacedOperator] = []  # from the sinks to the sources, query by query
-        self._clock = clock
+        self.clock = clock
         self._strict = strict
         self._by_stream: dict[tuple[int, int], SharedScan] = {}
         for number, (plan, outlet) in enumerate(zip(plans, outlets, strict=True)):
@@ -184,7 +184,7 @@ class LocalRun:
             on_part = ingest.on_part_end if chunk.seen.whole else ingest.on_part_begin
             self._pass(scan, on_part(chunk.part))
         if self._timed:
-            now = self._clock.now()
+            now = self.clock.now()
             for stage in self._timed:
                 stage.on_time(now)
         if ingest.live:
@@ -260,9 +260,9 @@ class LocalRun:
     def _place(
         self, node: PhysicalNode, name: str, target: _Target, port: int, outlet: Outlet
     ) -> PlacedOperator:
-        operator = operator_for(node, self._clock)
+        operator = operator_for(node, self.clock)
         measured = Measured(operator, node.operator.value)
-        stage = PlacedOperator(name, operator, target, port, outlet, measured, node.whole_windows)
+        stage = PlacedOperator(name, operator, target, port, outlet, measured, node)
         self.stages.append(stage)
         return stage
 
@@ -277,7 +277,7 @@ class LocalRun:
         times = self._seen.get(stream, 0)
         self._seen[stream] = times + 1
         log = RejectLog(self._strict)
-        made = SharedScan(node.stream.name, Ingest(node, self._clock, log), log)
+        made = SharedScan(node.stream.name, Ingest(node, self.clock, log), log)
         source = node.stream.source
         made.ingest.followed = self._follow and isinstance(source, FileSource)
         if source is not None and (self._resumable or made.ingest.followed):

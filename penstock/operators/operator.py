@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import ParamSpec, Protocol, TypeAlias
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from penstock.operators.open_results import OpenResults
 from penstock.state.chunks import ChunkStore, Tree
 
 Names: TypeAlias = Mapping[str, str] | None
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,4 +173,20 @@ class TakesPartials(Protocol):
         """Take in what somebody else folded before anything was known about lateness; `bounds_of`
         says which bound on the attribute held before the tuples of each sub-source.  The result
         is how many tuples missed windows."""
+        ...
+
+
+@runtime_checkable
+class Movable(Operator, Protocol[S]):
+    """An operator that others can stand for: they have the same answer, and exchange their state in
+    a form that names none of them.  So a plan can be changed between any two calls."""
+
+    def export(self) -> S:
+        """What another one needs in order to go on; this one could go on as well."""
+        ...
+
+    def adopt(self, state: S) -> None:
+        """Go on from what another one exported, in an operator that has seen nothing yet.  The same
+        rows and late tuples follow, and no promise is taken back; when results leave ahead of the
+        stream's progress, or behind it, is a matter of each operator."""
         ...

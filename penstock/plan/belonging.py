@@ -37,7 +37,7 @@ def check_algorithms(found: list[str], own: list[str], where: str) -> None:
         for number, name in had
     ]
     raise CheckpointError(
-        f"{where} was made by another algorithm, and state cannot be moved between algorithms yet; "
+        f"{where} was made by another algorithm, and its state cannot be moved to this one; "
         "they differ in:" + _shown(changes),
         expected="the way it was begun (lines with -)",
         hint=f"{', '.join(hints)} keeps it" if hints else _BEGIN_ANEW,

@@ -38,14 +38,23 @@ def identity(query: QueryPlan) -> list[str]:
 
 
 def algorithms(query: QueryPlan) -> list[str]:
-    """What else the saved state of this host depends on: how windows are computed, because state
-    does not move from one algorithm to another, and the rows that wait for their order."""
+    """What else the saved state of this host depends on: how windows are computed, where state does
+    not move from one algorithm to another, and the rows that wait for their order."""
     describer = _Describer()
     top = describer.of(query.input)
     lines = [f"#{number} {node.algorithm.name}" for number, node in describer.sliding]
     if query.in_order:
         lines.append("rows in order: " + ", ".join(top.columns.values()))
     return lines
+
+
+def without_windows(lines: list[str]) -> list[str]:
+    """What `algorithms` says, without how windows are computed.
+
+    >>> without_windows(["#1 WID", "rows in order: s.k"])
+    ['rows in order: s.k']
+    """
+    return [line for line in lines if not line.startswith("#")]
 
 
 def differences(found: list[str], own: list[str]) -> list[str]:

@@ -102,7 +102,7 @@ def check(sql: str, stream: Stream, operators: Operators) -> None:
         plan = planned(sql, stream, cut)
         if expected is None:
             found = answer(plan, ManualClock())
-            expected = Outcome(_bag(_tuples(found.table)), _bag(_tuples(found.late)))
+            expected = Outcome(bag(tuples(found.table)), bag(tuples(found.late)))
         assert run(plan, operators) == expected
         assert run(plan, restarting(operators)) == expected
 
@@ -143,8 +143,8 @@ def run(plan: QueryPlan, operators: Operators, clock: Clock | None = None) -> Ou
         elif isinstance(item, Batch):
             made = item.rows
             assert made.schema == plan.schema.arrow
-            rows += _tuples(pa.Table.from_batches([made]))
-    return Outcome(_bag(rows), _bag(_tuples(late_table(plan, late))))
+            rows += tuples(pa.Table.from_batches([made]))
+    return Outcome(bag(rows), bag(tuples(late_table(plan, late))))
 
 
 def late_table(plan: QueryPlan, batches: list[pa.RecordBatch]) -> pa.Table:
@@ -200,7 +200,7 @@ def _promising(given: Iterator[Item], node: Node) -> Iterator[Item]:
     assert ended
 
 
-def _tuples(table: pa.Table) -> list[Row]:
+def tuples(table: pa.Table) -> list[Row]:
     return list(zip(*map(_values, table.columns), strict=True))
 
 
@@ -210,6 +210,6 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return column.to_pylist()
 
 
-def _bag(rows: Any) -> list[str]:
+def bag(rows: Any) -> list[str]:
     """`repr` tells −0.0 from 0.0, and makes NaN equal NaN."""
     return sorted(map(repr, rows))

@@ -128,11 +128,11 @@ def test_another_algorithm(files: Files) -> None:
     files.add(("a", 1, 10))
     files.read(SUMS)
     files.add(("a", 2, 70))
-    other = files.refused(SUMS.replace("SELECT", "SELECT /*+ WID */"))
-    assert "another algorithm" in other.message
-    assert "\n  -#1 PANED\n  +#1 WID" in other.message
-    assert other.hint == "/*+ PANED */ after SELECT keeps it"
-    assert files.read(SUMS.replace("SELECT", "SELECT /*+ PANED */")) == [(0, 60, "a", 1)]
+    assert files.read(SUMS.replace("SELECT", "SELECT /*+ WID */")) == [(0, 60, "a", 1)]
+    files.add(("a", 4, 75), ("a", 8, 130))
+    assert files.read(SUMS.replace("SELECT", "SELECT /*+ BUFFERING */")) == [(60, 120, "a", 6)]
+    files.add(("a", 16, 190))
+    assert files.read(SUMS) == [(120, 180, "a", 8)]
 
 
 def test_what_may_change_about_a_dataframe(files: Files) -> None:

@@ -97,6 +97,12 @@ class ClosedGroups:
             return codes
         return codes[self._given.of(self._placed()[codes]) < window]
 
+    def first_open(self, window: int, codes: Codes) -> Ints:
+        """From a window on, the first one whose results each group has not given out."""
+        if self._given is None:
+            return np.full(len(codes), window)
+        return np.maximum(window, self._given.of(self._placed()[codes]) + 1)
+
     def _begin(self, keys: list[int]) -> None:
         self._keys = keys
         self._given = HighestBounds([self._types[key] for key in keys])

@@ -17,18 +17,22 @@ from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.aggregates.exact_sums import Floats
 from penstock.operators.batch import Batch
-from penstock.operators.folding.folder import Folder, Rows
+from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.folding.scatter import grown
 from penstock.operators.open_results import OpenResults, open_spans, open_windows
 from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.windows.adopted import AdoptedPieces
 from penstock.operators.windows.costs import eager_threshold
 from penstock.operators.windows.eager_windows import EagerWindows, OpenWindow, bytes_of
+from penstock.operators.windows.exporting import exported, pieces_of_rows
+from penstock.operators.windows.open_pieces import OpenPieces
+from penstock.operators.windows.panes.contents import LatePanes
 from penstock.operators.windows.results import Results
 from penstock.operators.windows.wid import Tagged, Tagger, joined, spans_of
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.append_log import AppendLog
-from penstock.state.chunks import ChunkStore
+from penstock.state.chunks import ChunkStore, Within
 
 _PROBE = 1024  # rows that tell how large a partial result is before there are any
 
@@ -86,6 +90,7 @@ class AdaptWid(Base):
         self._opened: deque[tuple[int, Bound]] = deque()  # windows up to …, opened at low …
         self._log = AppendLog("rows")  # the buffer as it came, and the groups that left it
         self._dead = DeadKeys(self.folder)
+        self.adopted = AdoptedPieces(self.folder, self.bucket.window)
 
     def state_bytes(self) -> StateBytes:
         return StateBytes(self._buffer_bytes, self.windows.bytes, self._peak)
@@ -147,6 +152,8 @@ class AdaptWid(Base):
         return np.full(len(groups), limit) + (self._skew(groups) if self._skew else 0.0)
 
     def _limit(self, factor: float, groups: Codes) -> Floats:
+        if not len(groups):  # perhaps there has been no tuple yet
+            return np.zeros(0)
         if factor in (0.0, float("inf")):  # whatever the threshold is, even zero or infinite
             return np.full(len(groups), factor)
         return factor * self.threshold(groups)
@@ -197,9 +204,10 @@ class AdaptWid(Base):
 
     def _has_upto(self, last: Bound) -> bool:
         """Whether some tuple is in a window that is to be released."""
-        if not self.buffer and not self.windows.open:
+        if not self.buffer and not self.windows.open and not self.adopted:
             return False
-        return min(self._lowest, *self.windows.open, END) <= last and self._next <= last
+        lowest = min(self._lowest, self.adopted.lowest(), *self.windows.open)
+        return lowest <= last and self._next <= last
 
     def _release(self, last: Bound, results: Results) -> None:
         window = self.bucket.window
@@ -210,8 +218,13 @@ class AdaptWid(Base):
             expired = buffered.stop <= last + 1
             np.subtract.at(self.volume, buffered.rows.codes[expired], 1)
             self._set_buffer(buffered.take(np.flatnonzero(~expired)))
-        for wid in sorted({*lazy, *(wid for wid in self.windows.open if wid <= last)}):
+        open_ = {*self.adopted.windows(self._next, last), *self.windows.open}
+        for wid in sorted({*lazy, *(wid for wid in open_ if wid <= last)}):
             rows, eager = lazy.get(wid), self.windows.close(wid)
+            adopted = self.adopted.of(wid)
+            if adopted is not None:
+                results.add(wid, self._finish_adopted(adopted, eager, rows))
+                continue
             found: list[tuple[Codes, list[pa.Array]]] = []
             if eager is not None:
                 groups, columns, rows = self._finish_eager(eager, rows)
@@ -224,6 +237,7 @@ class AdaptWid(Base):
                 found.append((groups, columns))
             results.add(wid, self._in_key_order(found))
         self._next = last + 1
+        self.adopted.pass_(self._next)
         self._log.pass_(self._next)
 
     def _in_key_order(self, found: list[tuple[Codes, list[pa.Array]]]) -> list[pa.Array]:
@@ -247,9 +261,24 @@ class AdaptWid(Base):
         slots, owner = np.flatnonzero(window.partials.rows.rows), self.windows.owner
         groups = owner[slots]
         columns = self.windows.finish(window, groups, slots)
-        expiring = np.flatnonzero(window.expiring)
-        self.volume[owner[expiring]] -= window.expiring[expiring]
+        self._let_expire(window)
         return groups, columns, rows
+
+    def _let_expire(self, window: OpenWindow) -> None:
+        expiring = np.flatnonzero(window.expiring)
+        self.volume[self.windows.owner[expiring]] -= window.expiring[expiring]
+
+    def _finish_adopted(
+        self, content: Partials, eager: OpenWindow | None, rows: Rows | None
+    ) -> list[pa.Array]:
+        """All groups of a window that has adopted pieces, whatever else there is of them."""
+        if rows is not None and len(rows):
+            self.folder.fold(content, rows)
+        if eager is not None:
+            groups, partials = self.windows.by_group(eager)
+            self.folder.merge(content, self.folder.spread(partials, groups))
+            self._let_expire(eager)
+        return self.folder.finish(content, self.folder.present(content))
 
     def _close(self, last: Bound) -> None:
         """After windows are out: how long they were open, and what that means for groups."""
@@ -273,24 +302,28 @@ class AdaptWid(Base):
         return sum(map(len, self.buffer))
 
     def open_results(self) -> OpenResults:
-        return open_windows(self.windows.open) | open_spans(*spans_of(self.buffer, self._next))
+        spans = [*spans_of(self.buffer, self._next), *self.adopted.spans(self._next)]
+        return open_windows(self.windows.open) | open_spans(*spans)
 
     # --- state -----------------------------------------------------------------------------------
 
     def _mark(self, live: Mask) -> None:
         volume = self.volume[: len(live)]  # a group that has been in no window has none yet
         live[: len(volume)] |= volume > 0
+        self.adopted.mark(live)
 
     def _renumber(self, codes: Codes, place: Codes) -> None:
         self.eager, self.volume = self.eager[codes], self.volume[codes]
         self.windows.renumber(codes, place)
         self.buffer = [each.renumbered(place) for each in self.buffer]
+        self.adopted.renumber(codes, place)
         self._log.begin_anew()
 
     def save(self, store: ChunkStore) -> None:
         self.folder.keys.save(store)
         self.windows.save(store)
         self._log.save(store, lambda: [(each.save(), int(each.stop.max())) for each in self.buffer])
+        self.adopted.save(Within(store, "adopted/"))
         sizes = {"tuple": self._tuple_bytes, "aggregate": self._aggregate_bytes, "peak": self._peak}
         seen = {"low": self._low, "high": self._high, "wed": self.wed, "opened": list(self._opened)}
         results = self.results.save()
@@ -317,6 +350,7 @@ class AdaptWid(Base):
             slots = np.flatnonzero(window.expiring)
             self.volume[self.windows.owner[slots]] += window.expiring[slots]
         self._load_buffer(store)
+        self.adopted.load(Within(store, "adopted/"), self._next)
 
     def _load_buffer(self, store: ChunkStore) -> None:
         left = np.zeros(max(1, len(self.folder.keys)), np.bool_)
@@ -332,3 +366,24 @@ class AdaptWid(Base):
         for tagged in reversed(found):
             self._keep(tagged)
             np.add.at(self.volume, tagged.rows.codes, 1)
+
+    def export(self) -> OpenPieces:
+        return exported(self.folder, self._pieces(), self._next, self.results)
+
+    def _pieces(self) -> Iterator[LatePanes]:
+        yield from self.adopted.pieces(self._next)
+        if self.buffer:
+            kept = joined(self.buffer)
+            last = kept.stop - 1
+            yield from pieces_of_rows(self.folder, kept.rows, kept.first, last, self._next)
+        for wid, window in self.windows.open.items():
+            yield LatePanes(wid, wid, *self.windows.by_group(window))
+
+    def adopt(self, state: OpenPieces) -> None:
+        """Groups begin as sparse ones, and pieces count for none of them."""
+        self._next = state.released
+        self.adopted.adopt(state)
+        size = len(self.folder.keys)
+        self.eager, self.volume = grown(self.eager, size, False), grown(self.volume, size, 0)
+        self.windows.grow(size)
+        self.results.load(state.highest)

@@ -7,22 +7,27 @@ Cost per window: a'·T (Eq. 6.3), or 2·a'·SLIDE·T/RANGE (Eq. 6.4) if results 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import PlanError
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Batch
-from penstock.operators.folding.folder import Folder, Partials
+from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
+from penstock.operators.windows.adopted import AdoptedPieces
+from penstock.operators.windows.exporting import exported, pieces_of_rows
+from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.results import Results
 from penstock.operators.windows.wid import Tagged, Tagger, joined, spans_of
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.append_log import AppendLog
-from penstock.state.chunks import ChunkStore
+from penstock.state.chunks import ChunkStore, Within
 from penstock.windows.sliding import Sliding
 
 _NOTHING = np.iinfo(np.int64).min  # a bound that promises nothing
@@ -110,6 +115,7 @@ class Buffering(Base):
         )
         self._log = AppendLog("rows")  # tuples as they came; windows below their stop need them
         self._dead = DeadKeys(self.folder)
+        self.adopted = AdoptedPieces(self.folder, self.bucket.window)
 
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
@@ -153,25 +159,15 @@ class Buffering(Base):
     def _release(self, bound: Bound, ended: bool) -> Iterable[Item]:
         last = self.bucket.last_closed(bound)
         results = self.results
-        if self.buffer and max(self._lowest, self._next) <= last:
+        if self._has_upto(last):
             window = self.bucket.window
-            buffered = joined(self.buffer).in_order(window)
-            for wid, extent in buffered.extents(window, self._next, last):
-                if self._sliding is None:
-                    content = self.folder.new()
-                    self.folder.fold(content, extent)
-                else:
-                    content = self._sliding.to(wid, buffered)
+            buffered = joined(self.buffer).in_order(window) if self.buffer else None
+            for wid, content in self._contents(buffered, last):
                 results.add(wid, self.folder.finish(content, self.folder.present(content)))
             self._next = last + 1
-            expired = int(np.searchsorted(buffered.stop, self._next, "right"))
-            if self._sliding is not None:
-                self._sliding.purge(expired, buffered)
-            kept = buffered.take(np.arange(expired, len(buffered)))
-            self.buffer, self._lowest = [], END
-            if len(kept):
-                self._keep(kept)
-            self._log.pass_(self._next)
+            self.adopted.pass_(self._next)
+            if buffered is not None:
+                self._expire(buffered)
         batch = results.batch()
         if batch is not None:
             yield batch
@@ -181,24 +177,70 @@ class Buffering(Base):
     def rows_held(self) -> int:
         return sum(map(len, self.buffer))
 
+    def _has_upto(self, last: Bound) -> bool:
+        """Whether something is in a window that is to be released."""
+        if not self.buffer and not self.adopted:
+            return False
+        return max(min(self._lowest, self.adopted.lowest()), self._next) <= last
+
+    def _contents(self, buffered: Tagged | None, last: Bound) -> Iterator[tuple[int, Partials]]:
+        """The windows up to the last one that contain something, one after the other."""
+        window = self.bucket.window
+        extents = buffered.extents(window, self._next, last) if buffered is not None else iter(())
+        if self.adopted:
+            yield from self._with_adopted(dict(extents), last)
+            return
+        for wid, extent in extents:
+            if self._sliding is None or buffered is None:
+                content = self.folder.new()
+                self.folder.fold(content, extent)
+            else:
+                content = self._sliding.to(wid, buffered)
+            yield wid, content
+
+    def _with_adopted(
+        self, extents: dict[int, Rows], last: Bound
+    ) -> Iterator[tuple[int, Partials]]:
+        """As long as something adopted is left, nothing slides."""
+        for wid in sorted({*extents, *self.adopted.windows(self._next, last)}):
+            content = self.adopted.of(wid) or self.folder.new()
+            if wid in extents:
+                self.folder.fold(content, extents[wid])
+            yield wid, content
+
+    def _expire(self, buffered: Tagged) -> None:
+        """Keep the tuples that are in windows to come."""
+        expired = int(np.searchsorted(buffered.stop, self._next, "right"))
+        if self._sliding is not None:
+            self._sliding.purge(expired, buffered)
+        kept = buffered.take(np.arange(expired, len(buffered)))
+        self.buffer, self._lowest = [], END
+        if len(kept):
+            self._keep(kept)
+        self._log.pass_(self._next)
+
     def open_results(self) -> OpenResults:
-        return open_spans(*spans_of(self.buffer, self._next))
+        adopted = open_spans(*self.adopted.spans(self._next))
+        return adopted | open_spans(*spans_of(self.buffer, self._next))
 
     # --- state -----------------------------------------------------------------------------------
 
     def _mark(self, live: Mask) -> None:
         for each in self.buffer:
             live[each.rows.codes] = True
+        self.adopted.mark(live)
 
     def _renumber(self, codes: Codes, place: Codes) -> None:
         self.buffer = [each.renumbered(place) for each in self.buffer]
         if self._sliding is not None:
             self._sliding.renumber(codes)
+        self.adopted.renumber(codes, place)
         self._log.begin_anew()
 
     def save(self, store: ChunkStore) -> None:
         self.folder.keys.save(store)
         self._log.save(store, lambda: [(each.save(), int(each.stop.max())) for each in self.buffer])
+        self.adopted.save(Within(store, "adopted/"))
         registers = {"next": self._next, "highest": self._highest}
         store.put("run", {**registers, "results": self.results.save()})
 
@@ -214,3 +256,27 @@ class Buffering(Base):
             if len(kept):
                 self._keep(kept)
         self.results.load(saved["results"])
+        self.adopted.load(Within(store, "adopted/"), self._next)
+
+    def export(self) -> OpenPieces:
+        self._refuse_slack()
+        pieces = [self.adopted.pieces(self._next)]
+        if self.buffer:
+            kept = joined(self.buffer)
+            last = kept.stop - 1
+            pieces.append(pieces_of_rows(self.folder, kept.rows, kept.first, last, self._next))
+        return exported(self.folder, chain(*pieces), self._next, self.results)
+
+    def adopt(self, state: OpenPieces) -> None:
+        self._refuse_slack()
+        self._next = state.released
+        self.adopted.adopt(state)
+        self.results.load(state.highest)
+
+    def _refuse_slack(self) -> None:
+        """Its windows close by other rules."""
+        if self.slack is not None:
+            raise PlanError(
+                "a buffer with slack stands for no other algorithm",
+                expected="one without slack, which closes windows as progress says",
+            )

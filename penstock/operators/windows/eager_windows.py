@@ -124,6 +124,11 @@ class EagerWindows:
         self.owner = self.owner[: used[-1] + 1 if len(used) else 0]
         self._until = self._until[: len(self.owner)]
 
+    def by_group(self, window: OpenWindow) -> tuple[Codes, Partials]:
+        """The groups that a window has, and their partial results, numbered apart."""
+        slots = np.flatnonzero(window.partials.rows.rows)
+        return self.owner[slots], self._folder.take_apart(window.partials, slots)
+
     # --- state -----------------------------------------------------------------------------------
 
     def renumber(self, codes: Codes, place: Codes) -> None:

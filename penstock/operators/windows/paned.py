@@ -26,9 +26,13 @@ from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
+from penstock.operators.windows.adopted import taken_in
+from penstock.operators.windows.exporting import exported, not_given, pieces_of_panes
+from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.panes.contents import LatePanes, Panes, Unchanged, contents_over
 from penstock.operators.windows.panes.groups import PaneGroups
 from penstock.operators.windows.panes.partial import PartialPanes
+from penstock.operators.windows.panes.shape import PaneShape
 from penstock.operators.windows.results import Missed, Results
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Tree
@@ -300,3 +304,20 @@ class Paned(Base):
             codes, partials = self.folder.load_apart(tree)
             self.stragglers.append(LatePanes(first, last, codes, partials))
         self.results.load(saved["results"])
+
+    def export(self) -> OpenPieces:
+        self._settle()
+        released = BEGINNING if self.next_window is None else self.next_window
+        kept = pieces_of_panes(self.folder, self.panes, self.stragglers, self._shape, released)
+        kept = not_given(self.folder, kept, self.closed)
+        return exported(self.folder, kept, released, self.results)
+
+    def adopt(self, state: OpenPieces) -> None:
+        if state.released not in (BEGINNING, END):
+            self.next_window = int(state.released)
+        self.stragglers = taken_in(state, self.folder, self.panes, self._shape)
+        self.results.load(state.highest)
+
+    @property
+    def _shape(self) -> PaneShape:
+        return PaneShape(self.per_window, self.per_slide)

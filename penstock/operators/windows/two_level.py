@@ -17,6 +17,7 @@ from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.windows.low_level import LazyFlush, LowLevel, PartialRows, SlowFlush
+from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.paned import Paned
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
@@ -88,3 +89,8 @@ class TwoLevel(Paned):
         super().load(store)
         if store.get("low") is not None:
             self.low.load(store)
+
+    def export(self) -> OpenPieces:
+        self._settle()
+        self._merge(self.low.clear())
+        return super().export()

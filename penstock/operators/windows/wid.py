@@ -26,6 +26,9 @@ from penstock.operators.groups.closed import ClosedGroups, ClosingGroups
 from penstock.operators.open_results import OpenResults, open_windows
 from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
 from penstock.operators.ticks import to_ticks
+from penstock.operators.windows.adopted import AdoptedPieces
+from penstock.operators.windows.exporting import exported, not_given, pieces_of_windows
+from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.panes.contents import Panes
 from penstock.operators.windows.results import Missed, Results
 from penstock.plan.aggregates import WindowAggregate
@@ -287,3 +290,16 @@ class Wid(Base):
         self.windows.load(store)
         self.closed.load(store)
         self.results.load(saved["results"])
+
+    def export(self) -> OpenPieces:
+        kept = not_given(self.folder, pieces_of_windows(self.folder, self.windows), self.closed)
+        return exported(self.folder, kept, None, self.results)
+
+    def adopt(self, state: OpenPieces) -> None:
+        adopted = AdoptedPieces(self.folder, self.bucket.window)
+        adopted.adopt(state)
+        for wid in adopted.windows(state.released, END):
+            content = adopted.of(wid)
+            if content is not None:
+                self.folder.merge(self.windows.open(wid), content)
+        self.results.load(state.highest)

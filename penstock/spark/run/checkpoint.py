@@ -15,7 +15,7 @@ from zlib import crc32
 from penstock.errors import CheckpointError
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.belonging import check_algorithms, check_format, check_query
-from penstock.plan.identity import algorithms, identity
+from penstock.plan.identity import algorithms, identity, without_windows
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.spark.plan.config import may_be_idle
@@ -68,7 +68,8 @@ def claim(directory: Path, own: Identity) -> Identity:
     found = _read(path)
     where = f"the checkpoint in {directory.parent}"
     check_query(found.plan, own.plan, where)
-    check_algorithms(found.algorithms, own.algorithms, where)
+    # how windows are computed may change: the state says itself what it is of
+    check_algorithms(without_windows(found.algorithms), without_windows(own.algorithms), where)
     if found.timed != own.timed:  # Spark's state is laid out for timers, or not
         clock = "IDLE AFTER or EMIT EARLY under a trigger by time"
         made, now = ("with", "without") if found.timed else ("without", "with")

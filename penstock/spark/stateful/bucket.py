@@ -15,6 +15,7 @@ from penstock.model.punctuation import BEGINNING
 from penstock.operators.batch import Batch, signed_record
 from penstock.operators.build import operator_for
 from penstock.operators.measured import Measured
+from penstock.operators.moving import drop_all, load_moved
 from penstock.operators.operator import Item, LateRows, Progress, TakesPartials
 from penstock.plan.identity import origins
 from penstock.plan.query import Late
@@ -71,6 +72,7 @@ class Bucket:
         self.late = 0
         self.sent = 0  # messages, since the bucket is here
         self._identified = False  # whether the state says whose it is
+        self._moved = False  # whether the store has chunks of another operator
 
     # --- a micro-batch ---------------------------------------------------------------------------
 
@@ -208,10 +210,14 @@ class Bucket:
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore) -> None:
+        own = Within(store, "operator/")
+        if self._moved:
+            drop_all(own)
+            self._moved = False
         if not self._identified:
-            self.config.identity.write(store)
+            self.config.identity.write(store, self.config.stage.physical.operator.value)
             self._identified = True
-        self.operator.save(Within(store, "operator/"))
+        self.operator.save(own)
         for number, register in enumerate(self.registers):
             register.save(Within(store, f"entry {number}/"))
         for port, told in enumerate(self._told):
@@ -232,7 +238,15 @@ class Bucket:
             Progress.load(required(store, _told_name(port)), self._origins[port])
             for port in range(len(self._told))
         ]
-        self.operator.load(Within(store, "operator/"))
+        self._load_operator(store)
+
+    def _load_operator(self, store: ChunkStore) -> None:
+        """State that is of another algorithm moves."""
+        node = self.config.stage.physical
+        was = self.config.identity.operator(store) or node.operator.value
+        own = Within(store, "operator/")
+        self._moved = load_moved(self.operator, node, was, own, self.clock)
+        self._identified = not self._moved
 
 
 class _BucketOutput:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from penstock.errors import CheckpointError
 from penstock.plan.belonging import check_algorithms, check_buckets, check_format, check_query
-from penstock.state.chunks import FORMAT, ChunkStore
+from penstock.plan.identity import without_windows
+from penstock.state.chunks import FORMAT, ChunkStore, required
 
 _CHUNK = "identity"
 _WHERE = "the state in Spark's checkpoint"
@@ -23,7 +24,8 @@ class StateIdentity:
     stage: int  # which one of the plan, from 1 on
     buckets: int
 
-    def write(self, store: ChunkStore) -> None:
+    def write(self, store: ChunkStore, operator: str | None = None) -> None:
+        """`operator` is the kind of operator that the state is of."""
         store.put(
             _CHUNK,
             {
@@ -32,6 +34,7 @@ class StateIdentity:
                 "algorithms": self.algorithms,
                 "stage": self.stage,
                 "buckets": self.buckets,
+                "operator": operator,
             },
         )
 
@@ -48,7 +51,10 @@ class StateIdentity:
             return False
         check_format(found["format"], FORMAT, _WHERE)
         check_query(found["plan"], list(self.plan), _WHERE)
-        check_algorithms(found["algorithms"], list(self.algorithms), _WHERE)
+        of, own = list(found["algorithms"]), list(self.algorithms)
+        if found.get("operator") is not None:  # then it moves, if need be
+            of, own = without_windows(of), without_windows(own)
+        check_algorithms(of, own, _WHERE)
         check_buckets(found["buckets"], self.buckets, _WHERE)
         if found["stage"] != self.stage:
             raise CheckpointError(
@@ -57,3 +63,8 @@ class StateIdentity:
                 hint="restore the checkpoint, or delete its directory to begin anew",
             )
         return True
+
+    def operator(self, store: ChunkStore) -> str | None:
+        """The kind of operator that the state is of, if it says so."""
+        found = required(store, _CHUNK).get("operator")
+        return None if found is None else str(found)

@@ -68,8 +68,7 @@ def test_fixture_in_micro_batches(spark: SparkSession, name: str) -> None:
     run = SparkRun(on_spark(query.plan), spark, collected, Options(portions=3))
     run.start()
     run.wait()
-    table = pa.Table.from_batches(collected.rows, collected.rows[0].schema)
-    assert bag(tuples(table)) == bag(tuples(query.collect()))
+    assert bag(tuples(collected.table(query.plan))) == bag(tuples(query.collect()))
     assert run.account() == query.account
 
 
