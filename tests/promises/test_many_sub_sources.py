@@ -10,57 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model.progress import Delay, Ordered, Punctuated, Rule, RunningBound, Slack
-from penstock.model.punctuation import BEGINNING, Bound
-from penstock.model.watermark import LowWatermark
+from penstock.model.progress import Delay, Ordered, Punctuated, Rule, Slack
 from penstock.promises.by_sub_source import NOTHING
 from penstock.promises.newcomers import lowest_over
 from penstock.promises.running_bounds import BLOCK, RunningBounds
 from penstock.state.chunks import MemoryStore
+from tests.promises.one_by_one import OneByOne, bound_of, meaningful
 
 RULES: list[Rule] = [Ordered(), Delay(4), Slack(0), Slack(1), Slack(3), Slack(40), Punctuated()]
 FAR = 2**63 - 1
-
-
-class OneByOne:
-    """The definition: `RunningBound` for each sub-source, and `LowWatermark` of all."""
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
-        self._low = LowWatermark()
-        self._bounds: dict[int, RunningBound] = {}
-        self.waited_for: set[int] = set()
-
-    @property
-    def low(self) -> Bound:
-        return self._low.value
-
-    def take(self, code: int, tick: int, punctuates: bool) -> Bound:
-        if code not in self.waited_for:
-            start = self._low.add(code)
-            self._bounds.setdefault(code, RunningBound(self._rule)).raise_to(start)
-            self.waited_for.add(code)
-        own = self._bounds[code]
-        before = own.bound
-        if punctuates:
-            own.raise_to(tick)
-        else:
-            own.observe(tick)
-        self._low.advance(code, own.bound)
-        return before
-
-    def leave_out(self, code: int) -> None:
-        self._low.leave(code)
-        self.waited_for.remove(code)
-
-    def raise_to(self, bound: int) -> None:
-        self._low.raise_to(bound)
-        for code in self.waited_for:
-            self._bounds[code].raise_to(bound)
-
-    @property
-    def held_back_by(self) -> list[int]:
-        return sorted(int(str(code)) for code in self._low.held_back_by)
 
 
 class Batch(NamedTuple):
@@ -112,7 +70,7 @@ def test_as_tuple_by_tuple(rule: Rule, planned: list[Batch]) -> None:
         before = [expected.take(*each) for each in pairs]
         said = np.where(punctuates, ticks, NOTHING) if isinstance(rule, Punctuated) else None
         found = bounds.before(codes, np.where(punctuates, NOTHING, ticks), said)
-        assert [_bound(each) for each in found.tolist()] == list(map(_meaningful, before))
+        assert [bound_of(each) for each in found.tolist()] == list(map(meaningful, before))
         leave = sorted(set(batch.leave) & expected.waited_for)
         for code in leave:
             expected.leave_out(code)
@@ -124,19 +82,10 @@ def test_as_tuple_by_tuple(rule: Rule, planned: list[Batch]) -> None:
             bounds.save(store)
             bounds = RunningBounds(rule)
             bounds.load(store)
-        assert bounds.low == _meaningful(expected.low)
+        assert bounds.low == meaningful(expected.low)
         assert bounds.known.tolist() == sorted(expected.waited_for)
         if bounds.low == expected.low:
             assert bounds.held_back_by.tolist() == expected.held_back_by
-
-
-def _bound(tick: int) -> Bound:
-    return BEGINNING if tick == NOTHING else tick
-
-
-def _meaningful(bound: Bound) -> Bound:
-    """A bound below all ticks is as good as none."""
-    return BEGINNING if bound <= NOTHING else bound
 
 
 def test_only_blocks_that_were_touched_are_saved() -> None:
