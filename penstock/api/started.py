@@ -122,7 +122,7 @@ class StartedQuery:
         if stream.progress is None:
             return f"stream {stream.name} makes no promises; nothing waits for it"
         domain = Domain(stream.attribute.type)
-        who = names_of(slowest.waits_for) or "its only source"
+        who = names_of(slowest.waits_for, slowest.waits_for_others) or "its only source"
         if slowest.low == BEGINNING:
             return f"stream {stream.name} has promised nothing yet: it waits for {who}"
         at = domain.format(int(slowest.low))

@@ -138,9 +138,10 @@ def _epochs(run: LocalRun, options: RunOptions, clock: Clock) -> Epochs:
 def _status(scan: SharedScan) -> SourceStatus:
     ingest = scan.ingest
     low, high = ingest.low, ingest.high
-    waits_for = [] if ingest.ended else ingest.waits_for
-    texts = bound_texts(ingest.stream, low, high)
-    return SourceStatus(ingest.stream.name, low, high, ingest.ended, waits_for, **texts)
+    names, others = ([], 0) if ingest.ended else ingest.waits_for
+    low_text, high_text = bound_texts(ingest.stream, low, high).values()
+    name, ended = ingest.stream.name, ingest.ended
+    return SourceStatus(name, low, high, ended, names, low_text, high_text, others)
 
 
 def _text_of(scan: SharedScan, tick: int) -> str:

@@ -63,9 +63,13 @@ class BoundOf:
 
     def of_groups(self, groups: GroupBounds) -> Ints | None:
         """The bounds of groups, if all columns have such."""
-        if not self._names or not set(self._names) <= groups.bounds.keys():
+        return self.of_many(groups.bounds)
+
+    def of_many(self, bounds: Mapping[str, Ints]) -> Ints | None:
+        """Many bounds at once, if all columns have such."""
+        if not self._names or not set(self._names) <= bounds.keys():
             return None
-        ticks = [groups.bounds[name] for name in self._names]
+        ticks = [bounds[name] for name in self._names]
         return ticks[0] if self._evaluate is None else self._on(ticks)
 
     def broken(self, batch: Batch) -> tuple[Ints, Ints]:

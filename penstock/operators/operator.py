@@ -165,8 +165,9 @@ class Base(ABC):
 class TakesPartials(Protocol):
     """An operator of which a port is pre-aggregated: it takes partial results, too."""
 
-    def promised(self, progress: Progress) -> Bound:
-        """What progress promises about the windowing attribute."""
+    def promised_by(self, bounds: Mapping[str, Ints]) -> Ints | None:
+        """What many bounds, of different tuples, promise about the windowing attribute, if they
+        do."""
         ...
 
     def on_partials(self, saved: Tree, bounds_of: Callable[[Ints], Ints]) -> int:

@@ -11,6 +11,7 @@ from penstock.model.punctuation import Bound
 from penstock.model.schema import Schema
 from penstock.operators.groups.bounds import NONE, GroupBounds, HighestBounds
 from penstock.plan.expressions import Column
+from penstock.promises.by_sub_source import BySubSource
 from penstock.state.chunks import ChunkStore
 
 
@@ -88,15 +89,6 @@ def running_highest(codes: Codes, started: Ints, after: Ints) -> Ints:
     >>> running_highest(codes, started, np.array([7, 9, 1, 8, 3]))
     array([5, 2, 7, 7, 9])
     """
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    begins = np.append(True, ordered[1:] != ordered[:-1])
-    said = np.append(NONE, after[order][:-1])
-    said = np.where(begins, started[order], said)
-    # ranks instead of values: then those of a later group can be put above all that went before
-    values, ranks = np.unique(said, return_inverse=True)
-    floors = (np.cumsum(begins) - 1) * len(values)
-    highest = np.maximum.accumulate(ranks + floors) - floors
-    found = np.empty(len(codes), np.int64)
-    found[order] = values[highest]
-    return found
+    rows = BySubSource.of(codes)
+    before, _ = rows.highest_before(rows.sorted(started)[rows.begins], rows.sorted(after))
+    return rows.restored(before)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-
-import numpy as np
-
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Codes
 from penstock.model.clock import Clock
 from penstock.model.progress import Delay, ProgressPolicy
 from penstock.model.punctuation import BEGINNING, Bound
+from penstock.promises.last_heard import LastHeard
 from penstock.promises.running_bounds import RunningBounds
-from penstock.state.chunks import Tree
+from penstock.state.chunks import ChunkStore, required
 
 
 class IdleSubSources:
@@ -27,30 +24,27 @@ class IdleSubSources:
         self._clock = clock
         self._idle_after = policy.idle_after
         self._delay = policy.rule.ticks if isinstance(policy.rule, Delay) else 0
-        self._heard: dict[Hashable, int] = {}  # when, the longest silence first
+        self._heard = LastHeard()
         self._last = clock.now()
 
-    def heard(self, keys: list[Hashable], codes: Ints) -> None:
-        """Some sub-sources are about to speak."""
-        self._last = now = self._clock.now()
-        spoken = keys if len(keys) == 1 else [keys[code] for code in np.unique(codes).tolist()]
-        for key in spoken:
-            self._heard.pop(key, None)
-            self._heard[key] = now
+    def heard(self, codes: Codes) -> None:
+        """Some sub-sources, each named once, are about to speak."""
+        self._last = self._clock.now()
+        self._heard.put(codes, self._last)
 
-    def forget(self, key: Hashable) -> None:
-        """Nobody waits for it anyway."""
-        self._heard.pop(key, None)
+    def forget(self, codes: Codes) -> None:
+        """Nobody waits for them anyway."""
+        self._heard.drop(codes)
 
     def look(self) -> None:
         """Leave out the sub-sources that are silent while others speak."""
         now = self._clock.now()
-        while len(self._heard) > 1:
-            key = next(iter(self._heard))
-            if now - self._heard[key] < self._idle_after:
-                break
-            del self._heard[key]
-            self._bounds.leave_out(key)
+        while len(self._heard) > 1 and now - self._heard.longest_silence >= self._idle_after:
+            silent = self._heard.most_silent()
+            if len(silent) == len(self._heard):
+                silent = silent[:-1]  # somebody is waited for, even if all are silent
+            self._heard.drop(silent)
+            self._bounds.leave_out(silent)
 
     def wait(self, high: Bound) -> None:
         """Nobody speaks.  What is promised after a silence: the highest value so far, moved on with
@@ -65,17 +59,19 @@ class IdleSubSources:
 
     def due(self) -> int:
         """When to look next: somebody may have been silent for long enough, or all of them are."""
-        heard = next(iter(self._heard.values())) if len(self._heard) > 1 else self._last
+        heard = self._heard.longest_silence if len(self._heard) > 1 else self._last
         return min(heard, self._last) + self._idle_after
 
-    def begin_anew(self, keys: Iterable[Hashable]) -> None:
+    def begin_anew(self) -> None:
         """Nobody could be heard while nothing ran, which is no silence of theirs."""
-        self._last = now = self._clock.now()
-        self._heard = dict.fromkeys(keys, now)
+        self._last = self._clock.now()
+        self._heard = LastHeard()
+        self._heard.put(self._bounds.known, self._last)
 
-    def save(self) -> Tree:
-        return {"heard": [[key, when] for key, when in self._heard.items()], "last": self._last}
+    def save(self, store: ChunkStore) -> None:
+        store.put("last", self._last)
+        self._heard.save(store)
 
-    def load(self, saved: Tree) -> None:
-        self._heard = {() if key == [] else key: when for key, when in saved["heard"]}
-        self._last = saved["last"]
+    def load(self, store: ChunkStore) -> None:
+        self._last = required(store, "last")
+        self._heard.load(store)

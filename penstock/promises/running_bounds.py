@@ -1,233 +1,192 @@
-"""The promise of a source, computed on whole columns (see `model.progress` for tuple by tuple).
+"""The promise of a source: the bounds of its sub-sources, and the low-watermark of all of them.
 
-Every tuple contributes a bound that holds after it; the bound before a tuple is the highest of the
-contributions before it in its sub-source.
+Whatever is done costs as much as there are sub-sources that take part in it, however many others
+there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-
 import numpy as np
 
-from penstock.model.arrays import Ints
-from penstock.model.progress import Delay, Ordered, Punctuated, Rule, Slack
+from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.progress import Rule
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.model.watermark import LowWatermark
+from penstock.operators.folding.scatter import grown
+from penstock.promises.by_sub_source import NOTHING, BySubSource
+from penstock.promises.lowest import NOBODY, Lowest
+from penstock.promises.newcomers import joined_in
+from penstock.promises.sub_source_bounds import SubSourceBounds, within_ticks
 from penstock.state.chunks import ChunkStore, required
 
-_BLOCK = 1024  # sub-sources that are saved together
-NOTHING = np.iinfo(np.int64).min  # a contribution that promises nothing
+BLOCK = 1024  # sub-sources that are saved together
 
 
-class SubSourceBound:
-    """The running bound of one sub-source, across batches."""
+class RunningBounds(SubSourceBounds):
+    """All sub-sources of a source, by number.  Nobody who is waited for has a bound below the
+    low-watermark: so that is a floor for all bounds, and raising it raises all of them."""
 
-    def __init__(self, rule: Rule, start: Bound) -> None:
-        self._rule = rule
-        self.recent: Ints = np.zeros(0, np.int64)  # what SLACK holds back
-        self.bound: Bound = start
+    def __init__(self, rule: Rule) -> None:
+        super().__init__(rule)
+        self._know_nobody()
 
-    def before(self, ticks: Ints, promised: Ints | None) -> Ints:
-        """The bound before each of some tuples; `promised` holds what rows that are punctuations
-        say, NOTHING for tuples.  `ticks` of punctuations are NOTHING."""
-        after = self._contributions(ticks, promised)
-        start = NOTHING if self.bound == BEGINNING else int(self.bound)
-        running = np.empty(len(after) + 1, np.int64)
-        running[0], running[1:] = start, after
-        np.maximum.accumulate(running, out=running)
-        reached = int(running[-1])
-        if reached > NOTHING:
-            self.bound = reached
-        return running[:-1]
-
-    def kept_by(self, lowest: int, highest: int) -> bool:
-        """Whether no tuple between two ticks can break the promise, in whichever order they come;
-        then it goes on as they make it."""
-        if not isinstance(self._rule, Delay | Ordered):
-            return False
-        delay = self._rule.ticks if isinstance(self._rule, Delay) else 0
-        after = max(self.bound, highest - delay)
-        if lowest < after:
-            return False
-        if after > NOTHING:
-            self.bound = after
-        return True
-
-    def let_go(self) -> bool:
-        """Hold back no more than SLACK does now, which may have been more when this was saved."""
-        if not isinstance(self._rule, Slack) or len(self.recent) <= self._rule.rows:
-            return False
-        released, self.recent = np.split(self.recent, [len(self.recent) - self._rule.rows])
-        self.bound = max(self.bound, int(released.max()))
-        return True
-
-    def _contributions(self, ticks: Ints, promised: Ints | None) -> Ints:
-        match self._rule:
-            case Ordered():
-                return ticks
-            case Delay(delay):
-                # a bound below all ticks is as good as none
-                after = np.maximum(ticks, NOTHING + delay)
-                after -= delay
-                return after
-            case Slack(rows):
-                joined = np.concatenate([self.recent, ticks])
-                released = joined[: max(0, len(joined) - rows)]
-                self.recent = joined[len(released) :]
-                early = np.full(len(ticks) - len(released), NOTHING)
-                return np.concatenate([early, released]) if len(released) < len(ticks) else released
-            case Punctuated():  # without rows that say so, only groups are punctuated
-                return promised if promised is not None else np.full(len(ticks), NOTHING)
-
-
-class RunningBounds:
-    """All sub-sources of a source.  A newcomer joins at the bound of the whole, so batches are cut
-    where one appears."""
-
-    def __init__(self, rule: Rule, known: list[Hashable] | None = None) -> None:
-        self._rule = rule
-        self._low = LowWatermark(known)
-        self._bounds: dict[Hashable, SubSourceBound] = {}
-        for key in known or []:
-            self._bounds[key] = SubSourceBound(rule, BEGINNING)
-        self._left_out: dict[Hashable, SubSourceBound] = {}
-        self._saved: dict[str, Hashable] = {}  # what the store has of each block
+    def _know_nobody(self) -> None:
+        super()._know_nobody()
+        self._waited_for: Mask = np.zeros(0, np.bool_)
+        self._waiting = 0  # for so many
+        self._lowest = Lowest()  # of the bounds of those that are waited for
+        self._low = NOTHING
+        self._touched: set[int] = set()  # blocks, since the last save
 
     @property
     def low(self) -> Bound:
-        return self._low.value
+        return BEGINNING if self._low == NOTHING else self._low
 
     @property
-    def known(self) -> list[Hashable]:
+    def known(self) -> Codes:
         """The sub-sources that are waited for."""
-        return list(self._bounds)
+        return np.flatnonzero(self._waited_for)
 
-    def knows(self, key: Hashable) -> bool:
-        return key in self._bounds
+    def knows(self, code: int) -> bool:
+        return code < len(self._waited_for) and bool(self._waited_for[code])
 
     @property
-    def held_back_by(self) -> list[Hashable]:
+    def held_back_by(self) -> Codes:
         """The sub-sources that everybody waits for."""
-        return self._low.held_back_by
+        return self._lowest.at_most(self._low) if self._low < NOBODY else self.known
 
-    def let_in(self, keys: Iterable[Hashable]) -> None:
-        """Sub-sources that are there from now on, before any of them has spoken."""
-        for key in keys:
-            if key not in self._bounds:
-                self._let_in(key)
+    def let_in(self, codes: Codes) -> None:
+        """Sub-sources that are there from now on, before any of them has spoken.  Newcomers, or
+        those that had been left out, join at the low-watermark."""
+        self._reserve(int(codes.max(initial=-1)) + 1)
+        codes = codes[~self._waited_for[codes]]
+        self._wait_for(codes)
+        self._move(codes, np.maximum(self._bounds[codes], self._low))
 
-    def leave_out(self, key: Hashable) -> None:
-        """Do not wait for a sub-source that has fallen silent."""
-        self._left_out[key] = self._bounds.pop(key)
-        self._low.leave(key)
+    def leave_out(self, codes: Codes) -> None:
+        """Do not wait for sub-sources that have fallen silent, as if they left one by one."""
+        if len(codes) == 0:
+            return
+        self._bounds[codes] = np.maximum(self._bounds[codes], self._low)
+        self._waited_for[codes] = False
+        self._waiting -= len(codes)
+        self._lowest.put(codes, np.full(len(codes), NOBODY))
+        if not self._waiting:  # the last one was waited for alone
+            self._low = int(self._bounds[codes[-1]])
+        self._look()
+        self._touch(codes)
 
     def raise_to(self, bound: Bound) -> None:
         """Nothing below the bound is waited for any more, in whichever sub-source."""
-        for key, each in self._bounds.items():
-            each.bound = max(each.bound, bound)
-            self._low.advance(key, each.bound)
-        self._low.raise_to(bound)
+        self._low = max(self._low, within_ticks(bound))
 
-    def kept_by(self, keys: list[Hashable], lowest: int, highest: int) -> bool:
-        """Whether tuples of one known sub-source keep its promise whatever their order is, which is
-        much cheaper to find out than the bound before each of them."""
-        bound = self._bounds.get(keys[0]) if len(keys) == 1 else None
-        if bound is None or not bound.kept_by(lowest, highest):
-            return False
-        self._low.advance(keys[0], bound.bound)
-        return True
+    def before_of(self, code: int, ticks: Ints, promised: Ints | None) -> Ints:
+        if len(ticks) == 0:
+            return ticks
+        if not self.knows(code):
+            self._let_in_one(code)
+        after = self._contributions(BySubSource.one(code, len(ticks)), ticks, promised)
+        running = np.empty(len(after) + 1, np.int64)
+        running[0], running[1:] = self._bound(code), after
+        np.maximum.accumulate(running, out=running)
+        self._move_one(code, int(running[-1]))
+        return running[:-1]
 
-    def before(self, keys: list[Hashable], codes: Ints, ticks: Ints, promised: Ints | None) -> Ints:
-        """The bound before each tuple; `keys[code]` is its sub-source."""
-        if len(keys) == 1 and keys[0] in self._bounds:  # the usual case: nothing to tell apart
-            bound = self._bounds[keys[0]]
-            before = bound.before(ticks, promised)
-            self._low.advance(keys[0], bound.bound)
-            return before
-        before = np.empty(len(ticks), np.int64)
-        new = [code for code, key in enumerate(keys) if key not in self._bounds]
-        first = sorted(int(np.argmax(codes == code)) for code in new if (codes == code).any())
-        begin = 0
-        for end in [*first, len(ticks)]:
-            part = slice(begin, end)
-            self._within(keys, codes[part], ticks[part], promised, part, before[part])
-            if end < len(ticks):
-                key = keys[int(codes[end])]
-                self._let_in(key)
-            begin = end
+    def _bound(self, code: int) -> int:
+        return max(int(self._bounds[code]), self._low)
+
+    def _before(self, rows: BySubSource, ticks: Ints, promised: Ints | None) -> Ints:
+        self._reserve(int(rows.codes[-1]) + 1)
+        known = self._waited_for[rows.codes]
+        starts = self._bounds[rows.codes]
+        starts[known] = np.maximum(starts[known], self._low)
+        after = self._contributions(rows, ticks, promised)
+        before, reached = rows.highest_before(starts, after)
+        if not known.all():
+            others = self._lowest_without(rows.codes) if self._waiting else None
+            made = rows.next_in_each(before, reached)
+            joined = np.full(len(rows.codes), NOTHING)
+            joined[~known] = joined_in(rows, ~known, starts, made, others, self._low)
+            before = np.maximum(before, rows.spread(joined))
+            reached = np.maximum(reached, joined)
+            self._wait_for(rows.codes[~known])
+        self._move(rows.codes, reached)
         return before
 
-    def _let_in(self, key: Hashable) -> None:
-        """A newcomer, or one that had been left out and speaks again."""
-        start = self._low.add(key)
-        bound = self._left_out.pop(key, None) or SubSourceBound(self._rule, start)
-        bound.bound = max(bound.bound, start)
-        self._bounds[key] = bound
+    def _lowest_without(self, codes: Codes) -> int:
+        """The lowest bound of all others; those must be put back."""
+        self._lowest.put(codes, np.full(len(codes), NOBODY))
+        return self._lowest.value
 
-    def _within(
-        self,
-        keys: list[Hashable],
-        codes: Ints,
-        ticks: Ints,
-        promised: Ints | None,
-        part: slice,
-        before: Ints,
-    ) -> None:
-        said = promised[part] if promised is not None else None
-        for code in np.unique(codes).tolist():
-            bound = self._bounds[keys[code]]
-            mine = codes == code
-            before[mine] = bound.before(ticks[mine], said[mine] if said is not None else None)
-            self._low.advance(keys[code], bound.bound)
+    def _let_in_one(self, code: int) -> None:
+        self._reserve(code + 1)
+        self._waited_for[code] = True
+        self._waiting += 1
+        self._move_one(code, self._bound(code))
+
+    def _wait_for(self, codes: Codes) -> None:
+        self._waited_for[codes] = True
+        self._waiting += len(codes)
+
+    def _move(self, codes: Codes, bounds: Ints) -> None:
+        self._bounds[codes] = bounds
+        self._lowest.put(codes, bounds)
+        self._look()
+        self._touch(codes)
+
+    def _move_one(self, code: int, bound: int) -> None:
+        bound = within_ticks(bound)
+        self._bounds[code] = bound
+        self._lowest.put_one(code, bound)
+        self._look()
+        self._touched.add(code // BLOCK)
+
+    def _look(self) -> None:
+        if self._waiting:
+            self._low = max(self._low, self._lowest.value)
+
+    def _reserve(self, size: int) -> None:
+        super()._reserve(size)
+        self._waited_for = grown(self._waited_for, size, False)
 
     # --- state -----------------------------------------------------------------------------------
 
+    def _touch(self, codes: Codes) -> None:
+        self._touched.update(blocks_of(codes))
+
     def save(self, store: ChunkStore) -> None:
         """Write the blocks of sub-sources that have changed."""
-        low = self._low.bounds
-        blocks: dict[str, list[tuple[Hashable, Bound, Bound | None, Ints]]] = {}
-        for key, each in (*self._bounds.items(), *self._left_out.items()):
-            waited_for = low[key] if key in self._bounds else None
-            entry = (key, each.bound, waited_for, each.recent)
-            blocks.setdefault(_block(key), []).append(entry)
-        for name, entries in blocks.items():
-            now = tuple((*each[:3], each[3].tobytes()) for each in entries)
-            if now != self._saved.get(name):
-                store.put(f"bounds/{name}", entries)
-                self._saved[name] = now
-        store.put("low", self._low.value)
+        for block in self._touched:
+            codes = np.arange(block * BLOCK, min(len(self._bounds), (block + 1) * BLOCK))
+            chunk = {"bounds": self._bounds[codes], "waited for": self._waited_for[codes]}
+            if self._held is not None:
+                chunk["sizes"], chunk["recent"] = self._held.of(codes)
+            store.put(f"bounds/{block}", chunk)
+        self._touched.clear()
+        store.put("low", self._low)
 
     def load(self, store: ChunkStore) -> None:
-        low: dict[Hashable, Bound] = {}
-        self._bounds.clear()
+        """In place of whatever is known."""
+        self._know_nobody()
+        self._low = required(store, "low")
         for name in store.names():
             if name.startswith("bounds/"):
-                for key, bound, waited_for, recent in required(store, name):
-                    self._restore(() if key == [] else key, bound, waited_for, recent, low)
-        self._low.restore(low, required(store, "low"))
-        for key, each in self._bounds.items():
-            if each.let_go():
-                self._low.advance(key, each.bound)
-        for each in self._left_out.values():
-            each.let_go()
+                self._load_block(int(name.removeprefix("bounds/")), required(store, name))
+        self._look()
 
-    def _restore(
-        self,
-        key: Hashable,
-        bound: Bound,
-        waited_for: Bound | None,
-        recent: Ints,
-        low: dict[Hashable, Bound],
-    ) -> None:
-        restored = SubSourceBound(self._rule, bound)
-        restored.recent = recent
-        if waited_for is None:
-            self._left_out[key] = restored
-        else:
-            self._bounds[key], low[key] = restored, waited_for
+    def _load_block(self, block: int, chunk: dict[str, Ints]) -> None:
+        codes = block * BLOCK + np.arange(len(chunk["bounds"]))
+        bounds = self._restore(codes, chunk["bounds"], chunk.get("sizes"), chunk.get("recent"))
+        self._reserve(int(codes[-1]) + 1)
+        waited_for = chunk["waited for"].astype(np.bool_)
+        self._wait_for(codes[waited_for])
+        self._lowest.put(codes[waited_for], bounds[waited_for])
 
 
-def _block(key: Hashable) -> str:
-    """Sub-sources by number are saved in blocks; files, or a source that is one, together."""
-    return f"{key // _BLOCK}" if isinstance(key, int) else "named"
+def blocks_of(codes: Codes) -> list[int]:
+    """The blocks that hold some sub-sources."""
+    if len(codes) == 0:
+        return []
+    touched = np.zeros(int(codes.max()) // BLOCK + 1, np.bool_)
+    touched[codes // BLOCK] = True
+    blocks: list[int] = np.flatnonzero(touched).tolist()
+    return blocks

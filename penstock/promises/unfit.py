@@ -12,7 +12,7 @@ from penstock.model.room import TICKS, Interval, Room
 from penstock.model.types import Kind, to_python
 from penstock.operators.ticks import has_ticks, to_ticks
 from penstock.plan.streams import StreamDefinition
-from penstock.promises.running_bounds import NOTHING
+from penstock.promises.by_sub_source import NOTHING
 from penstock.sources.rejects import RejectKind, StreamRejects, no_room
 from penstock.windows.columns import extremes
 

@@ -32,6 +32,7 @@ class SourceStatus:
     waits_for: list[str]  # files by their names, values of PER as JSON
     low_text: str | None = None  # `low` as a value of the attribute
     high_text: str | None = None
+    waits_for_others: int = 0  # that are not named, because they are very many
 
     def __str__(self) -> str:
         if self.ended:
@@ -39,7 +40,7 @@ class SourceStatus:
         words = [f"{self.stream} {self._promised}"]
         if self.high_text is not None:
             words.append(f"highest {self.high_text}")
-        if waits_for := names_of(self.waits_for):
+        if waits_for := names_of(self.waits_for, self.waits_for_others):
             words.append(f"waits for {waits_for}")
         return ", ".join(words)
 
@@ -91,14 +92,14 @@ def bound_texts(stream: StreamDefinition, low: Bound, high: Bound) -> dict[str, 
     return {"low_text": text(low), "high_text": text(high)}
 
 
-def names_of(sub_sources: Sequence[str]) -> str:
-    """The first of them as people call them, and how many more there are.
+def names_of(sub_sources: Sequence[str], others: int = 0) -> str:
+    """The first of them as people call them, and how many more there are, `others` among them.
 
     >>> names_of(['"d0"', "7", "null", '"d3"'])
     'd0, 7, NULL and 1 more'
     """
     named = [_plain(name) for name in sub_sources if name]
-    more = len(named) - _NAMED
+    more = len(named) - _NAMED + others
     return ", ".join(named[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from penstock.model.progress import Delay, Ordered, Punctuated, Rule, RunningBound, Slack
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.watermark import LowWatermark
-from penstock.promises.running_bounds import NOTHING, RunningBounds
+from penstock.promises.by_sub_source import NOTHING
+from penstock.promises.running_bounds import RunningBounds
 from penstock.state.chunks import MemoryStore
 from tests.engine.helpers import examples
 
@@ -67,7 +68,8 @@ def by_batches(
     rule: Rule, arrivals: list[Arrival], cuts: list[int], known: list[Hashable] | None
 ) -> tuple[list[Bound], list[tuple[int, Bound]]]:
     """The bound before each arrival, and after which of them which low-watermark was seen."""
-    running = RunningBounds(rule, known)
+    running = RunningBounds(rule)
+    running.let_in(np.arange(len(known or [])))
     before: list[Bound] = []
     lows: list[tuple[int, Bound]] = []
     begin = 0
@@ -81,7 +83,7 @@ def by_batches(
         said = None
         if isinstance(rule, Punctuated):
             said = np.array([e.tick if e.punctuates else NOTHING for e in part], np.int64)
-        found = running.before(list(KEYS), codes, ticks, said)
+        found = running.before(codes, ticks, said)
         before += [BEGINNING if bound == NOTHING else bound for bound in found.tolist()]
         lows.append((len(before) - 1, running.low))
     return before, lows
@@ -114,39 +116,42 @@ def test_as_tuple_by_tuple(
 @given(st.lists(st.lists(TICK, min_size=1, max_size=5), max_size=6))
 def test_whether_all_keep_the_promise(rule: Rule, batches: list[list[int]]) -> None:
     """Where it is known from the extremes alone, the bounds before each tuple say the same."""
-    quick, slow = RunningBounds(rule, ["a"]), RunningBounds(rule, ["a"])
+    quick, slow = RunningBounds(rule), RunningBounds(rule)
+    quick.let_in(np.array([0]))
+    slow.let_in(np.array([0]))
     for batch in batches:
         ticks, codes = np.array(batch, np.int64), np.zeros(len(batch), np.int64)
         said = np.full(len(batch), NOTHING) if isinstance(rule, Punctuated) else None
-        before = slow.before(["a"], codes, ticks, said)
-        if quick.kept_by(["a"], min(batch), max(batch)):
+        before = slow.before(codes, ticks, said)
+        if quick.kept_by(0, min(batch), max(batch)):
             assert (ticks >= before).all()
         else:
-            assert quick.before(["a"], codes, ticks, said).tolist() == before.tolist()
+            assert quick.before_of(0, ticks, said).tolist() == before.tolist()
         assert quick.low == slow.low
 
 
 def test_tuples_in_order_keep_the_promise() -> None:
-    running = RunningBounds(Delay(5), ["a"])
-    assert running.kept_by(["a"], 10, 15)
+    running = RunningBounds(Delay(5))
+    running.let_in(np.array([0]))
+    assert running.kept_by(0, 10, 15)
     assert running.low == 10
-    assert not running.kept_by(["a"], 9, 12)
-    assert not running.kept_by(["a", "b"], 20, 22)
-    assert not running.kept_by(["b"], 20, 22)
+    assert not running.kept_by(0, 9, 12)
+    assert not running.kept_by(1, 20, 22)  # nobody knows it
 
 
 def test_a_newcomer_joins_in_the_middle_of_a_batch() -> None:
     running = RunningBounds(Ordered())
-    before = running.before(["x", "y"], np.array([0, 0, 1, 0, 1]), np.array([3, 7, 5, 9, 8]), None)
+    before = running.before(np.array([0, 0, 1, 0, 1]), np.array([3, 7, 5, 9, 8]), None)
     assert before.tolist() == [NOTHING, 3, 7, 7, 7]
     assert running.low == 8
 
 
 def test_a_sub_source_that_is_left_out_does_not_hold_the_others_back() -> None:
-    running = RunningBounds(Delay(1), ["x", "y"])
-    running.before(["x"], np.zeros(1, np.int64), np.array([10]), None)
+    running = RunningBounds(Delay(1))
+    running.let_in(np.array([0, 1]))
+    running.before(np.zeros(1, np.int64), np.array([10]), None)
     assert running.low == BEGINNING
-    running.leave_out("y")
+    running.leave_out(np.array([1]))
     assert running.low == 9
 
 
@@ -155,7 +160,7 @@ def test_no_rows() -> None:
     for rule in RULES:
         said = nothing if isinstance(rule, Punctuated) else None
         running = RunningBounds(rule)
-        assert running.before(["x"], nothing, nothing, said).tolist() == []
+        assert running.before(nothing, nothing, said).tolist() == []
         assert running.low == BEGINNING
 
 
@@ -180,11 +185,12 @@ def test_another_slack_after_a_restart(
         recent, own[key] = held._recent, RunningBound(other, held.bound)
         for tick in recent:
             own[key].observe(tick)
-    bounds = RunningBounds(one, list(KEYS))
+    bounds = RunningBounds(one)
+    bounds.let_in(np.arange(len(KEYS)))
     _take(bounds, first)
     store = MemoryStore()
     bounds.save(store)
-    loaded = RunningBounds(other, list(KEYS))
+    loaded = RunningBounds(other)
     loaded.load(store)
     assert loaded.low == max(bounds.low, min(each.bound for each in own.values()))
     expected = [own[key].observe(tick) for key, tick in then]
@@ -196,4 +202,4 @@ def test_another_slack_after_a_restart(
 def _take(bounds: RunningBounds, arrivals: list[tuple[str, int]]) -> list[int]:
     codes = np.array([KEYS.index(key) for key, _ in arrivals], np.int64)
     ticks = np.array([tick for _, tick in arrivals], np.int64)
-    return bounds.before(list(KEYS), codes, ticks, None).tolist() if arrivals else []
+    return bounds.before(codes, ticks, None).tolist() if arrivals else []

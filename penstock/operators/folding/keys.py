@@ -20,11 +20,13 @@ from penstock.model.arrays import Codes, Ints
 from penstock.model.types import Kind, Type, to_arrow, to_python
 from penstock.operators.folding.dense_keys import DenseKeys
 from penstock.operators.folding.key_order import KeyOrder
+from penstock.operators.folding.text_keys import TextKeys
 from penstock.state.chunks import ChunkStore
 
 _TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
 _SMALL = 32
 _FEW = 2  # known values for each row, above which it is cheaper to look at each distinct value
+_MANY = 1024  # texts, above which it is cheaper to keep a table of them
 _NAN = ("NaN",)
 _BLOCK = 1024  # keys that are saved together
 
@@ -38,7 +40,8 @@ class ColumnCodes:
         self._values: list[Any] = []
         self._array = to_arrow([], sql_type)
         self._close = DenseKeys() if sql_type.is_integer else None
-        self._in_table = 0  # how many values that has
+        self._texts = TextKeys() if sql_type.kind is Kind.STRING else None
+        self._in_table = 0  # how many values one of those has
 
     def __len__(self) -> int:
         return len(self._values)
@@ -50,6 +53,10 @@ class ColumnCodes:
             return np.fromiter(map(self._code, to_python(column, self.type)), np.int64, len(column))
         if self._close is not None and not column.null_count:
             codes = self._encode_close(column, self._close)
+            if codes is not None:
+                return codes
+        if self._texts is not None and len(self._values) >= _MANY and not column.null_count:
+            codes = self._encode_texts(column, self._texts)
             if codes is not None:
                 return codes
         # index_in does not find NaN, and looks at all values that are known
@@ -75,7 +82,7 @@ class ColumnCodes:
         fresh = column if codes is None else column.filter(pa.array(codes < 0))
         for value in to_python(fresh.unique(), self.type):
             self._code(value)
-        added = self._known().slice(self._in_table)
+        added = to_arrow(self._values[self._in_table :], self.type)
         numbers = np.flatnonzero(present(added))
         values_added = values_of(added, self.type).astype(np.int64, copy=False)[numbers]
         if not table.add(values_added, numbers + self._in_table):
@@ -83,6 +90,26 @@ class ColumnCodes:
             return None
         self._in_table = len(self._values)
         return table.find(values)
+
+    def _encode_texts(self, column: pa.Array, table: TextKeys) -> Codes | None:
+        """The codes of texts by a table; None, now and later, if some are not for it."""
+        codes = table.find(column) if self._bring_up(table) else None
+        if codes is not None and codes.min() < 0:
+            for value in to_python(column.filter(pa.array(codes < 0)).unique(), self.type):
+                self._code(value)
+            codes = table.find(column) if self._bring_up(table) else None
+        if codes is None:
+            self._texts = None
+        return codes
+
+    def _bring_up(self, table: TextKeys) -> bool:
+        """Let a table know all values that there are."""
+        added = to_arrow(self._values[self._in_table :], self.type)
+        numbers = np.flatnonzero(present(added))
+        if len(numbers) and not table.add(added.take(pa.array(numbers)), numbers + self._in_table):
+            return False
+        self._in_table = len(self._values)
+        return True
 
     def _code(self, value: Any) -> int:
         key = _NAN if value != value else value

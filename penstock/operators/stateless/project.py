@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
+from penstock.model.arrays import Ints
 from penstock.model.punctuation import JointPunctuation
 from penstock.model.schema import Field
 from penstock.operators.batch import Batch
@@ -61,11 +62,15 @@ class ProjectOperator(Stateless):
         kept = [each for each in joint if self._plain.keys() >= set(each.attributes)]
         return tuple(each.renamed(self._plain) for each in kept)
 
+    def bounds(self, bounds: Mapping[str, Ints]) -> dict[str, Ints]:
+        """What many bounds, of different tuples, are on the computed columns."""
+        found = {name: bound.of_many(bounds) for name, bound in self._bounds.items()}
+        return {name: ticks for name, ticks in found.items() if ticks is not None}
+
     def _groups(self, groups: GroupBounds | None) -> GroupBounds | None:
         """Bounds on groups that can still be told apart."""
         if groups is None or not self._plain.keys() >= set(groups.columns):
             return None
-        found = {name: bound.of_groups(groups) for name, bound in self._bounds.items()}
-        bounds = {name: ticks for name, ticks in found.items() if ticks is not None}
+        bounds = self.bounds(groups.bounds)
         columns = tuple(self._plain[column] for column in groups.columns)
         return GroupBounds(columns, groups.keys, bounds) if bounds else None

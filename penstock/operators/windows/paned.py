@@ -7,7 +7,7 @@ subtracted.  Others are merged from blocks (see `panes/contents.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from math import gcd
 
@@ -214,9 +214,9 @@ class Paned(Base):
         self.closed.renumber(codes)
         self.stragglers = [each._replace(codes=place[each.codes]) for each in self.stragglers]
 
-    def promised(self, progress: Progress) -> Bound:
-        """What progress promises about the windowing attribute."""
-        return self._bound.promised(progress)
+    def promised_by(self, bounds: Mapping[str, Ints]) -> Ints | None:
+        """What many bounds, of different tuples, promise about the windowing attribute."""
+        return self._bound.of_many(bounds)
 
     def _last_closed(self, bound: Bound) -> Bound:
         if bound in (BEGINNING, END):

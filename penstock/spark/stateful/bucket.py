@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints
 from penstock.model.clock import Clock, ManualClock
-from penstock.model.punctuation import BEGINNING
 from penstock.operators.batch import Batch, signed_record
 from penstock.operators.build import operator_for
 from penstock.operators.measured import Measured
@@ -21,17 +20,17 @@ from penstock.plan.identity import origins
 from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
-from penstock.promises.running_bounds import NOTHING
+from penstock.promises.by_sub_source import NOTHING
 from penstock.runs.status import bound_texts
 from penstock.spark.plan.config import StageConfig
+from penstock.spark.stateful.marking import marked
 from penstock.spark.stateful.merging import merged, order_columns, placed
 from penstock.spark.stateful.registers import (
     SourceRegister,
     StageRegister,
-    Starts,
-    marked,
     slowest,
 )
+from penstock.spark.stateful.starts import Starts
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.ingest import split_at_stamp
 from penstock.spark.tasks.messages import Message, Packed, PackedKind, RowsPiece, pack_rows
@@ -85,7 +84,7 @@ class Bucket:
         for message in messages:
             register = self.registers[message.entry]
             if isinstance(register, SourceRegister):
-                register.let_in(message.joins)
+                register.let_in_files(message.joins)
         messages = merged(messages)
         starts = [self._starts(message) for message in messages]
         for message, start in zip(messages, starts, strict=True):
@@ -94,8 +93,8 @@ class Bucket:
                 outgoing.add(self._measured.on_batch(port, self._marked(message, piece, start)))
             for tree in message.panes:
                 self._take_partials(message, tree, start)
-        for message in messages:
-            self._advance(message)
+        for message, start in zip(messages, starts, strict=True):
+            self._advance(message, start)
         self._look_for_idle()
         for port, before in enumerate(self._told):
             told = slowest([self._told_by(entry) for entry in self._entries(port)])
@@ -115,7 +114,9 @@ class Bucket:
 
     def _starts(self, message: Message) -> Starts | None:
         register = self.registers[message.entry]
-        return register.join(message.reports) if isinstance(register, SourceRegister) else None
+        if message.reports is None or not isinstance(register, SourceRegister):
+            return None
+        return register.join(message.reports)
 
     def _marked(self, message: Message, piece: RowsPiece, start: Starts | None) -> Batch:
         register = self.registers[message.entry]
@@ -123,7 +124,7 @@ class Bucket:
             return piece.batch
         batch = piece.batch
         places = np.zeros(batch.num_rows, np.int64) if batch.places is None else batch.places
-        before = start.of_rows(places, batch.numbers, register.slack)
+        before = start.of_rows(places, batch.numbers)
         chain = self._chains[message.entry]
         types = self._types[self._port(message.entry)]
         return marked(batch, before, register.name, chain, types)
@@ -136,33 +137,26 @@ class Bucket:
         operator = cast(TakesPartials, self.operator)  # the physical plan says so
 
         def bounds_of(places: Ints) -> Ints:
-            before = start.of_rows(places, None, register.slack)
-            different, inverse = np.unique(before, return_inverse=True)
-            bounds = [
-                self._attribute_bound(operator, message.entry, register.name, int(tick))
-                for tick in different
-            ]
-            return np.array(bounds, np.int64)[inverse]
+            before = start.of_rows(places, None)
+            bounds, promised = np.full(len(before), NOTHING), before > NOTHING
+            if register.name is not None:
+                chain = self._chains[message.entry]
+                found = operator.promised_by(chain.bounds({register.name: before[promised]}))
+                if found is not None:
+                    bounds[promised] = found
+            return bounds
 
         self.late += operator.on_partials(tree, bounds_of)
 
-    def _attribute_bound(
-        self, operator: TakesPartials, entry: int, name: str | None, tick: int
-    ) -> int:
-        """A bound of the scan as a bound of the windowing attribute."""
-        if tick == NOTHING or name is None:
-            return NOTHING
-        bound = operator.promised(self._chains[entry].progress(Progress({name: tick})))
-        return NOTHING if bound == BEGINNING else int(bound)
-
-    def _advance(self, message: Message) -> None:
+    def _advance(self, message: Message, start: Starts | None) -> None:
         register = self.registers[message.entry]
         if isinstance(register, StageRegister):
             if message.progress is not None:
                 register.advance(message.origin, message.progress)
         elif not message.more:
-            register.advance(message.reports, message.high)
-            register.let_go(message.leaves)
+            if message.reports is not None and start is not None:
+                register.advance(start, message.reports, message.high)
+            register.leave_out_files(message.leaves)
             register.ended = register.ended or message.ended
             if message.promise is not None and register.name is not None:
                 register.raise_to(message.promise)
@@ -331,4 +325,4 @@ def _source_register(
     if stream.progress is None:
         return SourceRegister(None, None, [], clock)
     name = scan.schema.fields[stream.schema.index(stream.attribute.name)].qualified
-    return SourceRegister(stream.progress.policy, name, list(parts), clock, live)
+    return SourceRegister(stream.progress, name, list(parts), clock, live)

@@ -6,58 +6,49 @@ Every bucket of a stage gets the same reports and comes to the same registers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Ints, Mask
 from penstock.model.clock import Clock
-from penstock.model.progress import Ordered, ProgressPolicy, Slack
+from penstock.model.progress import Ordered
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.model.types import Type
-from penstock.model.watermark import LowWatermark
-from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
-from penstock.operators.ticks import to_ticks
+from penstock.plan.streams import StreamProgress
+from penstock.promises.by_sub_source import NOTHING, stable_order
 from penstock.promises.idle import IdleSubSources
-from penstock.promises.running_bounds import NOTHING, RunningBounds
-from penstock.spark.tasks.bounds import Report
-from penstock.spark.tasks.chain import Chain
-from penstock.state.chunks import ChunkStore, Tree, required
+from penstock.promises.newcomers import lowest_over, watermarks
+from penstock.promises.running_bounds import RunningBounds
+from penstock.promises.sub_source_bounds import highest_of_each
+from penstock.promises.sub_sources import SubSourceNames
+from penstock.spark.stateful.starts import Starts
+from penstock.spark.tasks.reports import Moves, Reports
+from penstock.state.chunks import ChunkStore, Tree, Within, required
 
 
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """The bounds before a micro-batch of the sub-sources of one task, and what SLACK held back."""
-
-    bounds: list[Bound]
-    recent: list[Ints]
-
-    def of_rows(self, places: Ints, numbers: Ints | None, slack: int) -> Ints:
-        """The bound before each row as far as earlier micro-batches made it."""
-        settled = [
-            max(_tick(bound), int(recent.max(initial=NOTHING)))
-            for bound, recent in zip(self.bounds, self.recent, strict=True)
-        ]
-        bounds: Ints = np.array(settled, np.int64)[places]
-        if numbers is None:
-            return bounds
-        for place, recent in enumerate(self.recent):
-            mine = np.flatnonzero(places == place)
-            # of what was held back, a row sees what so many rows before it have released
-            released = np.clip(len(recent) + numbers[mine] - slack, 0, len(recent))
-            highest = np.maximum.accumulate(np.concatenate([[NOTHING], recent]))
-            bounds[mine] = np.maximum(highest[released], _tick(self.bounds[place]))
-        return bounds
-
-
-def _tick(bound: Bound) -> int:
-    return NOTHING if bound == BEGINNING else int(bound)
-
-
-def _bound(tick: int) -> Bound:
-    return BEGINNING if tick == NOTHING else tick
+def joined_at(moves: Moves, starts: Starts, known: Mask, others: int | None, low: int) -> Ints:
+    """The low-watermark at the first row of each sub-source of a task: there it joins, if it is not
+    `known`.  `others` is the lowest bound of those that the task has no rows of, None if nobody is
+    known, `low` the watermark so far."""
+    size = len(known)
+    order = stable_order(moves.places)
+    places, at = moves.places[order], moves.at[order]
+    last = np.append(places[1:] != places[:-1], True) if len(places) else np.zeros(0, np.bool_)
+    until = np.append(at[1:], size)[: len(at)]
+    until[last] = size
+    reached = np.maximum(starts.bounds[places], moves.bounds[order])
+    reached = np.maximum(reached, starts.passed(places, moves.held[order]))
+    # before its first move, a sub-source stands where it stood, if it is there
+    first = np.full(size, size)
+    first[places[::-1]] = at[::-1]
+    begins = np.where(known, 0, np.arange(size) + 1)
+    lowest = lowest_over(
+        np.concatenate([begins, at]),
+        np.concatenate([first, until]),
+        np.concatenate([starts.bounds, reached]),
+        size,
+    )
+    return watermarks(lowest, others, low)
 
 
 class SourceRegister(RunningBounds):
@@ -65,80 +56,76 @@ class SourceRegister(RunningBounds):
 
     def __init__(
         self,
-        policy: ProgressPolicy | None,
+        progress: StreamProgress | None,
         name: str | None,
         known: list[str],
         clock: Clock,
         live: bool = False,
     ) -> None:
-        """`name` is the progressing column, if there is one; `known` are the sub-sources that are
-        known from the start.  What is read to its end is never silent; what is `live` may be."""
-        self.policy = policy
+        """`name` is the progressing column, if there is one; `known` are the files that are
+        sub-sources from the start.  What is read to its end is never silent; what is `live` may
+        be."""
+        policy = progress.policy if progress is not None else None
+        super().__init__(policy.rule if policy is not None else Ordered())
         self.name = name
-        super().__init__(policy.rule if policy is not None else Ordered(), list(known) or None)
+        self._names = SubSourceNames(progress)
+        self._joined = NOTHING  # where newcomers have joined in this micro-batch, so far
+        self.let_in_files(known)
         self.high: Bound = BEGINNING
         self.ended = False
         self.idle = None
         if live and policy is not None and policy.idle_after is not None:
             self.idle = IdleSubSources(self, policy, clock)
 
-    @property
-    def slack(self) -> int:
-        return self._rule.rows if isinstance(self._rule, Slack) else 0
+    def let_in_files(self, names: list[str]) -> None:
+        """Files that are there from now on."""
+        if names:
+            self.let_in(self._names.of_files(names))
 
-    def join(self, reports: list[Report]) -> Starts:
+    def join(self, reports: Reports) -> Starts:
         """Let in the newcomers among the sub-sources of a task."""
-        low = LowWatermark(list(self._bounds))
-        for key, each in self._bounds.items():
-            low.advance(key, each.bound)
-        low.raise_to(self._low.value)
-        starts = Starts([], [])
-        for report in reports:
-            for place, bound, held in report.others:
-                key = reports[place].key
-                before = self._bounds[key]
-                released = before.recent[: max(0, len(before.recent) + held - self.slack)]
-                passed = _bound(int(released.max(initial=NOTHING)))
-                low.advance(key, max(bound, before.bound, passed))
-            if report.key not in self._bounds:
-                self._low.raise_to(low.value)
-                self._let_in(report.key)
-                low.advance(report.key, self._bounds[report.key].bound)
-            own = self._bounds[report.key]
-            starts.bounds.append(own.bound)
-            starts.recent.append(own.recent)
+        codes = self._names.numbers(reports.names)
+        self._reserve(int(codes.max(initial=-1)) + 1)
+        known = self._waited_for[codes]
+        bounds = self._bounds[codes]
+        bounds[known] = np.maximum(bounds[known], self._low)
+        slack = self._held.slack if self._held is not None else 0
+        starts = Starts(codes, bounds, *self._recent(codes), slack)
+        if not known.all():
+            others = self._lowest_without(codes) if self._waiting else None
+            joined = joined_at(reports.moves, starts, known, others, max(self._low, self._joined))
+            self._joined = int(joined[~known][-1])
+            bounds[~known] = np.maximum(bounds[~known], joined[~known])
+            self._wait_for(codes[~known])
+            self._move(codes, bounds)
         return starts
 
-    def let_go(self, keys: list[str]) -> None:
-        """Nobody waits for sub-sources that have come to their end."""
-        for key in keys:
-            if self.knows(key):
-                self.leave_out(key)
+    def leave_out_files(self, names: list[str]) -> None:
+        """Nobody waits for files that have come to their end."""
+        for code in self._names.of_files(names).tolist() if names else []:
+            if self.knows(code):
+                self.leave_out(np.array([code]))
                 if self.idle is not None:
-                    self.idle.forget(key)
+                    self.idle.forget(np.array([code]))
 
-    def advance(self, reports: list[Report], high: Bound) -> None:
+    def advance(self, starts: Starts, reports: Reports, high: Bound) -> None:
         """Move on to where a task has come."""
-        if self.idle is not None and reports:
-            keys = [report.key for report in reports if report.rows]
-            self.idle.heard(list(keys), np.arange(len(keys)))
-        for report in reports:
-            own = self._bounds[report.key]
-            joined = np.concatenate([own.recent, report.recent])
-            if self.slack and report.rows < self.slack:
-                released = joined[: max(0, len(joined) - self.slack)]
-                own.recent = joined[len(released) :]
-            else:
-                released, own.recent = own.recent, report.recent
-            passed = _bound(int(released.max(initial=NOTHING)))
-            own.bound = max(own.bound, report.bound, passed)
-            self._low.advance(report.key, own.bound)
+        codes = starts.codes
+        if self.idle is not None and len(reports):
+            self.idle.heard(codes[reports.rows > 0])
+        reached = np.maximum(self._bounds[codes], reports.bounds)
+        if self._held is not None and self._held.slack:
+            released = self._held.released(codes, reports.sizes, reports.recent)
+            reached = np.maximum(reached, highest_of_each(reports.sizes, released))
+        self._move(codes, np.maximum(reached, self._low))
+        self._joined = NOTHING
         self.high = max(self.high, high)
 
     def status(self) -> Tree:
         """How far the source has come, and whom it waits for."""
-        waits_for = [] if self.ended else [str(key) for key in self._low.held_back_by if key]
-        return {"low": self.low, "high": self.high, "ended": self.ended, "waits_for": waits_for}
+        names, others = ([], 0) if self.ended else self._names.some_texts(self.held_back_by)
+        status = {"low": self.low, "high": self.high, "ended": self.ended}
+        return {**status, "waits_for": names, "waits_for_others": others}
 
     def finish(self) -> None:
         """Nothing comes any more."""
@@ -154,21 +141,23 @@ class SourceRegister(RunningBounds):
 
     def save(self, store: ChunkStore) -> None:
         super().save(store)
-        idle = self.idle.save() if self.idle is not None else None
-        store.put("source", {"high": self.high, "ended": self.ended, "idle": idle})
+        self._names.save(store)
+        if self.idle is not None:
+            self.idle.save(Within(store, "idle/"))
+        store.put("source", {"high": self.high, "ended": self.ended})
 
     def load(self, store: ChunkStore) -> None:
         super().load(store)
+        self._names.load(store)
         saved = required(store, "source")
         self.high, self.ended = saved["high"], saved["ended"]
         if self.idle is not None:
-            self.idle.begin_anew(self._bounds)
+            self.idle.begin_anew()
 
     def go_on_waiting(self, store: ChunkStore) -> None:
         """Nothing has stopped since this was saved, so silence has gone on, too."""
-        idle = required(store, "source")["idle"]
-        if self.idle is not None and idle is not None:
-            self.idle.load(idle)
+        if self.idle is not None and store.get("idle/last") is not None:
+            self.idle.load(Within(store, "idle/"))
 
 
 class StageRegister:
@@ -202,23 +191,3 @@ def slowest(told: list[Progress]) -> Progress:
         for name, bound in each.high.items():
             high[name] = max(bound, high.get(name, BEGINNING))
     return Progress(bounds, high, not waiting)
-
-
-def marked(batch: Batch, before: Ints, name: str, chain: Chain, types: dict[str, Type]) -> Batch:
-    """The batch with the bounds that its rows broke: those that their task knew of, and those from
-    `before`, which are ticks of the column `name` of the scan."""
-    different, inverse = np.unique(before, return_inverse=True)
-    mapped = [
-        chain.progress(Progress({name: int(tick)} if tick > NOTHING else {})).bounds
-        for tick in different
-    ]
-    rows, broken = batch.rows, {}
-    for column, sql_type in types.items():
-        bounds = np.array([_tick(each.get(column, BEGINNING)) for each in mapped])[inverse]
-        own = (batch.broken or {}).get(column)
-        if own is not None:
-            bounds = np.maximum(bounds, np.asarray(own.fill_null(NOTHING)))
-        ticks = to_ticks(rows.column(rows.schema.get_field_index(column)), sql_type)
-        broken[column] = pa.array(bounds, mask=ticks >= bounds)
-    kept = all(column.null_count == len(column) for column in broken.values())
-    return replace(batch, broken=None if kept else broken)

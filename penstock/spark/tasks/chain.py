@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
+from penstock.model.arrays import Ints
 from penstock.model.clock import Clock
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Operator, Progress
@@ -34,11 +35,19 @@ class Chain:
             progress = link.progress(progress)
         return progress
 
+    def bounds(self, bounds: Mapping[str, Ints]) -> Mapping[str, Ints]:
+        """What many bounds become, each of which could be progress of its own."""
+        for link in self._links:
+            bounds = link.bounds(bounds)
+        return bounds
+
 
 class _Link(Protocol):
     def batch(self, batch: Batch) -> Batch: ...
 
     def progress(self, progress: Progress) -> Progress: ...
+
+    def bounds(self, bounds: Mapping[str, Ints]) -> Mapping[str, Ints]: ...
 
 
 def _link(step: Step, clock: Clock) -> _Link:
@@ -70,6 +79,12 @@ class _Through:
         assert isinstance(made, Progress)
         return made
 
+    def bounds(self, bounds: Mapping[str, Ints]) -> Mapping[str, Ints]:
+        # all others leave what there was as it is
+        if isinstance(self._operator, ProjectOperator):
+            return self._operator.bounds(bounds)
+        return bounds
+
 
 class _Into:
     """Into a union: columns get its names.  Who waits for whom is settled behind the shuffle."""
@@ -89,3 +104,7 @@ class _Into:
         bounds = {name: bound for name, bound in bounds.items() if name in self._progressing}
         high = {names[name]: bound for name, bound in progress.high.items() if name in names}
         return Progress(bounds, high, progress.ended)
+
+    def bounds(self, bounds: Mapping[str, Ints]) -> Mapping[str, Ints]:
+        renamed = {self._names[name]: ticks for name, ticks in bounds.items()}
+        return {name: ticks for name, ticks in renamed.items() if name in self._progressing}

@@ -6,7 +6,7 @@ folds tuples into partial panes where the stage allows it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,21 +20,20 @@ from penstock.model.arrays import Ints
 from penstock.model.clock import SystemClock
 from penstock.model.progress import ProgressPolicy, Slack
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.model.texts import to_json
-from penstock.model.types import to_python
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.panes.partial import PaneMaker
 from penstock.plan.stateless import Scan, Stamp
 from penstock.promises.ingest import Ingest
+from penstock.promises.sub_sources import SubSources, distinct
 from penstock.sources.arrow_columns import fit_batches
 from penstock.sources.rejects import RejectKind, RejectLog, rejects_batch
 from penstock.sources.source import Chunk
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.plan.stages import Entry
 from penstock.spark.sources.feed import Portion
-from penstock.spark.tasks.bounds import Report, TaskBounds
+from penstock.spark.tasks.bounds import TaskBounds
 from penstock.spark.tasks.buckets import Router
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.messages import (
@@ -45,8 +44,10 @@ from penstock.spark.tasks.messages import (
     pack_rows,
     portions_read,
 )
+from penstock.spark.tasks.reports import Reports
 
 _FLUSH = 1 << 22  # rows after which a task sends what it has
+_WORTH_PANES = 256  # rows of a sub-source for which panes of its own are cheaper than the rows
 
 
 @dataclass
@@ -77,7 +78,9 @@ class IngestTask:
         policy = _policy(self._scan)
         self._slack = policy.rule.rows if policy and isinstance(policy.rule, Slack) else 0
         self._bounds = TaskBounds(policy.rule) if policy is not None else None
-        self._ingest = Ingest(self._scan, self._clock, self._log, self._bounds)
+        self._ingest = Ingest(
+            self._scan, self._clock, self._log, self._bounds, kit.sub_sources(self._scan)
+        )
         below, above = split_at_stamp(entry)
         self._below, self._above = Chain(below, self._clock), Chain(above, self._clock)
         self._stamp = next((step for step in below if isinstance(step, Stamp)), None)
@@ -149,14 +152,14 @@ class IngestTask:
         column = self._stamp.schema.fields[self._stamp.column.position(self._stamp.schema)]
         position = batch.schema.get_field_index(column.qualified)
         ticks = to_ticks(batch.column(position), column.type)
-        self._bounds.before([()], np.zeros(len(ticks), np.int64), ticks, None)
+        self._bounds.before_of(0, ticks, None)
         self._high = max(self._high, int(ticks.max()))
 
     def _route(self, batch: Batch) -> None:
         self._waiting += batch.num_rows
         if batch.places is not None and not (batch.places != 0).any():
             batch = replace(batch, places=None)
-        if self._kit.maker is None:
+        if self._kit.maker is None or not _worth_panes(batch.places):
             self._route_rows(batch)
             return
         apart = np.zeros(batch.num_rows, np.bool_)
@@ -215,14 +218,16 @@ class IngestTask:
         self._waiting = 0
         self._outgoing = [_Outgoing() for _ in self._outgoing]
 
-    def _reports(self) -> list[Any]:
+    def _reports(self) -> Reports | None:
         if self._bounds is None:
-            return []
-        names = sub_source_names(self._ingest, self._bounds.keys)
+            return None
+        codes = self._bounds.codes  # in the order of first appearance
+        if self._scan.stream.is_latent:  # is one source, without a name
+            names = pa.array([""] * len(codes), pa.string())
+        else:
+            names = self._ingest.sub_source_names(codes)
         reports = self._bounds.reports(names)
-        if self._in_order:
-            return reports
-        return [Report(each.key, BEGINNING, each.rows, each.recent[:0]) for each in reports]
+        return reports if self._in_order else reports.without_promises()
 
     def _account(self) -> Iterator[Packed]:
         key, rejects = self._config.bucket_keys[0], self._log.take()
@@ -235,13 +240,20 @@ class IngestTask:
 
 
 class Kit:
-    """What a worker keeps for an entry between micro-batches: which keys there are."""
+    """What a worker keeps for an entry between micro-batches: which keys and sub-sources there
+    are."""
 
     def __init__(self, config: StageConfig, entry: int) -> None:
         stage, port = config.stage, config.stage.entries[entry].port
         self.router = Router(stage.keys(port), stage.schema(port), config.buckets)
         self.maker = PaneMaker(stage.node) if stage.makes_panes(port) else None  # type: ignore[arg-type]
         self._of_groups: Ints = np.zeros(0, np.int64)
+        self._sub_sources: SubSources | None = None
+
+    def sub_sources(self, scan: Scan) -> SubSources | None:
+        if self._sub_sources is None and scan.stream.progress is not None:
+            self._sub_sources = SubSources(scan.stream, scan.stream.progress)
+        return self._sub_sources
 
     def bucket_of_groups(self) -> Ints:
         """The bucket of every group that the pane maker knows."""
@@ -256,7 +268,9 @@ class Kit:
         return self._of_groups
 
     def tidy(self) -> None:
-        """Forget keys when they have become very many."""
+        """Forget keys, and sub-sources, when they have become very many."""
+        if self._sub_sources is not None and len(self._sub_sources) > 1 << 20:
+            self._sub_sources = None
         if self.maker is not None and len(self.maker.folder.keys) > 1 << 20:
             self.maker.forget_keys()
             self._of_groups = self._of_groups[:0]
@@ -274,14 +288,9 @@ def _policy(scan: Scan) -> ProgressPolicy | None:
     return scan.stream.progress.policy if scan.stream.progress is not None else None
 
 
-def sub_source_names(ingest: Ingest, keys: list[Hashable]) -> list[str]:
-    """Sub-sources by what they are called everywhere, instead of by their numbers in this task."""
-    progress = ingest.stream.progress
-    if progress is None or progress.per is None:
-        return [key if isinstance(key, str) else "" for key in keys]
-    codes = np.array(keys, np.int64)
-    values = to_python(ingest.sub_source_values(codes), progress.per.type)
-    return [to_json(value, progress.per.type) for value in values]
+def _worth_panes(places: Ints | None) -> bool:
+    """Panes are apart for every sub-source, because each has a promise of its own."""
+    return places is None or len(distinct(places)) * _WORTH_PANES <= len(places)
 
 
 def _by_bucket(buckets: Ints) -> Iterator[tuple[int, Ints]]:

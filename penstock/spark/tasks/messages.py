@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
-from penstock.spark.tasks.bounds import Report
+from penstock.spark.tasks.reports import Reports
 from penstock.state.chunks import Tree, pack, unpack
 
 
@@ -88,7 +88,7 @@ class Message:
 
     entry: int
     origin: int = 0  # the bucket that it comes from, if it does
-    reports: list[Report] = field(default_factory=list)
+    reports: Reports | None = None  # of a task, on its sub-sources
     high: Bound = BEGINNING
     rows: list[RowsPiece] = field(default_factory=list)
     panes: list[Tree] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Message:
             {
                 "entry": self.entry,
                 "origin": self.origin,
-                "reports": [report.save() for report in self.reports],
+                "reports": self.reports.save() if self.reports is not None else None,
                 "high": self.high,
                 "rows": [piece.save() for piece in self.rows],
                 "panes": self.panes,
@@ -124,7 +124,7 @@ class Message:
         return Message(
             tree["entry"],
             tree["origin"],
-            [Report.load(report) for report in tree["reports"]],
+            Reports.load(tree["reports"]) if tree["reports"] is not None else None,
             tree["high"],
             [RowsPiece.load(piece) for piece in tree["rows"]],
             tree["panes"],
