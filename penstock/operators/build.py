@@ -23,6 +23,11 @@ from penstock.operators.windows.adapt_wid import AdaptWid
 from penstock.operators.windows.buffering import Buffering
 from penstock.operators.windows.landmark import LandmarkOperator
 from penstock.operators.windows.paned import Paned
+from penstock.operators.windows.punctuated import (
+    PunctuatedPaned,
+    PunctuatedTwoLevel,
+    PunctuatedWid,
+)
 from penstock.operators.windows.rows import RowsOperator
 from penstock.operators.windows.slide_by_tuple import SlideByTupleOperator
 from penstock.operators.windows.two_level import TwoLevel
@@ -45,6 +50,13 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.SLIDE_BY_TUPLE: SlideByTupleOperator,
     OperatorKind.GROUPED: GroupedOperator,
     OperatorKind.DISTINCT: DistinctOperator,
+}
+
+# over streams that promise something for single groups
+_PUNCTUATED: dict[OperatorKind, Callable[[Any], Operator]] = {
+    OperatorKind.PANED: PunctuatedPaned,
+    OperatorKind.WID: PunctuatedWid,
+    OperatorKind.TWO_LEVEL: PunctuatedTwoLevel,
 }
 
 # from the logical node, and what is asked of results that may be revised
@@ -70,6 +82,8 @@ def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
         return StampOperator(node.logical, clock)  # type: ignore[arg-type]
     if node.operator is OperatorKind.ORDER:
         return InOrder(node.logical, node.asked)  # type: ignore[arg-type]
+    if node.punctuated and node.operator in _PUNCTUATED:
+        return _PUNCTUATED[node.operator](node.logical)
     if node.operator in _PLAIN:
         return _PLAIN[node.operator](node.logical)
     assert node.asked is not None

@@ -33,6 +33,9 @@ _ALGORITHMS = {
     Algorithm.BUFFERING: OperatorKind.BUFFERING,
 }
 
+# those that can give out the results of groups ahead of others
+_PUNCTUATED = (OperatorKind.PANED, OperatorKind.WID, OperatorKind.TWO_LEVEL)
+
 
 def lower(query: QueryPlan, settings: Settings) -> PhysicalPlan:
     """
@@ -77,7 +80,18 @@ def lower_node(
         )
         for number, each in enumerate(node.inputs)
     )
-    return PhysicalNode(node, operator, ports, own, ordering_of(node), counted and node.stateful)
+    whole_windows = counted and node.stateful
+    punctuated = not whole_windows and operator in _PUNCTUATED and _punctuates(node.inputs[0])
+    order = ordering_of(node)
+    return PhysicalNode(node, operator, ports, own, order, whole_windows, punctuated)
+
+
+def _punctuates(node: Node) -> bool:
+    """Whether tuples come from a stream that promises something for single groups."""
+    if isinstance(node, Scan):
+        progress = node.stream.progress
+        return progress is not None and progress.group_punctuation is not None
+    return not node.stateful and any(map(_punctuates, node.inputs))
 
 
 def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:

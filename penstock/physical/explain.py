@@ -47,6 +47,8 @@ def _details(node: PhysicalNode) -> Iterator[str]:
         yield f"asked: {node.asked}"
     if node.ordering is not Ordering.ANY:
         yield f"order: {node.ordering.value}"
+    if node.punctuated:
+        yield "groups that are punctuated leave ahead of the others"
     if node.whole_windows:
         yield "groups of a window leave together, because they are counted"
 

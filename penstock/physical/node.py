@@ -67,7 +67,8 @@ class Port:
 @dataclass(frozen=True)
 class PhysicalNode:
     """`logical` is the node that it answers.  With `whole_windows`, whoever gets the results counts
-    them, so no group leaves ahead of the others of its window."""
+    them, so no group leaves ahead of the others of its window; where a stream is `punctuated` for
+    single groups, groups do leave ahead."""
 
     logical: Node
     operator: OperatorKind
@@ -75,6 +76,7 @@ class PhysicalNode:
     asked: Asked | None = None
     ordering: Ordering = Ordering.ANY
     whole_windows: bool = False
+    punctuated: bool = False
 
     def __post_init__(self) -> None:
         expected = 0 if self.operator is OperatorKind.READ else max(1, len(self.logical.inputs))

@@ -16,8 +16,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.folding import key_expiry
 from penstock.operators.groups import bounds
 from penstock.operators.operator import Progress
-from penstock.operators.windows.paned import Paned
-from penstock.operators.windows.wid import Wid
+from penstock.operators.windows.punctuated import PunctuatedPaned, PunctuatedWid
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.promises.ingest import Ingest
@@ -250,7 +249,7 @@ def test_projections_hand_on_what_is_promised_for_groups_they_keep() -> None:
 # --- state ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operator", [Paned, Wid])
+@pytest.mark.parametrize("operator", [PunctuatedPaned, PunctuatedWid])
 @pytest.mark.parametrize("calls", ["sum(x) AS s", "max(x) AS s"])
 def test_what_is_out_for_all_groups_of_a_pane_is_not_kept(operator: Any, calls: str) -> None:
     """Groups come and go; the stream as a whole promises nothing."""
@@ -271,7 +270,7 @@ def test_what_is_out_for_all_groups_of_a_pane_is_not_kept(operator: Any, calls: 
         elif not item.ended:
             made = running.on_progress(0, item)
             given_out += sum(each.num_rows for each in made if isinstance(each, Batch))
-            assert (running.panes if operator is Paned else running.windows).all() == []
+            assert (running.panes if operator is PunctuatedPaned else running.windows).all() == []
     assert given_out == query.collect().num_rows > 1000
 
 

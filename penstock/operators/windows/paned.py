@@ -20,17 +20,15 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder, Partials, Rows
-from penstock.operators.folding.key_expiry import DeadKeys
+from penstock.operators.folding.key_expiry import DeadKeys, mark_groups
 from penstock.operators.folding.small_batches import SmallBatches
-from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.adopted import taken_in
-from penstock.operators.windows.exporting import exported, not_given, pieces_of_panes
+from penstock.operators.windows.exporting import exported, pieces_of_panes
 from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.panes.contents import LatePanes, Panes, Unchanged, contents_over
-from penstock.operators.windows.panes.groups import PaneGroups
 from penstock.operators.windows.panes.partial import PartialPanes
 from penstock.operators.windows.panes.shape import PaneShape
 from penstock.operators.windows.results import Missed, Results
@@ -58,7 +56,6 @@ class Paned(Base):
         self.per_slide = self.window.slide // self.pane
         self.panes = Panes(self.folder)
         self.contents = contents_over(self.folder, self.panes)
-        self.closed = PaneGroups(node, self.folder, self.panes, self.per_window, self.per_slide)
         self.next_window: int | None = None  # the first that has not been released
         self._told: Bound | None = None  # the last window that progress has closed
         self._dead = DeadKeys(self.folder)
@@ -170,7 +167,7 @@ class Paned(Base):
         results = self.results
         bound = self._bound.promised(progress)
         last = self._last_closed(bound)
-        if last == self._told and not progress.ended and progress.groups is None:
+        if last == self._told and not progress.ended:
             return  # tuples since then are in later windows
         self._told = last
         self._settle()
@@ -183,27 +180,24 @@ class Paned(Base):
             yield from results.repeat(window, upto + 1, columns)
             self.next_window = upto + 1
             window = self._next_with_tuples()
-        if progress.groups is not None:
-            self._release_groups(progress.groups, last)
-        self.closed.forget(last)
+        self._release_more(last)
         batch = results.batch()
         if batch is not None:
             yield batch
         self._dead.forget(self._mark, self._renumber)
         yield results.progress(last, progress.ended)
 
-    def _release_groups(self, groups: GroupBounds, last: Bound) -> None:
-        """Release windows above the `last` one for groups that are punctuated."""
-        closing = self.closed.close(groups, last)
-        if closing is not None:
-            self.closed.release(closing, self.stragglers, self.results)
-            self.closed.drop_closed(closing, self.contents.merged)
-            self.stragglers = self.closed.still_late(self.stragglers)
+    def _release_more(self, last: Bound) -> None:
+        """Where something else than the stream can close windows, beyond the `last` one."""
 
     def _mark(self, live: Mask) -> None:
-        self.closed.mark(live)
+        self._mark_panes(live)
         for straggler in self.stragglers:
             live[straggler.codes] = True
+
+    def _mark_panes(self, live: Mask) -> None:
+        for pane in self.panes.all():
+            mark_groups(live, pane)
 
     def _renumber(self, codes: Codes, place: Codes) -> None:
         def change(partials: Partials) -> Partials:
@@ -211,7 +205,6 @@ class Paned(Base):
 
         self.panes.renumber(change)
         self.contents.renumber(change)
-        self.closed.renumber(codes)
         self.stragglers = [each._replace(codes=place[each.codes]) for each in self.stragglers]
 
     def promised_by(self, bounds: Mapping[str, Ints]) -> Ints | None:
@@ -239,13 +232,15 @@ class Paned(Base):
         begin = end - self.per_window
         content = self.contents.of(begin, end)
         content = self._with_stragglers(window, content)
-        codes = self.closed.not_given(window, self.folder.present(content))
+        codes = self._to_give(window, self.folder.present(content))
         return self.folder.finish(content, codes) if len(codes) else []
 
+    def _to_give(self, window: int, codes: Codes) -> Codes:  # noqa: ARG002
+        """The groups of a window whose results have not been given out."""
+        return codes
+
     def _alike(self, window: int, last: Bound) -> Bound:
-        """Up to which window late tuples and punctuated groups make no difference."""
-        if self.closed.begun:
-            return window
+        """Up to which window late tuples make no difference."""
         changes = [s.first - 1 if s.first > window else s.last for s in self.stragglers]
         return min([last, *changes])
 
@@ -284,7 +279,6 @@ class Paned(Base):
         self._settle()
         self.folder.keys.save(store)
         self.panes.save(store)
-        self.closed.save(store)
         late = [
             [each.first, each.last, self.folder.save(each.partials, each.codes)]
             for each in self.stragglers
@@ -298,7 +292,6 @@ class Paned(Base):
             return
         self.folder.keys.load(store)
         self.panes.load(store)
-        self.closed.load(store)
         self.next_window = saved["next"]
         for first, last, tree in saved["late"]:
             codes, partials = self.folder.load_apart(tree)
@@ -308,9 +301,10 @@ class Paned(Base):
     def export(self) -> OpenPieces:
         self._settle()
         released = BEGINNING if self.next_window is None else self.next_window
-        kept = pieces_of_panes(self.folder, self.panes, self.stragglers, self._shape, released)
-        kept = not_given(self.folder, kept, self.closed)
-        return exported(self.folder, kept, released, self.results)
+        return exported(self.folder, self._pieces(released), released, self.results)
+
+    def _pieces(self, released: Bound) -> Iterator[LatePanes]:
+        return pieces_of_panes(self.folder, self.panes, self.stragglers, self._shape, released)
 
     def adopt(self, state: OpenPieces) -> None:
         if state.released not in (BEGINNING, END):

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.folding.folder import Rows
-from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.windows.low_level import LazyFlush, LowLevel, PartialRows, SlowFlush
@@ -53,10 +52,6 @@ class TwoLevel(Paned):
         """Windows wait for their panes to leave the low level."""
         last, lowest = super()._last_closed(bound), self.low.lowest()
         return last if lowest is None else min(last, lowest // self.per_slide - 1)
-
-    def _release_groups(self, groups: GroupBounds, last: Bound) -> None:
-        self._merge(self.low.clear())
-        super()._release_groups(groups, last)
 
     def _merge(self, flushed: Iterable[PartialRows]) -> None:
         for rows in flushed:

@@ -22,14 +22,13 @@ from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.arguments import Arguments
 from penstock.operators.folding.folder import Folder, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
-from penstock.operators.groups.closed import ClosedGroups, ClosingGroups
 from penstock.operators.open_results import OpenResults, open_windows
 from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.adopted import AdoptedPieces
-from penstock.operators.windows.exporting import exported, not_given, pieces_of_windows
+from penstock.operators.windows.exporting import exported, pieces_of_windows
 from penstock.operators.windows.open_pieces import OpenPieces
-from penstock.operators.windows.panes.contents import Panes
+from penstock.operators.windows.panes.contents import LatePanes, Panes
 from penstock.operators.windows.results import Missed, Results
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Tree
@@ -217,7 +216,6 @@ class Wid(Base):
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.bucket = Tagger(node, self.folder)
         self.windows = Panes(self.folder)  # the open windows by their ids
-        self.closed = ClosedGroups(node, self.folder)
         self._dead = DeadKeys(self.folder)
 
     @at_once
@@ -237,32 +235,23 @@ class Wid(Base):
         wid = self.windows.lowest()
         while wid is not None and wid <= last:
             content = self.windows.open(wid)
-            codes = self.closed.not_given(wid, self.folder.present(content))
+            codes = self._to_give(wid, self.folder.present(content))
             results.add(wid, self.folder.finish(content, codes))
             self.windows.drop(wid)
             wid = self.windows.lowest()
-        closing = self.closed.close(progress.groups, last)
-        if closing is not None:
-            self._release_groups(closing)
-        self.closed.forget(last)
+        self._release_more(last)
         batch = results.batch()
         if batch is not None:
             yield batch
         self._dead.forget(self._mark, self._renumber)
         yield results.progress(last, progress.ended)
 
-    def _release_groups(self, closing: ClosingGroups) -> None:
-        """Release windows for groups that are punctuated; a window goes when all of its groups are
-        out."""
-        for wid, content in self.windows.numbered():
-            places = closing.at(wid)
-            groups = np.flatnonzero(content.rows.rows)
-            codes = np.intersect1d(closing.codes[places], groups)
-            if len(codes):
-                codes = codes[self.folder.keys.order_of(codes)]
-                self.results.add(wid, self.folder.finish(content, codes))
-                if not len(self.closed.not_given(wid, groups)):
-                    self.windows.drop(wid)
+    def _release_more(self, last: Bound) -> None:
+        """Where something else than the stream can close windows, beyond the `last` one."""
+
+    def _to_give(self, window: int, codes: Codes) -> Codes:  # noqa: ARG002
+        """The groups of a window whose results have not been given out."""
+        return codes
 
     def open_results(self) -> OpenResults:
         return open_windows(wid for wid, _ in self.windows.numbered())
@@ -270,16 +259,14 @@ class Wid(Base):
     def _mark(self, live: Mask) -> None:
         for wid, window in self.windows.numbered():
             groups = np.flatnonzero(window.rows.rows)
-            live[self.closed.not_given(wid, groups)] = True
+            live[self._to_give(wid, groups)] = True
 
     def _renumber(self, codes: Codes, place: Codes) -> None:  # noqa: ARG002
-        self.closed.renumber(codes)
         self.windows.renumber(lambda partials: self.folder.take(partials, codes))
 
     def save(self, store: ChunkStore) -> None:
         self.folder.keys.save(store)
         self.windows.save(store)
-        self.closed.save(store)
         store.put("run", {"results": self.results.save()})
 
     def load(self, store: ChunkStore) -> None:
@@ -288,12 +275,13 @@ class Wid(Base):
             return
         self.folder.keys.load(store)
         self.windows.load(store)
-        self.closed.load(store)
         self.results.load(saved["results"])
 
     def export(self) -> OpenPieces:
-        kept = not_given(self.folder, pieces_of_windows(self.folder, self.windows), self.closed)
-        return exported(self.folder, kept, None, self.results)
+        return exported(self.folder, self._pieces(), None, self.results)
+
+    def _pieces(self) -> Iterator[LatePanes]:
+        return pieces_of_windows(self.folder, self.windows)
 
     def adopt(self, state: OpenPieces) -> None:
         adopted = AdoptedPieces(self.folder, self.bucket.window)

@@ -25,6 +25,11 @@ from penstock.operators.windows.low_level import LazyFlush
 from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.panes.shape import PaneShape, pane_shape
+from penstock.operators.windows.punctuated import (
+    PunctuatedPaned,
+    PunctuatedTwoLevel,
+    PunctuatedWid,
+)
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
 from penstock.plan.aggregates import WindowAggregate
@@ -58,10 +63,20 @@ ALGORITHMS: dict[str, Algorithm] = {
     "two-level": TwoLevel,
     "buffering": Buffering,
 }
-VARIANTS: list[Algorithm] = [*ALGORITHMS.values(), eager, mixed, small]
+VARIANTS: list[Algorithm] = [
+    *ALGORITHMS.values(),
+    *(eager, mixed, small, PunctuatedPaned, PunctuatedWid, PunctuatedTwoLevel),
+]
 CHAINS = st.lists(st.sampled_from(VARIANTS), min_size=2, max_size=6)
 PAIRS = list(product(ALGORITHMS.values(), repeat=2))
 PAIR_NAMES = [f"{one} to {other}" for one, other in product(ALGORITHMS, repeat=2)]
+AHEAD: dict[str, Algorithm] = {
+    **ALGORITHMS,
+    "paned": PunctuatedPaned,
+    "wid": PunctuatedWid,
+    "two-level": PunctuatedTwoLevel,
+}
+PAIRS_AHEAD = list(product(AHEAD.values(), repeat=2))
 DIFFERENTIAL = "count(*) AS n, avg(x) AS m"
 OTHERS = (
     "last(v) AS l, max(k) AS text, median(v) AS mid, count(DISTINCT v) AS d,"
@@ -165,7 +180,7 @@ def check(
     assert list(driving.run(plan, operators)) == expected
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=PAIR_NAMES)
+@pytest.mark.parametrize("pair", PAIRS_AHEAD, ids=PAIR_NAMES)
 def test_groups_that_are_ahead(pair: tuple[Algorithm, Algorithm]) -> None:
     """What a group has given out, no other operator gives out again."""
     rows: list[driving.Row] = [
@@ -189,7 +204,7 @@ def test_their_windows_are_cut_off() -> None:
     sql = "SELECT k, count(*) AS n [RANGE 6, SLIDE 2, WA t] FROM s GROUP BY k"
     node = driving.planned(sql, driving.Stream(rows, promise), 4).input.inputs[0]
     given = list(driving.items(node.inputs[0], {}, ManualClock()))[:-1]
-    for make in (Paned, Wid, TwoLevel):
+    for make in (PunctuatedPaned, PunctuatedWid, PunctuatedTwoLevel):
         operator = make(node)  # type: ignore[arg-type]
         assert len(driven(operator, given)) == 1
         state = operator.export()
