@@ -20,7 +20,7 @@ def check_query(found: list[str], own: list[str], where: str) -> None:
 
 
 def check_algorithms(found: list[str], own: list[str], where: str) -> None:
-    """The same for what `algorithms` says: state does not move from one to another yet.
+    """The same for what `algorithms` says, where state cannot move from one to another.
 
     >>> try:
     ...     check_algorithms(["#1 WID", "#2 PANED"], ["#1 WID", "#2 BUFFERING"], "it")

@@ -38,8 +38,8 @@ def identity(query: QueryPlan) -> list[str]:
 
 
 def algorithms(query: QueryPlan) -> list[str]:
-    """What else the saved state of this host depends on: how windows are computed, where state does
-    not move from one algorithm to another, and the rows that wait for their order."""
+    """What else saved state depends on: how windows are computed, if it does not say itself which
+    operators it is of and can move, and the rows that wait for their order."""
     describer = _Describer()
     top = describer.of(query.input)
     lines = [f"#{number} {node.algorithm.name}" for number, node in describer.sliding]

@@ -135,6 +135,23 @@ def test_another_algorithm(files: Files) -> None:
     assert files.read(SUMS) == [(120, 180, "a", 8)]
 
 
+def test_another_algorithm_of_a_run(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number, name in enumerate(("WID", "PANED", "ADAPTIVE")):
+        text = "".join(f"a,1,{ts}\n" for ts in range(number * 50, number * 50 + 50))
+        (tmp_path / "in" / f"{number}.csv").write_text(f"k,x,ts\n{text}")
+        db = ps.connect(spark, buckets=2)
+        db.sql(
+            f"CREATE STREAM s (k STRING, x INT, ts INT) FROM FILES '{tmp_path}/in/*.csv'"
+            " PROGRESS ON ts DELAY 5"
+        )
+        query = db.sql(SUMS.replace("SELECT", f"SELECT /*+ {name} */"))
+        assert isinstance(query, ps.Query)
+        query.run(tmp_path / "out.jsonl", checkpoint=tmp_path / "checkpoint", final=number == 2)
+    rows = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert [row["total"] for row in rows] == [60, 60, 30]
+
+
 def test_what_may_change_about_a_dataframe(files: Files) -> None:
     """Names and the order of columns; lengths of promises."""
     files.add(("a", 1, 10), ("b", 2, 10))
