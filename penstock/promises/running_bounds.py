@@ -79,6 +79,11 @@ class RunningBounds(SubSourceBounds):
         """Nothing below the bound is waited for any more, in whichever sub-source."""
         self._low = max(self._low, within_ticks(bound))
 
+    def kept_by(self, code: int, lowest: int, highest: int) -> bool:
+        if not self.knows(code):
+            self._let_in_one(code)  # they are about to come
+        return super().kept_by(code, lowest, highest)
+
     def before_of(self, code: int, ticks: Ints, promised: Ints | None) -> Ints:
         if len(ticks) == 0:
             return ticks
