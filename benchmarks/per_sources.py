@@ -103,22 +103,28 @@ def measured(host: Host, known: int, size: int, rounds: int) -> tuple[Row, pa.Ta
         codes = known + number * TOGETHER + np.arange(TOGETHER)
         given = batch(codes, np.full(TOGETHER, (rounds + 2) * size))
         newcomers.append(timed(partial(host.take, given))[0])
-    alone = []
-    for number in range(rounds * 20):
-        code = np.array([known + rounds * TOGETHER + number])
-        alone.append(timed(partial(host.take, batch(code, code)), collect=False)[0])
+    first = known + rounds * TOGETHER
+    joining = [alone(host, first + number, (rounds + 3) * size) for number in range(rounds * 40)]
+    speaking = [alone(host, first + number, (rounds + 4) * size) for number in range(rounds * 40)]
     row = {
         "ns a row": min(times) / size * 1e9,
         "µs a newcomer": min(newcomers) / TOGETHER * 1e6,
-        "µs a batch of one newcomer": min(alone) * 1e6,
+        "µs more for one alone": float(np.median(joining) - np.median(speaking)) * 1e6,
         "bytes saved after one row": saved,
     }
     return row, pa.concat_tables(late)
 
 
-def timed(work: Callable[[], Ints], collect: bool = True) -> tuple[float, Ints]:
-    if collect:
-        gc.collect()
+def alone(host: Host, code: int, time: int) -> float:
+    """Seconds for a tuple in a batch of its own."""
+    given = batch(np.array([code]), np.array([time]))
+    begin = process_time()
+    host.take(given)
+    return process_time() - begin
+
+
+def timed(work: Callable[[], Ints]) -> tuple[float, Ints]:
+    gc.collect()
     begin = process_time()
     found = work()
     return process_time() - begin, found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from penstock.model.arrays import Codes, Ints, Mask
@@ -23,8 +25,15 @@ class BySubSource:
         self.order = order  # the rows, sorted
         self.codes = codes  # the sub-sources, ascending
         self.begins = begins  # where each begins, in sorted order
-        self.ends = np.append(begins[1:], len(order))
-        self.sizes = self.ends - begins
+
+    @cached_property
+    def ends(self) -> Ints:
+        return np.append(self.begins[1:], len(self.order))
+
+    @cached_property
+    def sizes(self) -> Ints:
+        sizes: Ints = self.ends - self.begins
+        return sizes
 
     @staticmethod
     def of(codes: Codes) -> BySubSource:

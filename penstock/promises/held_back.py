@@ -38,6 +38,8 @@ class HeldBack:
         if self.slack == 0:
             return ticks
         self._reserve(codes)
+        if len(ticks) == len(codes) == 1:
+            return np.array([self._released_by_one(int(codes[0]), int(ticks[0]))])
         ranks = ranks_within(sizes)
         of_rows = np.repeat(codes, sizes)
         numbers = self._counts[of_rows] + ranks
@@ -51,6 +53,17 @@ class HeldBack:
         last = np.flatnonzero(np.repeat(sizes, sizes) - ranks <= self.slack)
         self._ticks[self._slots(of_rows[last], numbers[last])] = ticks[last]
         self._counts[codes] += sizes
+        return released
+
+    def _released_by_one(self, code: int, tick: int) -> int:
+        """The same for a tuple that comes alone."""
+        count, full = int(self._counts[code]), int(self._counts[code]) >= self.slack
+        if not full and count == self._capacities[code]:
+            self._make_room(np.array([code]), np.ones(1, np.int64))
+        slot = int(self._begins[code]) + count % int(self._capacities[code])
+        released = int(self._ticks[slot]) if full else NOTHING
+        self._ticks[slot] = tick
+        self._counts[code] += 1
         return released
 
     def _slots(self, codes: Codes, numbers: Ints) -> Ints:

@@ -47,7 +47,8 @@ class Lowest:
             above[codes] = below.reshape(-1, _WIDE)[codes].min(axis=1)
 
     def put_one(self, code: int, value: int) -> None:
-        self._reserve(code + 1)
+        if code >= len(self._levels[0]):
+            self._reserve(code + 1)
         for below, above in pairwise(self._levels):
             before, block = int(below[code]), code >> _BITS
             below[code] = value

@@ -115,7 +115,7 @@ class Promise:
             before = before[tuples] if before is not None else None
         if batch.num_rows == 0:
             return
-        self.high = max(self.high, int(ticks.max()))
+        self.high = max(self.high, extremes(ticks)[1])
         named = Batch(batch.rename_columns(self._names))
         if before is not None and np.count_nonzero(broken := ticks < before):
             named = named.breaking(self._name, before, broken)

@@ -79,12 +79,18 @@ class RunningBounds(SubSourceBounds):
         """Nothing below the bound is waited for any more, in whichever sub-source."""
         self._low = max(self._low, within_ticks(bound))
 
+    def kept_by(self, code: int, lowest: int, highest: int) -> bool:
+        if not self.knows(code):
+            self._let_in_one(code)  # they are about to come
+        return super().kept_by(code, lowest, highest)
+
     def before_of(self, code: int, ticks: Ints, promised: Ints | None) -> Ints:
         if len(ticks) == 0:
             return ticks
         if not self.knows(code):
             self._let_in_one(code)
-        after = self._contributions(BySubSource.one(code, len(ticks)), ticks, promised)
+        rows = BySubSource.one(code, len(ticks))
+        after = self._contributions(rows, ticks, promised)
         running = np.empty(len(after) + 1, np.int64)
         running[0], running[1:] = self._bound(code), after
         np.maximum.accumulate(running, out=running)
@@ -134,10 +140,13 @@ class RunningBounds(SubSourceBounds):
         self._touch(codes)
 
     def _move_one(self, code: int, bound: int) -> None:
-        bound = within_ticks(bound)
-        self._bounds[code] = bound
+        held_back = self._bounds[code] <= self._low  # otherwise somebody else holds the others back
+        self._bounds[code] = bound = within_ticks(bound)
         self._lowest.put_one(code, bound)
-        self._look()
+        if self._waiting == 1:
+            self._low = max(self._low, bound)
+        elif held_back:
+            self._look()
         self._touched.add(code // BLOCK)
 
     def _look(self) -> None:

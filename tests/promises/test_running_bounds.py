@@ -136,7 +136,10 @@ def test_tuples_in_order_keep_the_promise() -> None:
     assert running.kept_by(0, 10, 15)
     assert running.low == 10
     assert not running.kept_by(0, 9, 12)
-    assert not running.kept_by(1, 20, 22)  # nobody knows it
+    assert running.kept_by(1, 20, 22)  # a newcomer joins at 10
+    assert running.low == 10
+    assert not running.kept_by(2, 9, 12)
+    assert running.known.tolist() == [0, 1, 2]
 
 
 def test_a_newcomer_joins_in_the_middle_of_a_batch() -> None:

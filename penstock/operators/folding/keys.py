@@ -27,6 +27,7 @@ _TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
 _SMALL = 32
 _FEW = 2  # known values for each row, above which it is cheaper to look at each distinct value
 _MANY = 1024  # texts, above which it is cheaper to keep a table of them
+_LITTLE = 16  # known values for each that is asked for
 _NAN = ("NaN",)
 _BLOCK = 1024  # keys that are saved together
 
@@ -127,6 +128,9 @@ class ColumnCodes:
         return self._array
 
     def take(self, codes: Codes) -> pa.Array:
+        behind = len(self._array) < len(self._values)
+        if behind and len(codes) * _LITTLE < len(self._values):  # not worth copying all of them
+            return to_arrow([self._values[code] for code in codes.tolist()], self.type)
         return _TAKE(self._known(), pa.array(codes))
 
 
