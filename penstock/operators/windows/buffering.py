@@ -119,7 +119,7 @@ class Buffering(Base):
 
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
-        tagged, late = self.bucket.tag(batch) if self.slack is None else self._tag(batch)
+        tagged, late = self.bucket.tag(batch) if self.slack is None else self._tag(batch.rows)
         if late is not None:
             yield late
         if len(tagged):
