@@ -18,21 +18,22 @@ import pyarrow as pa
 
 import penstock as ps
 from benchmarks.driving import Make, feed
-from penstock.engine.ingest import Ingest
 from penstock.model.clock import SystemClock
-from penstock.operators.adapt_wid import AdaptWid, Thresholds
-from penstock.operators.buffering import Buffering
-from penstock.operators.folding import Folder, Partials
+from penstock.operators.batch import Batch
+from penstock.operators.folding.folder import Folder, Partials
 from penstock.operators.operator import Item, Operator
-from penstock.operators.pane_contents import Panes, SlidingContents
-from penstock.operators.paned import Paned
-from penstock.operators.two_level import TwoLevel
-from penstock.operators.wid import Bucket, Wid, joined
+from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
+from penstock.operators.windows.buffering import Buffering
+from penstock.operators.windows.paned import Paned
+from penstock.operators.windows.panes.contents import Panes, SlidingContents
+from penstock.operators.windows.two_level import TwoLevel
+from penstock.operators.windows.wid import Tagger, Wid, joined
 from penstock.optimizer.constants import Class, Constants, Step
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
+from penstock.promises.ingest import Ingest
 from penstock.sources.rejects import RejectLog
 from penstock.windows.sliding import Sliding
 
@@ -92,7 +93,7 @@ def stream(rows: int, groups: int, seconds: float, disorder: float = 0.0) -> pa.
 
 def query(
     calls: str, batches: list[pa.RecordBatch], range_: float, slide: float, hint: str = ""
-) -> Query:
+) -> QueryPlan:
     db = ps.connect()
     db.stream("events", batches, schema=SCHEMA, progress=ps.progress("ts", delay="5 seconds"))
     window = f"[RANGE {range_} SECONDS, SLIDE {slide} SECONDS, WA ts]"
@@ -101,7 +102,7 @@ def query(
     return found.plan
 
 
-def aggregation(plan: Query) -> WindowAggregate:
+def aggregation(plan: QueryPlan) -> WindowAggregate:
     return next(node for node in plan.walk() if isinstance(node, WindowAggregate))
 
 
@@ -214,7 +215,7 @@ def calibrate() -> None:
     bench = Bench("sum(v)", 1000)
     folder, window = bench.folder, bench.node.window
     assert isinstance(window, Sliding)
-    bucket = Bucket(bench.node, folder)
+    bucket = Tagger(bench.node, folder)
     mixed = bench.batch.take(pa.array(np.random.default_rng(2).permutation(MANY)))
     tagged = bucket.tag(mixed)[0]
     one = nanoseconds(lambda: bucket.tag(mixed.slice(0, 1)))
@@ -241,8 +242,8 @@ def above() -> None:
         ("TWO_LEVEL", Paned, TwoLevel),
     ):
         extra = []
-        for batch in (whole.slice(0, 1), whole):
-            node = aggregation(query("sum(v)", [batch], 10, 10))
+        for rows in (whole.slice(0, 1), whole):
+            node, batch = aggregation(query("sum(v)", [rows], 10, 10)), Batch(rows)
 
             def once(make: Callable[[WindowAggregate], Operator], node=node, batch=batch) -> float:
                 operator = make(node)

@@ -14,19 +14,19 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks import plotting
 from benchmarks.driving import ALGORITHMS, Make, aggregation, feed
 from benchmarks.measuring import agree
 from benchmarks.result import Row
+from penstock.model.arrays import Ints
 from penstock.model.punctuation import END
-from penstock.operators.buffering import Buffering
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
+from penstock.operators.windows.buffering import Buffering
 from penstock.plan.aggregates import WindowAggregate
 
-Ints = npt.NDArray[np.int64]
 Error = Callable[[list[float], list[float]], float]  # of what was found and what is true, in %
 SCHEMA = pa.schema([("v", pa.int64()), ("t", pa.int64())])
 PUNCTUATION = "punctuation"
@@ -67,13 +67,13 @@ def outcome(make: Make, node: WindowAggregate, arrivals: Arrivals) -> Outcome:
     batches, waits = [], []
     for when, batch, ahead in arrivals.batches:
         named = pa.RecordBatch.from_arrays(batch.columns, schema=node.input.schema.arrow)
-        outs = list(feed(operator, named))
+        outs = list(feed(operator, Batch(named)))
         if ahead != END:
             outs += feed(operator, Progress({name: int(ahead)}))
         for out in outs:
-            if isinstance(out, pa.RecordBatch):
-                batches.append(out)
-                waits.append(when - out.column("window_end").to_numpy())
+            if isinstance(out, Batch):
+                batches.append(out.rows)
+                waits.append(when - out.rows.column("window_end").to_numpy())
     table = pa.Table.from_batches(batches, node.schema.arrow)
     results = dict(zip(table.column(2).to_pylist(), table.column(3).to_pylist(), strict=True))
     return Outcome(results, float(np.concatenate(waits).mean()) / 1000)

@@ -8,15 +8,16 @@ from typing import Any
 import pyarrow as pa
 
 import penstock as ps
-from penstock.engine.ingest import Ingest
 from penstock.model.clock import SystemClock
-from penstock.operators.adapt_wid import AdaptWid
-from penstock.operators.buffering import Buffering
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Operator, Progress
-from penstock.operators.paned import Paned
-from penstock.operators.wid import Wid
+from penstock.operators.windows.adapt_wid import AdaptWid
+from penstock.operators.windows.buffering import Buffering
+from penstock.operators.windows.paned import Paned
+from penstock.operators.windows.wid import Wid
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.stateless import Scan
+from penstock.promises.ingest import Ingest
 from penstock.sources.rejects import RejectLog
 
 Make = Callable[[WindowAggregate], Operator]
@@ -48,7 +49,7 @@ def ingested(node: WindowAggregate) -> Iterator[Item]:
 def feed(operator: Operator, item: Item) -> Iterable[Item]:
     if isinstance(item, Progress):
         return operator.on_progress(0, item)
-    assert isinstance(item, pa.RecordBatch)
+    assert isinstance(item, Batch)
     return operator.on_batch(0, item)
 
 
@@ -56,7 +57,7 @@ def drive(operator: Operator, items: Iterable[Item]) -> list[pa.RecordBatch]:
     """All items through an operator: the rows that come out."""
     rows: list[pa.RecordBatch] = []
     for item in items:
-        rows += [out for out in feed(operator, item) if isinstance(out, pa.RecordBatch)]
+        rows += [out.rows for out in feed(operator, item) if isinstance(out, Batch)]
     return rows
 
 

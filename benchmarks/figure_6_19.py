@@ -22,10 +22,10 @@ from benchmarks.driving import aggregation, answer, drive, feed, ingested
 from benchmarks.measuring import agree, measured
 from benchmarks.result import Bar, Result, Row
 from benchmarks.state_size import state_bytes
-from penstock.operators.adapt_wid import AdaptWid, Thresholds
-from penstock.operators.buffering import Buffering
 from penstock.operators.operator import Item
-from penstock.operators.paned import Paned
+from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
+from penstock.operators.windows.buffering import Buffering
+from penstock.operators.windows.paned import Paned
 
 SMALL = {"DS1": 0.01, "DS2": 0.03, "DS3": 0.05, "DS4": 0.07, "DS5": 0.09}
 MEDIUM = 0.2

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from benchmarks.driving import feed, ingested
 from benchmarks.workloads import A, slices
-from penstock.operators.paned import Paned
+from penstock.operators.batch import Batch
+from penstock.operators.windows.paned import Paned
 from penstock.plan.aggregates import WindowAggregate
 
 
@@ -35,7 +36,7 @@ def rows_of(count: int) -> int:
     rows = 0
     for item in ingested(node):
         for out in feed(operator, item):
-            rows += out.num_rows if isinstance(out, pa.RecordBatch) else 0
+            rows += out.num_rows if isinstance(out, Batch) else 0
     return rows
 
 

@@ -15,8 +15,8 @@ from benchmarks.measuring import agree, best_times
 from benchmarks.result import Bar, Result, Row
 from benchmarks.workloads import SCHEMA, cut, events
 from penstock.operators.operator import Item
-from penstock.operators.paned import Paned
-from penstock.operators.wid import Wid
+from penstock.operators.windows.paned import Paned
+from penstock.operators.windows.wid import Wid
 from penstock.plan.aggregates import WindowAggregate
 
 RATIOS = (1, 2, 10, 60, 600, 3600)

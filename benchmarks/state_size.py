@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.operators.buffering import Buffering
-from penstock.operators.paned import Paned
+from penstock.operators.windows.buffering import Buffering
+from penstock.operators.windows.paned import Paned
 
 
 def state_bytes(operator: Paned | Buffering) -> int:

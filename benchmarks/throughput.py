@@ -18,7 +18,9 @@ from benchmarks.result import Bar, Result, Row, shown
 from benchmarks.workloads import A, B, Workload, cut, events
 from penstock.engine.local import answer
 from penstock.model.clock import SystemClock
-from penstock.plan.query import Query
+from penstock.optimizer.optimize import physical_plan
+from penstock.optimizer.settings import Settings
+from penstock.plan.query import QueryPlan
 
 LARGE, SMALL = "Penstock, 64 Ki rows", "Penstock, 1 Ki rows"
 BATCHES = {LARGE: 1 << 16, SMALL: 1 << 10}
@@ -70,8 +72,8 @@ def run(quick: bool = False) -> Result:
     return Result("throughput", title, rows, agreed, bars, partial(plot, rows))
 
 
-def answered(query: Query) -> pa.Table:
-    return answer(query, SystemClock()).table
+def answered(query: QueryPlan) -> pa.Table:
+    return answer(physical_plan(query, Settings()), SystemClock()).table
 
 
 def numbered(found: pa.Table, workload: Workload) -> pa.Table:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 
 EVENTS = 1_000_000
 KEYS = 1_000
@@ -38,7 +38,7 @@ class Workload:
         window = f"[RANGE {self.range} {self.unit}, SLIDE {self.slide} {self.unit}, WA ts]"
         return f"SELECT k, {self.calls} {window} FROM {self.source} GROUP BY k"
 
-    def query(self, batches: object) -> Query:
+    def query(self, batches: object) -> QueryPlan:
         """The query over what an iterable of batches, read again for every run, holds."""
         db = ps.connect()
         db.stream("events", batches, schema=SCHEMA, progress=ps.progress("ts", delay="5 seconds"))

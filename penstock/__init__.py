@@ -13,8 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.answer import Account
-    from penstock.database import Database, Explanation, connect, sql
+    from penstock.api.database import Database, Explanation, connect, sql
+    from penstock.api.progress_clause import progress
+    from penstock.api.query import Query
     from penstock.errors import (
         BindError,
         CheckpointError,
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
         SourceError,
     )
     from penstock.model.clock import ManualClock, SystemClock
-    from penstock.progress_clause import progress
-    from penstock.query import Query
+    from penstock.runs.answer import Account
 
 __version__ = "0.1.0"
 __all__ = [
@@ -54,11 +54,11 @@ __all__ = [
 
 # Imported when they are first asked for: Spark's workers need operators, and no parser of SQL.
 _HOMES = {
-    "penstock.answer": ("Account",),
-    "penstock.database": ("Database", "Explanation", "connect", "sql"),
+    "penstock.runs.answer": ("Account",),
+    "penstock.api.database": ("Database", "Explanation", "connect", "sql"),
     "penstock.model.clock": ("ManualClock", "SystemClock"),
-    "penstock.progress_clause": ("progress",),
-    "penstock.query": ("Query",),
+    "penstock.api.progress_clause": ("progress",),
+    "penstock.api.query": ("Query",),
 }
 
 
@@ -71,4 +71,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """What users may use; names in double underscores belong to Python."""
+    own = [name for name in globals() if name.startswith("__") and name.endswith("__")]
+    return sorted({*own, *__all__})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from penstock.spark.session import session
+from penstock.spark.session.session import session
 
 os.environ.setdefault("PENSTOCK_ENGINE", "local")  # a Spark session for every command is slow
 os.environ["POLARS_MAX_THREADS"] = "1"  # what benchmarks are compared with; read at import

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import penstock as ps
 from benchmarks.measuring import agree
 from benchmarks.workloads import Workload
-from penstock.spark.session import session
+from penstock.spark.session.session import session
 
 PENSTOCK, SPARK = "Penstock", "Spark"
 CORES = 2

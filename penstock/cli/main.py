@@ -14,17 +14,17 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
+from penstock.api.database import Database
+from penstock.api.query import Query
+from penstock.api.running_on_spark import SparkSetting
 from penstock.cli.demo.run import run_demo
 from penstock.cli.report import report_error
 from penstock.cli.script import Places, run_script
 from penstock.cli.stopping import INTERRUPTED, StoppedError
-from penstock.database import Database
 from penstock.errors import EngineError, PenstockError, SinkError, SourceError
-from penstock.query import Query
-from penstock.run_options import AVAILABLE_NOW, RunOptions
-from penstock.running_on_spark import SparkSetting
+from penstock.runs.options import AVAILABLE_NOW, RunOptions
 from penstock.sinks.output import OutputFormat, format_for
-from penstock.spark.session import BUCKETS
+from penstock.spark.session.session import BUCKETS
 
 app = typer.Typer(
     help="Continuous window queries in SQL over disordered streams.",

@@ -11,7 +11,7 @@ from penstock.cli.report import count
 from penstock.engine.run import LocalRun, SharedScan
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
-from penstock.run_progress import RunProgress
+from penstock.runs.status import RunProgress
 from penstock.sources.files import FileSource
 from penstock.sources.source import Chunk
 

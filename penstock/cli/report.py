@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from penstock.answer import Account
 from penstock.errors import PenstockError
-from penstock.plan.query import Late, Query
-from penstock.targets import Outcome
+from penstock.plan.query import Late, QueryPlan
+from penstock.runs.answer import Account
+from penstock.runs.targets import Outcome
 
 
 def readable(text: str) -> str:
@@ -26,7 +26,7 @@ def report_error(error: PenstockError) -> None:
     typer.echo(f"{typer.style('error:', fg='red', bold=True)} {readable(str(error))}", err=True)
 
 
-def report_outcome(outcome: Outcome, query: Query) -> None:
+def report_outcome(outcome: Outcome, query: QueryPlan) -> None:
     """A line about the tuples that did not take part; nothing if all did."""
     account = outcome.account
     if account.late:

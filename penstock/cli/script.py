@@ -11,19 +11,19 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from penstock.api.database import Database, Explanation
+from penstock.api.query import Query
+from penstock.api.running import Running
 from penstock.cli.progress_bars import ProgressBars
 from penstock.cli.report import count, report_outcome
 from penstock.cli.stopping import StoppedError, stopped_by_signals
-from penstock.database import Database, Explanation
-from penstock.delivery import Delivery
 from penstock.errors import SinkError
 from penstock.language.parse import pointing_into
-from penstock.query import Query
-from penstock.run_options import RunOptions
-from penstock.running import Running
+from penstock.runs.delivery import Delivery
+from penstock.runs.options import RunOptions
+from penstock.runs.targets import Outcome, SinkLike, Target
 from penstock.sinks.output import ONE_RESULT, Output, OutputFormat
 from penstock.sinks.text import SCREENFUL
-from penstock.targets import Outcome, SinkLike, Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from zlib import crc32
 
 from penstock.durable import lock, read_json, write_json
 from penstock.errors import CheckpointError
-from penstock.operators.chunks import Tree, pack, unpack
+from penstock.state.chunks import Tree, pack, unpack
 
-FORMAT = 2
+FORMAT = 3
 DATABASE = "state.sqlite"
 _MARKER = "checkpoint.json"
 _LOCK = "lock"

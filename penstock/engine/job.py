@@ -5,18 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 
-from penstock.answer import Account
 from penstock.engine.checkpoint import Checkpoints
 from penstock.engine.driver import Driver
 from penstock.engine.epochs import EVERY, Epochs
-from penstock.engine.outlet import Outlet
 from penstock.engine.run import LocalRun, SharedScan
 from penstock.model.clock import Clock
 from penstock.model.domain import Domain
-from penstock.model.punctuation import BEGINNING
-from penstock.plan.query import Query
-from penstock.run_options import RunOptions
-from penstock.run_progress import RunProgress, SourceStatus
+from penstock.physical.plan import PhysicalPlan
+from penstock.runs.answer import Account
+from penstock.runs.options import RunOptions
+from penstock.runs.outlet import Outlet
+from penstock.runs.status import RunProgress, SourceStatus, bound_texts
 from penstock.sources.source import Chunk
 
 Watch = Callable[[LocalRun, SharedScan, Chunk], None]
@@ -25,7 +24,7 @@ Watch = Callable[[LocalRun, SharedScan, Chunk], None]
 class LocalJob:
     def __init__(
         self,
-        queries: Sequence[Query],
+        plans: Sequence[PhysicalPlan],
         outlets: Sequence[Outlet],
         clock: Clock,
         strict: bool = False,
@@ -35,7 +34,7 @@ class LocalJob:
         options = options or RunOptions()
         keeps = options.checkpoint is not None
         self.run = run = LocalRun(
-            queries, outlets, clock, strict, resumable=keeps, follow=not options.bounded
+            plans, outlets, clock, strict, resumable=keeps, follow=not options.bounded
         )
         self._epochs: Epochs | None = None
         if keeps or any(outlet.commits for outlet in outlets):
@@ -120,6 +119,7 @@ class LocalJob:
             state_bytes=self._epochs.state_bytes if self._epochs is not None else 0,
             open_windows=self.open_windows(),
             sources=[_status(scan) for scan in self.run.scans],
+            operators=self.run.operators(self.run.outlets[0]),
         )
 
 
@@ -137,9 +137,11 @@ def _epochs(run: LocalRun, options: RunOptions, clock: Clock) -> Epochs:
 
 def _status(scan: SharedScan) -> SourceStatus:
     ingest = scan.ingest
-    text = _text_of(scan, int(ingest.low)) if ingest.low != BEGINNING else None
-    waits_for = [] if ingest.ended else ingest.waits_for
-    return SourceStatus(ingest.stream.name, ingest.low, ingest.high, ingest.ended, waits_for, text)
+    low, high = ingest.low, ingest.high
+    names, others = ([], 0) if ingest.ended else ingest.waits_for
+    low_text, high_text = bound_texts(ingest.stream, low, high).values()
+    name, ended = ingest.stream.name, ingest.ended
+    return SourceStatus(name, low, high, ended, names, low_text, high_text, others)
 
 
 def _text_of(scan: SharedScan, tick: int) -> str:

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
-from penstock.operators.chunks import ChunkStore, Tree, required
 from penstock.sources.files import FileSource
 from penstock.sources.live import LiveSource
 from penstock.sources.rejects import Reject, RejectKind, RejectsOnceMore, StreamRejects
 from penstock.sources.source import Chunk, FileSeen, PartRead, Restart, Source
+from penstock.state.chunks import ChunkStore, Tree, required
 
 _BLOCK = 256  # files whose marks are saved together
 _DIGESTED = 4096  # rows that are looked at together

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from penstock.answer import Account
 from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
-from penstock.operators.chunks import ChunkStore, Tree, Within, required
+from penstock.operators.moving import drop_all, load_moved
 from penstock.plan.belonging import check_algorithms, check_query
-from penstock.plan.identity import algorithms, identity
+from penstock.plan.identity import algorithms, identity, without_windows
+from penstock.runs.answer import Account
+from penstock.state.chunks import ChunkStore, Tree, Within, required
 
 
 def save_run(run: LocalRun, store: ChunkStore) -> None:
@@ -41,12 +42,29 @@ def load_run(run: LocalRun, store: ChunkStore) -> None:
         )
     for outlet, account in zip(run.outlets, required(store, "accounts"), strict=True):
         run.before[outlet] = Account(**account)
-    for stage in run.stages:
-        stage.operator.load(_of_operator(store, stage.name))
+    _load_operators(run, saved.get("operators", {}), store)
     for number, scan in enumerate(run.scans):
         scan.ingest.load(Within(store, f"sources/{number}/"))
         if scan.reading is not None:
             scan.reading.load(Within(store, f"readings/{number}/"))
+
+
+def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> None:
+    """State moves where another operator stands for the one that saved it, and is that one's at the
+    next commit."""
+    kinds = _kinds(run)
+    for stage in run.stages:
+        was, own = were.get(stage.name, kinds[stage.name]), _of_operator(store, stage.name)
+        if load_moved(stage.operator, stage.node, was, own, run.clock):
+            drop_all(own)
+            stage.operator.save(own)
+    if were != kinds:
+        store.put("run", _identity(run))
+
+
+def _kinds(run: LocalRun) -> dict[str, str]:
+    """Which operator is where."""
+    return {stage.name: stage.node.operator.value for stage in run.stages}
 
 
 def _of_operator(store: ChunkStore, name: str) -> ChunkStore:
@@ -58,11 +76,13 @@ def _identity(run: LocalRun) -> Tree:
     return {
         "queries": [identity(query) for query in run.queries],
         "algorithms": [algorithms(query) for query in run.queries],
+        "operators": _kinds(run),
     }
 
 
 def _compare(saved: dict[str, Any], own: dict[str, Any]) -> None:
-    """Whether state is that of these queries, computed in this way."""
+    """Whether state is that of these queries.  How they are computed may differ if the state says
+    which operators it is of: earlier versions did not write that down."""
     if len(saved["queries"]) != len(own["queries"]):
         raise CheckpointError(
             f"the checkpoint is of {len(saved['queries'])} queries, and these are"
@@ -73,4 +93,6 @@ def _compare(saved: dict[str, Any], own: dict[str, Any]) -> None:
     for found, given in zip(saved["queries"], own["queries"], strict=True):
         check_query(found, given, where)
     for found, given in zip(saved["algorithms"], own["algorithms"], strict=True):
+        if "operators" in saved:
+            found, given = without_windows(found), without_windows(given)
         check_algorithms(found, given, where)

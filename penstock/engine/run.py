@@ -11,31 +11,22 @@ from functools import reduce
 from operator import or_
 from typing import Protocol
 
-from penstock.answer import Account
-from penstock.engine.early import AnswersEarly, Timer
-from penstock.engine.ingest import Ingest
-from penstock.engine.outlet import Outlet
 from penstock.engine.reading import Reading
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING
-from penstock.operators.bounds import bound_name
+from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
-from penstock.operators.build_revising import (
-    asked_below,
-    asked_of,
-    asked_of_results,
-    is_stateful,
-)
-from penstock.operators.grace import Revising
-from penstock.operators.in_order import InOrder
+from penstock.operators.measured import Measured, OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.optimizer.share_readings import check_one_scan_will_do
-from penstock.plan.aggregates import WindowAggregate
+from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.physical.plan import PhysicalPlan
 from penstock.plan.closing import closing_reach, last_tick
-from penstock.plan.node import Node
-from penstock.plan.query import Query
 from penstock.plan.stateless import Scan
+from penstock.promises.ingest import Ingest
+from penstock.runs.answer import Account
+from penstock.runs.outlet import Outlet
 from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.sources.source import Chunk, can_be_read_again
@@ -46,7 +37,7 @@ class _Target(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PlacedOperator:
     """An operator at its place: what it yields goes on to the next one."""
 
     name: str  # the way from the root of the plan, stable from run to run
@@ -54,20 +45,19 @@ class Stage:
     next: _Target
     port: int  # of the next one
     outlet: Outlet
-    in_order: bool = False  # results are wanted window by window, not group by group
+    measured: Measured  # the operator with counters around it
+    node: PhysicalNode
 
     def take(self, port: int, item: Item) -> None:
         if isinstance(item, Progress):
-            if self.in_order and item.groups is not None:
+            if self.node.whole_windows and item.groups is not None:
                 item = replace(item, groups=None)
-            self._hand_on(self.operator.on_progress(port, item))
-        else:
-            self._hand_on(self.operator.on_batch(port, item))
+            self._hand_on(self.measured.on_progress(port, item))
+        elif isinstance(item, Batch):
+            self._hand_on(self.measured.on_batch(port, item))
 
-    def answer_early(self) -> None:
-        """Hand on provisional results, where there are any."""
-        if isinstance(self.operator, AnswersEarly):
-            self._hand_on(self.operator.early())
+    def on_time(self, now: int) -> None:
+        self._hand_on(self.measured.on_time(now))
 
     def _hand_on(self, made: Iterable[Item]) -> None:
         for each in made:
@@ -82,7 +72,7 @@ class _Exit:
     outlet: Outlet
 
     def take(self, port: int, item: Item) -> None:  # noqa: ARG002
-        if not isinstance(item, Progress | LateRows):
+        if isinstance(item, Batch):
             self.outlet.on_rows(item)
 
 
@@ -104,11 +94,12 @@ def _renamed(item: Item, names: dict[str, str]) -> Item:
             bounds = {names[name]: bound for name, bound in item.bounds.items()}
             high = {names[name]: bound for name, bound in item.high.items()}
             groups = item.groups.renamed(names) if item.groups is not None else None
-            return Progress(bounds, high, item.ended, groups)
+            joint = tuple(each.renamed(names) for each in item.joint)
+            return Progress(bounds, high, item.ended, groups, joint)
         case LateRows():  # a scan has none
             return item
-        case batch:
-            return batch.rename_columns([names[name] for name in batch.schema.names])
+        case Batch():
+            return item.renamed(names)
 
 
 @dataclass
@@ -134,7 +125,6 @@ class SharedScan:
         names = None
         if own != wanted:
             names = dict(zip(own, wanted, strict=True))
-            names |= {bound_name(old): bound_name(new) for old, new in names.items()}
         self.taps.append(_Tap(target, port, names))
         if outlet not in self.outlets:
             self.outlets.append(outlet)
@@ -150,7 +140,7 @@ class LocalRun:
 
     def __init__(
         self,
-        queries: Sequence[Query],
+        plans: Sequence[PhysicalPlan],
         outlets: Sequence[Outlet],
         clock: Clock,
         strict: bool = False,
@@ -159,31 +149,27 @@ class LocalRun:
     ) -> None:
         """A `resumable` run can be saved and gone on with; one that is to `follow` its files looks
         for more of them."""
-        self.queries = tuple(queries)
+        self.queries = tuple(plan.query for plan in plans)
         self.outlets = tuple(outlets)
         self.before: dict[Outlet, Account] = {}  # what earlier runs have counted
         self.closed: dict[str, int | str] = {}  # by a final run: bounds by stream
         self._resumable = resumable
         self._follow = follow
         self.scans: list[SharedScan] = []
-        self.stages: list[Stage] = []  # from the sinks to the sources, query by query
-        self._clock = clock
+        self.stages: list[PlacedOperator] = []  # from the sinks to the sources, query by query
+        self.clock = clock
         self._strict = strict
         self._by_stream: dict[tuple[int, int], SharedScan] = {}
-        self._early: list[tuple[Timer, list[Stage]]] = []
-        for number, (query, outlet) in enumerate(zip(queries, outlets, strict=True)):
+        for number, (plan, outlet) in enumerate(zip(plans, outlets, strict=True)):
+            query, root = plan.query, plan.root
             check_one_scan_will_do(query)
             self._seen: dict[int, int] = {}  # how often this query has asked for a stream
-            begin = len(self.stages)
-            asked = asked_of_results(query)
             target: _Target = _Exit(outlet)
-            if query.in_order:
-                target = Stage(f"{number}/order", InOrder(query, asked), target, 0, outlet)
-                self.stages.append(target)
-            self._build(query.input, f"{number}", target, 0, outlet, asked)
-            if query.early_every is not None:
-                timer = Timer(clock, query.early_every)
-                self._early.append((timer, self.stages[begin:]))
+            if root.operator is OperatorKind.ORDER:
+                target = self._place(root, f"{number}/order", target, 0, outlet)
+                (root,) = root.inputs
+            self._build(root, f"{number}", target, 0, outlet)
+        self._timed = [stage for stage in self.stages if stage.operator.due() is not None]
 
     def feed(self, scan: SharedScan, chunk: Chunk) -> None:
         """Take in what a source has delivered; no rows at all mean that it had nothing to say."""
@@ -197,10 +183,10 @@ class LocalRun:
         if chunk.seen is not None:
             on_part = ingest.on_part_end if chunk.seen.whole else ingest.on_part_begin
             self._pass(scan, on_part(chunk.part))
-        for timer, stages in self._early:
-            if timer.is_due():
-                for stage in stages:
-                    stage.answer_early()
+        if self._timed:
+            now = self.clock.now()
+            for stage in self._timed:
+                stage.on_time(now)
         if ingest.live:
             for outlet in scan.outlets:
                 outlet.flush()
@@ -262,27 +248,27 @@ class LocalRun:
                 outlet.on_rejects(rejects)
 
     def _build(
-        self,
-        node: Node,
-        name: str,
-        target: _Target,
-        port: int,
-        outlet: Outlet,
-        asked: Revising | None,
-        in_order: bool = False,
+        self, node: PhysicalNode, name: str, target: _Target, port: int, outlet: Outlet
     ) -> None:
-        """`in_order` if whoever gets the results counts them."""
-        if isinstance(node, Scan):
-            self._scan(node).tap(node, target, port, outlet)
+        if isinstance(node.logical, Scan):
+            self._scan(node.logical).tap(node.logical, target, port, outlet)
             return
-        operator = operator_for(node, self._clock, asked_of(node, asked))
-        stage = Stage(name, operator, target, port, outlet, in_order and is_stateful(node))
-        self.stages.append(stage)
-        if is_stateful(node):
-            in_order = isinstance(node, WindowAggregate) and node.counts_rows
+        stage = self._place(node, name, target, port, outlet)
         for number, each in enumerate(node.inputs):
-            below = asked_below(node, asked, number)
-            self._build(each, f"{name}/{number}", stage, number, outlet, below, in_order)
+            self._build(each, f"{name}/{number}", stage, number, outlet)
+
+    def _place(
+        self, node: PhysicalNode, name: str, target: _Target, port: int, outlet: Outlet
+    ) -> PlacedOperator:
+        operator = operator_for(node, self.clock)
+        measured = Measured(operator, node.operator.value)
+        stage = PlacedOperator(name, operator, target, port, outlet, measured, node)
+        self.stages.append(stage)
+        return stage
+
+    def operators(self, outlet: Outlet) -> list[OperatorStatus]:
+        """How the operators of an outlet are doing, from the sink to the sources."""
+        return [stage.measured.status() for stage in self.stages if stage.outlet is outlet]
 
     def _scan(self, node: Scan) -> SharedScan:
         """One scan for all queries.  A query that asks twice gets two, one read after the other, as
@@ -291,7 +277,7 @@ class LocalRun:
         times = self._seen.get(stream, 0)
         self._seen[stream] = times + 1
         log = RejectLog(self._strict)
-        made = SharedScan(node.stream.name, Ingest(node, self._clock, log), log)
+        made = SharedScan(node.stream.name, Ingest(node, self.clock, log), log)
         source = node.stream.source
         made.ingest.followed = self._follow and isinstance(source, FileSource)
         if source is not None and (self._resumable or made.ingest.followed):

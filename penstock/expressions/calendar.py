@@ -12,7 +12,7 @@ from functools import cache, partial
 import numpy as np
 import numpy.typing as npt
 
-from penstock.expressions.columns import Ints
+from penstock.model.arrays import Ints
 
 _ERA = 146_097
 _YEARS = 400

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.expressions.columns import Ints, validity
+from penstock.expressions.columns import validity
+from penstock.model.arrays import Ints
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 

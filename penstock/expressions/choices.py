@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from penstock.expressions.columns import (
     Doubles,
     Flags,
-    Ints,
     as_int64,
     flags_of,
     present,
@@ -20,6 +19,7 @@ from penstock.expressions.columns import (
     values_of,
 )
 from penstock.expressions.node import FAILURES, Builder, Node, always, arrow
+from penstock.model.arrays import Ints
 from penstock.model.types import DOUBLE, Kind, Type
 
 Value: TypeAlias = Node | pa.Scalar

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.expressions.columns import Doubles, Flags, Ints, column_of, ints_of, values_of
+from penstock.expressions.columns import Doubles, Flags, column_of, ints_of, values_of
 from penstock.expressions.decimals import (
     DIGITS,
     divide_half_up,
@@ -25,6 +25,7 @@ from penstock.expressions.decimals import (
 )
 from penstock.expressions.node import arrow, same, zero_of
 from penstock.expressions.spelling import SPELLINGS
+from penstock.model.arrays import Ints
 from penstock.model.duration import DAY
 from penstock.model.types import BIGINT, INT64_MAX, Kind, Type, as_decimal
 from penstock.sources.text import parse_cells, parse_column

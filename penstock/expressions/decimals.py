@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.expressions.columns import Flags, Ints, fixed_width, from_values
+from penstock.expressions.columns import Flags, fixed_width, from_values
 from penstock.expressions.node import Kernel, arrow
+from penstock.model.arrays import Ints
 from penstock.model.types import Kind, Type, to_arrow
 from penstock.plan.expressions import Call, Literal
 

@@ -7,13 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.expressions.columns import (
-    Doubles,
-    Ints,
-    column_of,
-    holds_somewhere,
-    values_of,
-)
+from penstock.expressions.columns import Doubles, column_of, holds_somewhere, values_of
 from penstock.expressions.decimals import (
     divide_half_up,
     fits,
@@ -25,6 +19,7 @@ from penstock.expressions.decimals import (
 )
 from penstock.expressions.node import Builder, Kernel, always, arrow, same, too_large
 from penstock.expressions.rounding import round_doubles
+from penstock.model.arrays import Ints
 from penstock.model.types import BIGINT, DOUBLE, INT64_MAX, Kind, Type
 from penstock.plan.expressions import Call, Literal
 

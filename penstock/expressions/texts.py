@@ -10,16 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.expressions.characters import Characters
-from penstock.expressions.columns import (
-    Ints,
-    column_of,
-    fixed_width,
-    flags_of,
-    ints_of,
-    values_of,
-)
+from penstock.expressions.columns import column_of, fixed_width, flags_of, ints_of, values_of
 from penstock.expressions.node import Builder, Kernel, always, arrow, length, same
 from penstock.expressions.rows import by_rows
+from penstock.model.arrays import Ints
 from penstock.model.types import BIGINT, INT
 from penstock.plan.expressions import Call, Literal
 

@@ -7,15 +7,9 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from penstock.expressions.calendar import OF_DAYS, start_of
-from penstock.expressions.columns import (
-    Ints,
-    column_of,
-    holds_somewhere,
-    ints_of,
-    narrowed,
-    values_of,
-)
+from penstock.expressions.columns import column_of, holds_somewhere, ints_of, narrowed, values_of
 from penstock.expressions.node import Builder, Kernel, always, arrow, same, too_large
+from penstock.model.arrays import Ints
 from penstock.model.duration import DAY, MICROSECONDS
 from penstock.model.types import BIGINT, DATE, TIMESTAMP, Kind, Type
 from penstock.plan.expressions import Call, Literal

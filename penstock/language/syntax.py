@@ -213,6 +213,7 @@ class CreateQuery:
 class Explain:
     query: QuerySyntax
     span: Span
+    physical: bool = False  # what runs, instead of what is asked
 
 
 Statement: TypeAlias = CreateStream | CreateQuery | Drop | Explain | QuerySyntax

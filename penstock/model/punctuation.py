@@ -6,7 +6,7 @@ lies wholly below `v`.  Bounds are ticks of the attribute's domain (see `domain.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -40,10 +40,39 @@ class GroupPunctuation:
 
 @dataclass(frozen=True, slots=True)
 class JointPunctuation:
-    """Joint: no later tuple lies below both bounds at once."""
+    """Joint: no later tuple lies below both bounds at once.
+
+    >>> promise = JointPunctuation(("a", "b"), (3, 7))
+    >>> promise.completes((3, 7)), promise.completes((3, 8)), promise.completes((2, 1))
+    (True, False, True)
+    >>> promise.on(("b", "a"))
+    JointPunctuation(attributes=('b', 'a'), bounds=(7, 3))
+    """
 
     attributes: tuple[str, str]
     bounds: tuple[Bound, Bound]
+
+    @staticmethod
+    def of(bounds: Mapping[str, Bound]) -> JointPunctuation:
+        (first, one), (second, other) = bounds.items()
+        return JointPunctuation((first, second), (one, other))
+
+    @property
+    def pair(self) -> tuple[tuple[str, str], tuple[Bound, Bound]]:
+        return self.attributes, self.bounds
+
+    def is_on(self, attributes: tuple[str, str]) -> bool:
+        return set(self.attributes) == set(attributes)
+
+    def on(self, attributes: tuple[str, str]) -> JointPunctuation:
+        """The same promise with its attributes in that order."""
+        if self.attributes == attributes:
+            return self
+        return JointPunctuation(attributes, (self.bounds[1], self.bounds[0]))
+
+    def renamed(self, names: Mapping[str, str]) -> JointPunctuation:
+        first, second = self.attributes
+        return JointPunctuation((names[first], names[second]), self.bounds)
 
     def completes(self, ends: tuple[Bound, Bound]) -> bool:
         """Whether the box below both `ends` is complete."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from heapq import heappop, heappush, heapreplace
 
 from penstock.model.punctuation import BEGINNING, END, Bound
 
@@ -18,29 +19,51 @@ class LowWatermark:
     """
 
     def __init__(self, origins: list[Hashable] | None = None) -> None:
-        self._bounds: dict[Hashable, Bound] = dict.fromkeys(origins or [], BEGINNING)
+        self._bounds: dict[Hashable, Bound] = {}
+        # A bound that each origin has had, lowest first; what it is now is looked up only when
+        # that one has become the lowest of all.
+        self._queue: list[tuple[Bound, int, Hashable]] = []
+        self._numbers: dict[Hashable, int] = {}  # the entry of each origin there
+        self._entries = 0
         self.value: Bound = BEGINNING
+        for origin in origins or []:
+            self.add(origin)
 
     def add(self, origin: Hashable) -> Bound:
         """Let a newcomer in.  It joins at the watermark, because that much has been released."""
-        return self._bounds.setdefault(origin, self.value)
+        if origin not in self._bounds:
+            self._bounds[origin] = self.value
+            self._numbers[origin] = self._entries
+            heappush(self._queue, (self.value, self._entries, origin))
+            self._entries += 1
+        return self._bounds[origin]
 
     def advance(self, origin: Hashable, bound: Bound) -> Bound:
         before = self.add(origin)
         if bound > before:
             self._bounds[origin] = bound
             if before == self.value:  # otherwise somebody else holds the others back
-                self.value = min(self._bounds.values())
+                self._settle()
         return self.value
+
+    def _settle(self) -> None:
+        while self._queue:
+            bound, number, origin = self._queue[0]
+            if self._numbers.get(origin) != number:
+                heappop(self._queue)  # has left
+            elif self._bounds[origin] > bound:
+                heapreplace(self._queue, (self._bounds[origin], number, origin))
+            else:
+                self.value = max(self.value, bound)
+                return
 
     def end(self, origin: Hashable) -> Bound:
         return self.advance(origin, END)
 
     def leave(self, origin: Hashable) -> Bound:
         """Wait for the others alone; the origin may be added again."""
-        left = self._bounds.pop(origin)
-        if left == self.value and self._bounds:
-            self.value = min(self._bounds.values())
+        del self._bounds[origin], self._numbers[origin]
+        self._settle()
         return self.value
 
     def raise_to(self, bound: Bound) -> Bound:
@@ -49,15 +72,6 @@ class LowWatermark:
             self._bounds[origin] = max(self._bounds[origin], bound)
         self.value = max(self.value, bound)
         return self.value
-
-    @property
-    def bounds(self) -> dict[Hashable, Bound]:
-        """The latest bound of every origin."""
-        return dict(self._bounds)
-
-    def restore(self, bounds: dict[Hashable, Bound], value: Bound) -> None:
-        """Go on from bounds and a watermark that there were before."""
-        self._bounds, self.value = dict(bounds), value
 
     @property
     def held_back_by(self) -> list[Hashable]:

@@ -1,7 +1,5 @@
-"""Bounds on columns and on what rises with them: for whole streams, and for tuples that broke one.
-
-A batch in which tuples broke their source's promise has, beside each progressing column, a column
-of the bounds that held before those tuples (in ticks), NULL for all others.
+"""Bounds on columns and on what rises with them: for whole streams, and for tuples that broke one
+(see `Batch.broken`).
 """
 
 from __future__ import annotations
@@ -13,35 +11,19 @@ import pyarrow as pa
 
 from penstock.errors import RunError
 from penstock.expressions.compile import compile_expression
+from penstock.model.arrays import Ints
 from penstock.model.domain import Domain
-from penstock.model.names import HIDDEN
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.schema import Field, Schema
-from penstock.operators.exact_sums import Ints
-from penstock.operators.group_bounds import GroupBounds
+from penstock.operators.batch import Batch
+from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Progress
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.monotone import rises_with
 from penstock.scalars.bounds import bounding
 
-_PREFIX = f"{HIDDEN}bound "
 _KEPT = 64  # values of bounds that are kept
-
-
-def bound_name(column: str) -> str:
-    """The name of the column of bounds beside a column."""
-    return _PREFIX + column
-
-
-def has_broken(batch: pa.RecordBatch) -> bool:
-    """Whether tuples of the batch broke a promise."""
-    return bool(batch.num_columns) and bool(batch.schema.names[-1].startswith(_PREFIX))
-
-
-def without_bounds(batch: pa.RecordBatch) -> pa.RecordBatch:
-    names = [name for name in batch.schema.names if name.startswith(_PREFIX)]
-    return batch.drop_columns(names) if names else batch
 
 
 class BoundOf:
@@ -81,14 +63,19 @@ class BoundOf:
 
     def of_groups(self, groups: GroupBounds) -> Ints | None:
         """The bounds of groups, if all columns have such."""
-        if not self._names or not set(self._names) <= groups.bounds.keys():
+        return self.of_many(groups.bounds)
+
+    def of_many(self, bounds: Mapping[str, Ints]) -> Ints | None:
+        """Many bounds at once, if all columns have such."""
+        if not self._names or not set(self._names) <= bounds.keys():
             return None
-        ticks = [groups.bounds[name] for name in self._names]
+        ticks = [bounds[name] for name in self._names]
         return ticks[0] if self._evaluate is None else self._on(ticks)
 
-    def broken(self, batch: pa.RecordBatch) -> tuple[Ints, Ints]:
+    def broken(self, batch: Batch) -> tuple[Ints, Ints]:
         """The rows that broke a promise about the expression, and the bounds that they broke."""
-        columns = [batch.column(bound_name(name)) for name in self._names]
+        assert batch.broken is not None
+        columns = [batch.broken[name] for name in self._names]
         valid = np.ones(batch.num_rows, np.bool_)
         for column in columns:
             valid &= np.asarray(column.is_valid())

@@ -1,84 +1,92 @@
-"""Which operator runs a node of a plan: every host builds its operators here."""
+"""From a node of the physical plan to the operator that runs it: every host builds them here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from penstock.errors import EngineError
 from penstock.model.clock import Clock
-from penstock.operators.adapt_wid import AdaptWid
-from penstock.operators.bins import Bins
-from penstock.operators.buffering import Buffering
-from penstock.operators.build_revising import revising_operator_for
-from penstock.operators.distinct import DistinctOperator
-from penstock.operators.grace import Revising
-from penstock.operators.grouped import GroupedOperator
-from penstock.operators.in_order import InOrder
-from penstock.operators.landmark import LandmarkOperator
+from penstock.operators.groups.distinct import DistinctOperator
+from penstock.operators.groups.grouped import GroupedOperator
 from penstock.operators.operator import Operator
-from penstock.operators.paned import Paned
-from penstock.operators.row_windows import RowsOperator
-from penstock.operators.stamp import StampOperator
-from penstock.operators.stateless import FilterOperator, Meld, ProjectOperator
-from penstock.operators.two_level import TwoLevel
-from penstock.operators.wid import Wid
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.algorithms import Algorithm
-from penstock.plan.node import Node
-from penstock.plan.query import Query
-from penstock.plan.stateless import Filter, Project, Stamp, Union
-from penstock.windows.landmark import Landmark
-from penstock.windows.rows import RowWindow
-from penstock.windows.slide_by_tuple import SlideByTuple
-from penstock.windows.sliding import Sliding
+from penstock.operators.revising.deferred import Deferred
+from penstock.operators.revising.distinct import AmendingDistinct
+from penstock.operators.revising.groups import RevisingGroups
+from penstock.operators.revising.landmark import RevisingLandmark
+from penstock.operators.revising.sliding import RevisingSliding
+from penstock.operators.stateless.filter import FilterOperator
+from penstock.operators.stateless.order import InOrder
+from penstock.operators.stateless.project import ProjectOperator
+from penstock.operators.stateless.stamp import StampOperator
+from penstock.operators.stateless.union import Meld
+from penstock.operators.windows.adapt_wid import AdaptWid
+from penstock.operators.windows.buffering import Buffering
+from penstock.operators.windows.landmark import LandmarkOperator
+from penstock.operators.windows.paned import Paned
+from penstock.operators.windows.punctuated import (
+    PunctuatedPaned,
+    PunctuatedTwoLevel,
+    PunctuatedWid,
+)
+from penstock.operators.windows.rows import RowsOperator
+from penstock.operators.windows.slide_by_tuple import SlideByTupleOperator
+from penstock.operators.windows.two_level import TwoLevel
+from penstock.operators.windows.wid import Wid
+from penstock.physical.asked import Asked
+from penstock.physical.node import OperatorKind, PhysicalNode
 
+# from the logical node alone
+_PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
+    OperatorKind.FILTER: FilterOperator,
+    OperatorKind.PROJECT: ProjectOperator,
+    OperatorKind.UNION: Meld,
+    OperatorKind.PANED: Paned,
+    OperatorKind.WID: Wid,
+    OperatorKind.ADAPTIVE: AdaptWid,
+    OperatorKind.TWO_LEVEL: TwoLevel,
+    OperatorKind.BUFFERING: Buffering,
+    OperatorKind.LANDMARK: LandmarkOperator,
+    OperatorKind.ROWS: RowsOperator,
+    OperatorKind.SLIDE_BY_TUPLE: SlideByTupleOperator,
+    OperatorKind.GROUPED: GroupedOperator,
+    OperatorKind.DISTINCT: DistinctOperator,
+}
 
-def operator_for(node: Node, clock: Clock, revising: Revising | None = None) -> Operator:
-    """A new operator for any node but a scan, which is the host's business; `revising` if its
-    results may be revised.  For a query as a whole it is the one that puts its rows in order."""
-    if revising is not None and not any(each.signed for each in node.inputs):
-        found = revising_operator_for(node, revising)
-        if found is not None:
-            return found
-    match node:
-        case Filter():
-            return FilterOperator(node)
-        case Project():
-            return ProjectOperator(node)
-        case Stamp():
-            return StampOperator(node, clock)
-        case Union():
-            return Meld(node)
-        case WindowAggregate() if not node.input.signed:
-            return _window_operator(node)
-        case GroupAggregate() if not node.input.signed:
-            return GroupedOperator(node)
-        case Distinct():
-            return DistinctOperator(node)
-        case Query():
-            return InOrder(node, revising)
-    raise EngineError(
-        f"the local engine cannot run a {type(node).__name__.lower()} yet",
-        hint="the reference engine: --engine reference, or connect('reference')",
-    )
+# over streams that promise something for single groups
+_PUNCTUATED: dict[OperatorKind, Callable[[Any], Operator]] = {
+    OperatorKind.PANED: PunctuatedPaned,
+    OperatorKind.WID: PunctuatedWid,
+    OperatorKind.TWO_LEVEL: PunctuatedTwoLevel,
+}
 
+# from the logical node, and what is asked of results that may be revised
+_AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
+    OperatorKind.AMENDING_DISTINCT: AmendingDistinct,
+    OperatorKind.DEFERRED_ROWS: lambda node, asked: Deferred(node, asked, RowsOperator),
+    OperatorKind.DEFERRED_SLIDE_BY_TUPLE: lambda node, asked: Deferred(
+        node, asked, SlideByTupleOperator
+    ),
+}
 
-_ALGORITHMS: dict[Algorithm, Callable[[WindowAggregate], Operator]] = {
-    Algorithm.PANED: Paned,
-    Algorithm.WID: Wid,
-    Algorithm.ADAPTIVE: AdaptWid,
-    Algorithm.TWO_LEVEL: TwoLevel,
-    Algorithm.BUFFERING: Buffering,
+# from these, and the clock by which early answers are due
+_REVISING: dict[OperatorKind, Callable[[Any, Asked, Clock], Operator]] = {
+    OperatorKind.REVISING_SLIDING: RevisingSliding,
+    OperatorKind.REVISING_LANDMARK: RevisingLandmark,
+    OperatorKind.REVISING_GROUPS: RevisingGroups,
 }
 
 
-def _window_operator(node: WindowAggregate) -> Operator:
-    match node.window:
-        case Sliding():
-            return _ALGORITHMS[node.algorithm or Algorithm.PANED](node)
-        case Landmark():
-            return LandmarkOperator(node)
-        case RowWindow():
-            return RowsOperator(node)
-        case SlideByTuple():
-            return Bins(node)
+def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
+    """A new operator for any node but one that reads, which is the host's business."""
+    if node.operator is OperatorKind.STAMP:
+        return StampOperator(node.logical, clock)  # type: ignore[arg-type]
+    if node.operator is OperatorKind.ORDER:
+        return InOrder(node.logical, node.asked)  # type: ignore[arg-type]
+    if node.punctuated and node.operator in _PUNCTUATED:
+        return _PUNCTUATED[node.operator](node.logical)
+    if node.operator in _PLAIN:
+        return _PLAIN[node.operator](node.logical)
+    assert node.asked is not None
+    if node.operator in _AMENDING:
+        return _AMENDING[node.operator](node.logical, node.asked)
+    return _REVISING[node.operator](node.logical, node.asked, clock)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.operators.chunks import Tree
+from penstock.state.chunks import Tree
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from penstock.errors import RunError
 from penstock.expressions.columns import fixed_width
+from penstock.model.arrays import Ints
 from penstock.model.types import EXACT, Kind, Type
 from penstock.operators.aggregates.sums import halves
-from penstock.operators.exact_sums import Ints
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 

@@ -15,11 +15,11 @@ from penstock.plan.expression_texts import aggregate_text, expression_text
 from penstock.plan.expressions import Column, Named
 from penstock.plan.identity import origins
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project
 
 
-def canonical_order(query: Query, settings: Settings) -> Query:  # noqa: ARG001
+def canonical_order(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
     """What stands above goes by names; where it goes by places, a Project brings the columns back
     to theirs.
 

@@ -16,7 +16,7 @@ from penstock.optimizer.sizes import sizes_of
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm, Choice, Estimate, Reason
 from penstock.plan.node import Node
-from penstock.plan.query import Late, Query
+from penstock.plan.query import Late, QueryPlan
 from penstock.windows.limits import MOST_KEPT, per_tuple
 from penstock.windows.sliding import Sliding
 
@@ -32,7 +32,7 @@ _PREFERENCE = (
 _ABOUT = 1.25
 
 
-def choose_algorithm(query: Query, settings: Settings) -> Query:
+def choose_algorithm(query: QueryPlan, settings: Settings) -> QueryPlan:
     """Fill in the choice of every window aggregate over sliding windows."""
     revises = query.late is Late.AMEND or query.early_every is not None
 

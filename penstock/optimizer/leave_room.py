@@ -17,12 +17,13 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.room import EVERYWHERE, TICKS, Interval, Room, ticks_of
 from penstock.model.schema import Field, Schema
 from penstock.optimizer.rewrite import with_inputs
+from penstock.optimizer.settings import Settings
 from penstock.plan.aggregates import GroupAggregate, WindowAggregate
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.joins import Difference
 from penstock.plan.monotone import rises_with
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Project, Scan, Union
 from penstock.scalars.evaluate import evaluator
 from penstock.windows.landmark import Landmark
@@ -33,7 +34,7 @@ _Key: TypeAlias = tuple[str | None, str]  # relation and name
 _Rooms: TypeAlias = dict[_Key, Room]
 
 
-def leave_room(query: Query) -> Query:
+def leave_room(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
     """
     before: WindowAggregate [RANGE 10, SLIDE 10, WA t] (Scan s)
     after:  WindowAggregate [RANGE 10, SLIDE 10, WA t] (Scan s, t from -2^63 + 8 to 2^63 - 9)

@@ -1,24 +1,57 @@
-"""All rules, one after the other."""
+"""All rules, one after the other: from what a text means to what a host executes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.choose_algorithm import choose_algorithm
+from penstock.optimizer.drop_needless_order import drop_needless_order
+from penstock.optimizer.leave_room import leave_room
+from penstock.optimizer.lower import lower
+from penstock.optimizer.pre_aggregate import pre_aggregate
+from penstock.optimizer.prune_columns import prune_columns
 from penstock.optimizer.settings import Settings
-from penstock.plan.query import Query
+from penstock.physical.host import Host
+from penstock.physical.plan import PhysicalPlan
+from penstock.plan.query import QueryPlan
 
-Rule: TypeAlias = Callable[[Query, Settings], Query]
-IN_PROCESS: tuple[Rule, ...] = (canonical_order, choose_algorithm)
-# the costs are those of one process; on Spark, panes save what is shuffled and kept
-ON_SPARK: tuple[Rule, ...] = (canonical_order,)
+# From logical to logical plans before `lower`, from physical to physical ones after it.
+Rule: TypeAlias = Callable[[Any, Settings], Any]
+
+LOGICAL: dict[Host, tuple[Rule, ...]] = {
+    Host.LOCAL: (leave_room, canonical_order, choose_algorithm),
+    # the costs are those of one process; on Spark, panes save what is shuffled and kept
+    Host.SPARK: (leave_room, canonical_order),
+}
+PHYSICAL: dict[Host, tuple[Rule, ...]] = {
+    Host.LOCAL: (lower,),
+    Host.SPARK: (prune_columns, lower, drop_needless_order, pre_aggregate),
+}
+RULES: dict[Host, tuple[Rule, ...]] = {host: LOGICAL[host] + PHYSICAL[host] for host in Host}
 
 
-def optimize(query: Query, settings: Settings, rules: tuple[Rule, ...] = IN_PROCESS) -> Query:
-    """A plan with the same answer.  It depends on the plan and on what its sources hold: neither
-    on a clock nor on chance."""
-    for rule in rules:
-        query = rule(query, settings)
-    return query
+def optimize(
+    query: QueryPlan, settings: Settings, rules: tuple[Rule, ...] | None = None
+) -> PhysicalPlan:
+    """A plan with the same answer, by all rules of the host or by some.  It depends on the query
+    and on what its sources hold: neither on a clock nor on chance."""
+    plan: Any = query
+    for rule in RULES[settings.host] if rules is None else rules:
+        plan = rule(plan, settings)
+    return plan if isinstance(plan, PhysicalPlan) else lower(plan, settings)
+
+
+def rewrite(query: QueryPlan, settings: Settings) -> QueryPlan:
+    """The logical rules alone: what EXPLAIN shows, and what gives saved state its meaning."""
+    plan: Any = query
+    for rule in LOGICAL[settings.host]:
+        plan = rule(plan, settings)
+    assert isinstance(plan, QueryPlan)
+    return plan
+
+
+def physical_plan(query: QueryPlan, settings: Settings) -> PhysicalPlan:
+    """What a host executes for a query that the logical rules have rewritten already."""
+    return optimize(query, settings, PHYSICAL[settings.host])

@@ -14,8 +14,8 @@ from math import gcd
 from operator import add
 
 from penstock.model.types import Kind
-from penstock.operators import costs
 from penstock.operators.aggregates.build import build
+from penstock.operators.windows import costs
 from penstock.optimizer import constants
 from penstock.optimizer.constants import Class, Constants
 from penstock.optimizer.sizes import Sizes

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
 from penstock.model.schema import Field, Schema
 from penstock.optimizer.rewrite import with_inputs
+from penstock.optimizer.settings import Settings
 from penstock.plan.aggregates import GroupAggregate, WindowAggregate
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.node import Node
+from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
 from penstock.plan.streams import StreamDefinition
+from penstock.sources.source import KnowsItsTypes
 
-MayGo: TypeAlias = Callable[[StreamDefinition, Field], bool]
 _Needed: TypeAlias = frozenset[tuple[str | None, str]] | None  # relation and name; None: all
 
 
-def prune_columns(node: Node, may_go: MayGo) -> Node:
-    """`may_go` says which columns can be left out: reading one may be what rejects a row.
+def prune_columns(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
+    """Only columns of which the source says that they fit: reading one may be what rejects a row.
+    Late tuples that somebody asks for come with all of theirs.
 
     before: WindowAggregate sum(len) BY k (Filter len > 0 (Scan s(k, len, ts, note, …)))
     after:  WindowAggregate sum(len) BY k (Filter len > 0 (Scan s(k, len, ts)))
     """
-    return _pruned(node, None, may_go)
+    if query.late is not Late.DROP:
+        return query
+    return with_inputs(query, lambda node: _pruned(node, None))
 
 
-def _pruned(node: Node, needed: _Needed, may_go: MayGo) -> Node:
+def _pruned(node: Node, needed: _Needed) -> Node:
     match node:
         case Scan():
-            return node if needed is None else _narrowed(node, needed, may_go)
+            return node if needed is None else _narrowed(node, needed)
         case Filter():
             below = _with(needed, [node.predicate])
         case Stamp():
@@ -41,7 +46,7 @@ def _pruned(node: Node, needed: _Needed, may_go: MayGo) -> Node:
             below = _with(frozenset(), _looked_at(node))
         case _:  # columns that go by their place, or rows that are compared as a whole
             below = None
-    return with_inputs(node, lambda each: _pruned(each, below, may_go))
+    return with_inputs(node, lambda each: _pruned(each, below))
 
 
 def _looked_at(node: WindowAggregate | GroupAggregate) -> list[Expression]:
@@ -65,7 +70,7 @@ def _key(column: Column) -> tuple[str | None, str]:
     return column.relation, column.name
 
 
-def _narrowed(scan: Scan, needed: frozenset[tuple[str | None, str]], may_go: MayGo) -> Scan:
+def _narrowed(scan: Scan, needed: frozenset[tuple[str | None, str]]) -> Scan:
     stream = scan.stream
     of_progress = _progress_columns(stream)
     kept = tuple(
@@ -73,12 +78,17 @@ def _narrowed(scan: Scan, needed: frozenset[tuple[str | None, str]], may_go: May
         for field in stream.schema
         if (scan.alias, field.name) in needed
         or field.name in of_progress
-        or not may_go(stream, field)
+        or not _always_fits(stream, field)
     )
     if len(kept) == len(stream.schema.fields):
         return scan
     kept = kept or stream.schema.fields[:1]  # rows have to be counted by something
     return replace(scan, stream=replace(stream, schema=Schema(kept)))
+
+
+def _always_fits(stream: StreamDefinition, field: Field) -> bool:
+    source = stream.source
+    return isinstance(source, KnowsItsTypes) and source.always_fits(field)
 
 
 def _progress_columns(stream: StreamDefinition) -> set[str]:

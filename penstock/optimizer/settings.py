@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.errors import PlanError
+from penstock.physical.host import Host
 
 STATE_BUDGET = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`state_budget` is how many bytes the state of a window aggregation should not exceed."""
+    """`state_budget` is how many bytes the state of a window aggregation should not exceed, and
+    `host` who executes the plan."""
 
     state_budget: int = STATE_BUDGET
+    host: Host = Host.LOCAL
 
     def __post_init__(self) -> None:
         if self.state_budget < 0:

@@ -10,7 +10,7 @@ from penstock.errors import EngineError
 from penstock.optimizer.rewrite import with_inputs
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.sources.once import AGAIN
@@ -18,7 +18,7 @@ from penstock.sources.shared import SharedReading
 from penstock.sources.source import can_be_read_again
 
 
-def share_readings(queries: Sequence[Query]) -> list[Query]:
+def share_readings(queries: Sequence[QueryPlan]) -> list[QueryPlan]:
     """For engines that read a stream anew for every scan: one reading serves all of them.
 
     before: Union (Scan s, Scan s), where s is an iterator
@@ -39,7 +39,7 @@ def share_readings(queries: Sequence[Query]) -> list[Query]:
     return [with_inputs(query, change) for query in queries]
 
 
-def check_one_scan_will_do(query: Query) -> None:
+def check_one_scan_will_do(query: QueryPlan) -> None:
     """Where one scan serves all that ask for a stream, each tuple comes to all of them at once
     rather than the whole stream to one after the other.  Only who counts rows can tell."""
     for node in query.walk():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from penstock.errors import PlanError, Span
 from penstock.model.domain import Domain
@@ -37,6 +37,7 @@ class WindowAggregate(Unary):
     """For every window, a row per group of its extent: window_id, window_start, window_end, the
     keys, the aggregates.  `partition` splits the stream before the windows are laid (PA)."""
 
+    stateful: ClassVar[bool] = True
     input: Node
     window: Window
     attribute: Expression | None
@@ -174,6 +175,7 @@ class WindowAggregate(Unary):
 class GroupAggregate(Unary):
     """A row per group, complete when a progressing key has been passed."""
 
+    stateful: ClassVar[bool] = True
     input: Node
     keys: tuple[Named, ...]
     aggregates: tuple[NamedAggregate, ...]
@@ -235,6 +237,7 @@ class GroupAggregate(Unary):
 class Distinct(Unary):
     """Every different tuple once; a progressing column says when it can be forgotten."""
 
+    stateful: ClassVar[bool] = True
     input: Node
     span: Span | None = field(default=None, compare=False, repr=False)
 

@@ -20,7 +20,7 @@ def check_query(found: list[str], own: list[str], where: str) -> None:
 
 
 def check_algorithms(found: list[str], own: list[str], where: str) -> None:
-    """The same for what `algorithms` says: state does not move from one to another yet.
+    """The same for what `algorithms` says, where state cannot move from one to another.
 
     >>> try:
     ...     check_algorithms(["#1 WID", "#2 PANED"], ["#1 WID", "#2 BUFFERING"], "it")
@@ -37,7 +37,7 @@ def check_algorithms(found: list[str], own: list[str], where: str) -> None:
         for number, name in had
     ]
     raise CheckpointError(
-        f"{where} was made by another algorithm, and state cannot be moved between algorithms yet; "
+        f"{where} was made by another algorithm, and its state cannot be moved to this one; "
         "they differ in:" + _shown(changes),
         expected="the way it was begun (lines with -)",
         hint=f"{', '.join(hints)} keeps it" if hints else _BEGIN_ANEW,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from penstock.errors import BindError, Span, nearest, shortened
 from penstock.functions.aggregates import AggregateFunction, aggregate
 from penstock.functions.scalar import scalar
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 
@@ -15,7 +15,7 @@ from penstock.plan.streams import StreamDefinition
 @dataclass
 class Catalog:
     streams: dict[str, StreamDefinition] = field(default_factory=dict)
-    queries: dict[str, tuple[str, Query]] = field(default_factory=dict)  # name as written, plan
+    queries: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # name as written, plan
     aggregates: dict[str, AggregateFunction] = field(default_factory=dict)
 
     def add_stream(self, stream: StreamDefinition, span: Span | None = None) -> None:
@@ -24,7 +24,7 @@ class Catalog:
         self._refuse_taken(stream.name, span)
         self.streams[stream.name.casefold()] = stream
 
-    def add_query(self, name: str, query: Query, span: Span | None = None) -> None:
+    def add_query(self, name: str, query: QueryPlan, span: Span | None = None) -> None:
         self._refuse_taken(name, span)
         self.queries[name.casefold()] = (name, query)
 
@@ -38,7 +38,7 @@ class Catalog:
     def aggregate(self, name: str) -> AggregateFunction | None:
         return self.aggregates.get(name.casefold()) or aggregate(name)
 
-    def relation(self, name: str, span: Span | None = None) -> StreamDefinition | Query:
+    def relation(self, name: str, span: Span | None = None) -> StreamDefinition | QueryPlan:
         """The stream or query of that name."""
         key = name.casefold()
         if key in self.streams:

@@ -15,7 +15,7 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.node import Node
-from penstock.plan.query import Late, Query
+from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition
 from penstock.windows.landmark import Landmark
@@ -23,7 +23,7 @@ from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
 
-def closing_reach(query: Query) -> int | None:
+def closing_reach(query: QueryPlan) -> int | None:
     """Ticks beyond the highest tuple of all streams; None if only the end of the streams closes
     everything."""
     if any(isinstance(node, Stamp) for node in query.walk()):
@@ -46,7 +46,7 @@ def last_tick(stream: StreamDefinition) -> int:
     return INT64_MAX
 
 
-def _waits_for_amendments(query: Query) -> bool:
+def _waits_for_amendments(query: QueryPlan) -> bool:
     """Whether results are held back for as long as late tuples may change them."""
     folding = [
         n for n in query.walk() if isinstance(n, WindowAggregate | GroupAggregate | Distinct)

@@ -17,7 +17,7 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.expression_texts import aggregate_text, expression_text, shortened_text
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node
-from penstock.plan.query import Late, Query
+from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.streams import StreamProgress
 from penstock.windows.sliding import Sliding
@@ -25,7 +25,7 @@ from penstock.windows.sliding import Sliding
 _RULES = {Ordered: "ORDERED", Delay: "DELAY", Slack: "SLACK", Punctuated: "PUNCTUATED"}
 
 
-def identity(query: Query) -> list[str]:
+def identity(query: QueryPlan) -> list[str]:
     """Not in it: lengths of DELAY, SLACK, IDLE AFTER and FUTURE LIMIT, where tuples come from, how
     windows are computed, what columns and relations are called, which columns come out and in which
     order.  A column is called by where it comes from."""
@@ -37,15 +37,24 @@ def identity(query: Query) -> list[str]:
     return [*lines, *_Describer().of(query.input).lines]
 
 
-def algorithms(query: Query) -> list[str]:
-    """What else the saved state of this host depends on: how windows are computed, because state
-    does not move from one algorithm to another, and the rows that wait for their order."""
+def algorithms(query: QueryPlan) -> list[str]:
+    """What else saved state depends on: how windows are computed, if it does not say itself which
+    operators it is of and can move, and the rows that wait for their order."""
     describer = _Describer()
     top = describer.of(query.input)
     lines = [f"#{number} {node.algorithm.name}" for number, node in describer.sliding]
     if query.in_order:
         lines.append("rows in order: " + ", ".join(top.columns.values()))
     return lines
+
+
+def without_windows(lines: list[str]) -> list[str]:
+    """What `algorithms` says, without how windows are computed.
+
+    >>> without_windows(["#1 WID", "rows in order: s.k"])
+    ['rows in order: s.k']
+    """
+    return [line for line in lines if not line.startswith("#")]
 
 
 def differences(found: list[str], own: list[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from penstock.errors import PlanError, Span
 from penstock.model.domain import Domain
@@ -52,6 +52,7 @@ class Join(Node):
     """The combinations, one tuple of each input, whose times fit pairwise and for which the
     condition is true.  N-ary, so that an optimizer can choose the order for each stream."""
 
+    stateful: ClassVar[bool] = True
     branches: tuple[Node, ...]
     attributes: tuple[Column, ...]
     window: JoinWindow
@@ -107,6 +108,7 @@ class Difference(Node):
 
     A range of None keeps tuples for ever."""
 
+    stateful: ClassVar[bool] = True
     left: Node
     right: Node
     keys: tuple[tuple[Column, Column], ...]
@@ -158,6 +160,7 @@ class SequenceMode(Enum):
 class Sequence(Node):
     """Every tuple of `second` with the tuple of `first` that it follows."""
 
+    stateful: ClassVar[bool] = True
     first: Node
     second: Node
     attributes: tuple[Column, Column]

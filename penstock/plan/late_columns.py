@@ -11,23 +11,23 @@ from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, BOOLEAN, Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 
 
-def late_columns(query: Query) -> pa.Schema:
+def late_columns(query: QueryPlan) -> pa.Schema:
     """Those of the first operator, from the sources on, that can find a tuple late."""
     found = late_schemas(query)
     return found[0] if found else pa.schema([])
 
 
-def late_schemas(query: Query) -> list[pa.Schema]:
+def late_schemas(query: QueryPlan) -> list[pa.Schema]:
     """The columns of late tuples of all operators that can find some, from the sources on."""
     amends = query.amend_for is not None
     return [_with_late_columns(*each, amends) for each in _all_finding_late(query)]
 
 
-def plain_names(query: Query) -> dict[tuple[str, ...], list[str]]:
+def plain_names(query: QueryPlan) -> dict[tuple[str, ...], list[str]]:
     """By the names that columns have inside, which may begin with that of a relation: what they are
     called outside, where they can be told apart without it."""
     schemas = [schema for schema, _, _ in _all_finding_late(query)]
@@ -46,7 +46,7 @@ def _with_late_columns(schema: Schema, bound: Type, ids: Type, amends: bool) -> 
     return pa.schema(list(zip([*_plain(schema), *late], [*types, *added], strict=True)))
 
 
-def _all_finding_late(query: Query) -> list[tuple[Schema, Type, Type]]:
+def _all_finding_late(query: QueryPlan) -> list[tuple[Schema, Type, Type]]:
     found = list(_finding_late(query.input))
     if query.in_order and _has_tuples(query.input):
         found.append((query.schema, query.progress[0].field.type, BIGINT))

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from penstock.model.schema import Field, Schema
 from penstock.plan.expressions import Expression
@@ -25,6 +26,8 @@ class Progressing:
 
 class Node(ABC):
     """A frozen dataclass per kind; equal when structure and expressions are equal."""
+
+    stateful: ClassVar[bool] = False  # whether what has come is kept for what comes
 
     @property
     @abstractmethod

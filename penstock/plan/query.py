@@ -15,8 +15,6 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node, Unary
 
-_STATEFUL = (WindowAggregate, GroupAggregate, Distinct, Join, Difference, Sequence)
-
 
 class Late(Enum):
     DROP = "DROP"  # counted, nothing more
@@ -25,7 +23,7 @@ class Late(Enum):
 
 
 @dataclass(frozen=True)
-class Query(Unary):
+class QueryPlan(Unary):
     input: Node
     late: Late = Late.DROP
     early_every: int | None = None  # microseconds between provisional answers
@@ -46,7 +44,7 @@ class Query(Unary):
 
     def _late_types(self) -> Iterator[Type]:
         yield from late_types(self.input)
-        if self.in_order and not any(isinstance(each, _STATEFUL) for each in self.input.walk()):
+        if self.in_order and not any(each.stateful for each in self.input.walk()):
             yield self.input.progress[0].field.type
 
     @property
@@ -76,7 +74,7 @@ def late_types(query: Node) -> Iterator[Type]:
     on other results has none."""
     for node in query.walk():
         below = [each for given in node.inputs for each in given.walk()]
-        if any(isinstance(each, _STATEFUL) for each in below):
+        if any(each.stateful for each in below):
             continue
         match node:
             case WindowAggregate():

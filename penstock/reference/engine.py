@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.answer import Answer
 from penstock.errors import RunError
 from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
@@ -16,7 +15,7 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.expressions import Column
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.reference.difference import difference
 from penstock.reference.group_aggregate import distinct, group_aggregate, in_time
@@ -27,11 +26,12 @@ from penstock.reference.scan import scan
 from penstock.reference.sequence import sequence
 from penstock.reference.stateless import filter_, project, stamp, union
 from penstock.reference.window_aggregate import window_aggregate
+from penstock.runs.answer import Answer
 from penstock.scalars.ordering import sort_key
 from penstock.sources.rejects import RejectLog
 
 
-def answer(query: Query, clock: Clock, strict: bool = False) -> Answer:
+def answer(query: QueryPlan, clock: Clock, strict: bool = False) -> Answer:
     run = Run(query, clock, RejectLog(strict))
     relation = evaluate(query.input, run)
     rows = relation.rows

@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.answer import join_tables
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.domain import Domain
 from penstock.model.names import late_names
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, BOOLEAN, Type, to_arrow
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
+from penstock.runs.answer import join_tables
 from penstock.sources.rejects import RejectLog
 
 
@@ -60,7 +60,7 @@ class LateTuples:
 
 @dataclass
 class Run:
-    query: Query | None = None  # None drops late tuples
+    query: QueryPlan | None = None  # None drops late tuples
     clock: Clock = field(default_factory=SystemClock)
     rejects: RejectLog = field(default_factory=RejectLog)
     tuples_read: int = 0

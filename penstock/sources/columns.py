@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import SourceError, nearest
+from penstock.model.arrays import Mask
 from penstock.model.schema import Schema
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
 Converted: TypeAlias = tuple[pa.Array, Mask]
 
 

@@ -23,7 +23,7 @@ _FILES = 32  # more footers than that are not looked at
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class SourceExtent:
     """The number of rows; the lowest and the highest value of a column, as an array of two; the
     number of batches.  None where it is not known."""
 
@@ -32,37 +32,37 @@ class Extent:
     batches: int | None = None
 
 
-def extent(source: Source, schema: Schema, column: str) -> Extent | None:
+def extent(source: Source, schema: Schema, column: str) -> SourceExtent | None:
     """Data in memory and the footers of Parquet files say it; nothing else is opened.  What is
     wrong with a source is for whoever reads it to say."""
     field = schema.fields[schema.index(column)]
-    found: Extent | None
+    found: SourceExtent | None
     try:
         match source:
             case BatchSource(list() as batches):
                 found = _of_batches(batches, column)
             case RowSource(list() | tuple() as rows):
-                found = Extent(len(rows))
+                found = SourceExtent(len(rows))
             case ValuesSource(rows):
                 place = schema.index(column)
                 values = [row[place] for row in rows if row[place] is not None]
-                found = Extent(len(rows), _bounds(to_arrow(values, field.type)))
+                found = SourceExtent(len(rows), _bounds(to_arrow(values, field.type)))
             case FileSource():
                 found = _of_files(source, column)
             case _:
                 return None
         if found is None or found.bounds is None:
             return found
-        return Extent(found.rows, found.bounds.cast(field.type.arrow), found.batches)
+        return SourceExtent(found.rows, found.bounds.cast(field.type.arrow), found.batches)
     except (pa.ArrowException, PenstockError, OSError, LookupError, OverflowError, ValueError):
         return None
 
 
-def _of_batches(batches: list[pa.RecordBatch], column: str) -> Extent:
+def _of_batches(batches: list[pa.RecordBatch], column: str) -> SourceExtent:
     rows = sum(batch.num_rows for batch in batches)
     table = pa.Table.from_batches(batches) if batches else None
     bounds = _bounds(table.column(column)) if table is not None else None
-    return Extent(rows, bounds, len(batches))
+    return SourceExtent(rows, bounds, len(batches))
 
 
 def _bounds(values: Any) -> pa.Array | None:
@@ -72,7 +72,7 @@ def _bounds(values: Any) -> pa.Array | None:
     return pa.array([found["min"], found["max"]], found["min"].type)
 
 
-def _of_files(source: FileSource, column: str) -> Extent | None:
+def _of_files(source: FileSource, column: str) -> SourceExtent | None:
     names = source.parts()
     formats = {source.format or format_of(name) for name in names}
     if len(names) > _FILES or formats != {FileFormat.PARQUET}:
@@ -86,7 +86,7 @@ def _of_files(source: FileSource, column: str) -> Extent | None:
             for number in range(metadata.num_row_groups):
                 statistics = metadata.row_group(number).column(place).statistics
                 if statistics is None or not statistics.has_min_max:
-                    return Extent(rows)
+                    return SourceExtent(rows)
                 ends += [statistics.min, statistics.max]
             kind = file.schema_arrow.field(place).type
-    return Extent(rows, _bounds(pa.array(ends, kind)) if ends else None)
+    return SourceExtent(rows, _bounds(pa.array(ends, kind)) if ends else None)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from penstock.model.schema import Schema
+from penstock.model.schema import Field, Schema
 from penstock.sources.rejects import StreamRejects
 
 
@@ -81,3 +81,10 @@ class Source(Protocol):
 def can_be_read_again(source: Source | None) -> bool:
     """Not so an iterator: then `source.once` is true."""
     return not getattr(source, "once", False)
+
+
+@runtime_checkable
+class KnowsItsTypes(Protocol):
+    """A source that can say of a column, without reading it, that all of its values fit."""
+
+    def always_fits(self, field: Field) -> bool: ...

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import PlanError
+from penstock.model.arrays import Ints
 from penstock.model.types import INT64_MAX, INT64_MIN
 
-Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 

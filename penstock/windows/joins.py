@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.errors import PlanError
-from penstock.windows.columns import Flags, Ints, exceeds_by_at_most, floor_div
+from penstock.model.arrays import Ints
+from penstock.windows.columns import Flags, exceeds_by_at_most, floor_div
 from penstock.windows.sliding import Sliding
 from penstock.windows.window import IdRange, require_positive
 

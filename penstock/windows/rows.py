@@ -13,8 +13,8 @@ from enum import Enum
 import numpy as np
 
 from penstock.errors import PlanError
+from penstock.model.arrays import Ints
 from penstock.windows.category import Category
-from penstock.windows.columns import Ints
 from penstock.windows.landmark import Landmark
 from penstock.windows.sliding import Sliding
 from penstock.windows.window import (

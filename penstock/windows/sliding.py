@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from penstock.model.arrays import Ints
 from penstock.windows.category import Category
-from penstock.windows.columns import Flags, Ints, floor_div
+from penstock.windows.columns import Flags, floor_div
 from penstock.windows.window import IdRange, Stream, require_positive
 
 

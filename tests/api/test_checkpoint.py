@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.engine.checkpoint import Checkpoints
+from tests.engine.resumed import Part
 
 STREAM = "CREATE STREAM s (k STRING, v INT, t INT) FROM FILES 'data/*.csv' PROGRESS ON t DELAY 2;"
 COUNTS = "SELECT k, count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s GROUP BY k LATE SIDE"
@@ -229,7 +231,6 @@ def test_what_does_not_change_the_meaning_may_change(here: Path) -> None:
         (COUNTS.replace("count(*)", "count(v)"), STREAM, "belongs to another query"),
         (COUNTS.replace("RANGE 10", "RANGE 20"), STREAM, "belongs to another query"),
         (COUNTS, STREAM.replace("v INT", "v BIGINT"), "belongs to another query"),
-        (COUNTS.replace("SELECT", "SELECT /*+ WID */"), STREAM, "another algorithm"),
     ],
 )
 def test_other_queries_are_refused(here: Path, sql: str, stream: str, message: str) -> None:
@@ -239,6 +240,63 @@ def test_other_queries_are_refused(here: Path, sql: str, stream: str, message: s
     with pytest.raises(ps.CheckpointError, match=message):
         run(here, sql, stream)
     assert (here / "out.jsonl").read_text() == before
+
+
+ALGORITHMS = ("PANED", "WID", "ADAPTIVE", "TWO_LEVEL", "BUFFERING")
+
+
+@pytest.mark.parametrize("offset", range(1, 5))
+def test_another_algorithm_goes_on(here: Path, offset: int) -> None:
+    """From each to another one, with windows that are open and tuples that are late for some."""
+    sql = COUNTS.replace("SLIDE 10", "SLIDE 3").replace("count(*)", "median(v)")
+    for number in range(12):
+        put(here, f"{number:02}", *(t for t in range(number * 7 + 9, number * 7 - 9, -4) if t >= 0))
+        name = ALGORITHMS[number * offset % 5]
+        run(here, sql.replace("SELECT", f"SELECT /*+ {name} */"), final=number == 11)
+    run(here, sql, out=here / "1.jsonl", late=here / "2.jsonl", checkpoint=None, final=True)
+    for found, expected in (("out.jsonl", "1.jsonl"), ("late.jsonl", "2.jsonl")):
+        lines = [(here / name).read_text().splitlines() for name in (found, expected)]
+        assert lines[0]
+        assert sorted(lines[0]) == sorted(lines[1])
+
+
+def test_the_state_is_that_of_the_new_algorithm(here: Path) -> None:
+    put(here, "1", *range(15))
+    run(here, COUNTS.replace("SELECT", "SELECT /*+ BUFFERING */"))
+    put(here, "2", *range(15, 18))
+    run(here, COUNTS.replace("SELECT", "SELECT /*+ PANED */"))
+    store = Checkpoints(here / "checkpoint")
+    names = [name for name in store.names() if name.startswith("operators/")]
+    store.close()
+    assert any("/panes/" in name for name in names)
+    assert not any("/rows/" in name for name in names)
+
+
+def test_a_run_that_is_killed_leaves_the_state_as_it_was(here: Path) -> None:
+    wid, paned = (COUNTS.replace("SELECT", f"SELECT /*+ {n} */") for n in ("WID", "PANED"))
+    put(here, "1", *range(15))
+    run(here, wid)
+    put(here, "2", *range(15, 35))
+    store = Checkpoints(here / "checkpoint")
+    Part(query(here, paned).plan, store)  # and the process is killed
+    store.close()
+    run(here, wid)
+    assert ends(here) == {10: 10, 20: 10, 30: 10}
+
+
+def test_a_checkpoint_that_does_not_name_its_operators(here: Path) -> None:
+    put(here, "1", *range(15))
+    run(here)
+    store = Checkpoints(here / "checkpoint")
+    saved = store.get("run")
+    assert saved is not None
+    del saved["operators"]
+    store.put("run", saved)
+    store.commit()
+    store.close()
+    with pytest.raises(ps.CheckpointError, match="another algorithm"):
+        run(here, COUNTS.replace("SELECT", "SELECT /*+ WID */"))
+    run(here)
 
 
 def test_a_checkpoint_that_was_moved_or_copied(here: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.language.parse import parse_script
+from penstock.language.syntax import CreateStream, ProgressClause
 
 DAY1 = datetime.datetime(2026, 1, 1)
 # Arrivals on an integer attribute: 2 is overtaken by 9.
@@ -230,3 +232,51 @@ def test_what_this_column_cannot_promise(
 def test_names_of_columns_do_not_care_for_case() -> None:
     db = stream(NUMBERS, ps.progress("T", ordered=True, per="K"))
     assert ask(db, COUNT).account.read == 5
+
+
+# --- what it looks like --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "clause"),
+    [
+        (ps.progress("t"), "PROGRESS ON t"),
+        (ps.progress("t", ordered=True), "PROGRESS ON t ORDERED"),
+        (
+            ps.progress("t", delay="5 seconds", per="k", idle="2 seconds", future_limit="1 hour"),
+            "PROGRESS ON t DELAY 5 SECONDS PER k IDLE AFTER 2 SECONDS FUTURE LIMIT 1 HOUR",
+        ),
+        (ps.progress("t", slack=3, per="upper(k)"), "PROGRESS ON t SLACK 3 ROWS PER UPPER(k)"),
+        (ps.progress("t", timestamps="latent"), "PROGRESS ON t LATENT"),
+        (
+            ps.progress("t", punctuated=("k = 'it''s'", "t - 5")),
+            "PROGRESS ON t PUNCTUATED WHEN k = 'it''s' BOUND t - 5",
+        ),
+        (
+            ps.progress("t", delay=7, punctuated=("t = 9", "t"), punctuated_for=["k", "no name"]),
+            "PROGRESS ON t DELAY 7 PUNCTUATED WHEN t = 9 BOUND t FOR k, `no name`",
+        ),
+        (
+            ps.progress("t", delay=datetime.timedelta(seconds=90)),
+            "PROGRESS ON t DELAY 90 SECONDS",
+        ),
+    ],
+    ids=str,
+)
+def test_it_looks_like_the_clause(made: Any, clause: str) -> None:
+    assert str(made) == clause
+    assert repr(made) == f"<penstock.progress {clause}>"
+    (created,) = parse_script(f"CREATE STREAM s (t INT) {clause}")
+    assert isinstance(created, CreateStream)
+    assert meaning(created.progress) == meaning(made.clause)
+
+
+def meaning(clause: ProgressClause | None) -> list[Any]:
+    """A clause without the places where it was written."""
+    assert clause is not None
+    named = [clause.attribute.text, *(each.text for each in clause.groups)]
+    lengths = [
+        None if each is None else (each.amount, each.unit)
+        for each in (clause.amount, clause.idle_after, clause.future_limit)
+    ]
+    return [named, lengths, clause.rule, clause.timestamps, clause.when, clause.bound, clause.per]

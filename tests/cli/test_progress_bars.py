@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 import penstock as ps
+from penstock.api.running import Running, Target
 from penstock.cli.progress_bars import ProgressBars
-from penstock.running import Running, Target
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk
 

@@ -41,8 +41,9 @@ from unittest import mock
 
 import pytest
 
+from penstock.api.database import Database
+from penstock.api.running import ENGINES
 from penstock.cli.main import main
-from penstock.database import Database
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -295,6 +296,26 @@ def test_references(page: Path) -> None:
     assert not broken, "\n".join([page.name, *broken])
 
 
+def test_the_glossary_knows_the_engines_and_the_words_of_the_hosts() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    entries = {
+        name.lower(): text
+        for name, text in re.findall(r"^\*\*(.+?)\.\*\* (.*)$", page, re.MULTILINE)
+    }
+    assert all(f"`{engine}`" in entries["engine"] for engine in ENGINES)
+    words = "physical plan, host, port, batch, bucket, stage, register, outlet, epoch, ledger"
+    assert {*words.split(", "), "checkpoint", "operator", "sink"} <= entries.keys()
+
+
+def test_the_life_of_a_query_goes_through_every_room() -> None:
+    page = (ROOT / "docs" / "life-of-a-query.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\(\.\./penstock/([\w/]+)/\w+\.py\)", page))
+    rooms = "cli api language plan optimizer physical sources promises operators windows model"
+    hosts = "engine runs sinks state reference spark/plan spark/tasks spark/stateful spark/run"
+    for room in [*rooms.split(), *hosts.split()]:
+        assert any(f"{place}/".startswith(f"{room}/") for place in named), room
+
+
 def test_all_pages_are_there() -> None:
     names = {page.name for page in PAGES}
     assert names >= {"README.md", "sql.md", "architecture.md", "glossary.md", "life-of-a-query.md"}
@@ -353,7 +374,7 @@ def test_wrong_examples_are_found(page: str, complaint: str | None, tmp_path: Pa
 @pytest.mark.parametrize(
     ("line", "broken"),
     [
-        ("See [the design](docs/sql.md#types) and `penstock/database.py`, `docs/`.", 0),
+        ("See [the design](docs/sql.md#types) and `penstock/api/database.py`, `docs/`.", 0),
         ("See [the design](docs/nowhere.md).", 1),
         ("See [the design](docs/sql.md#nowhere).", 1),
         ("See [below](#nowhere).", 1),

@@ -9,12 +9,13 @@ from typing import Any
 from hypothesis import settings
 
 import penstock as ps
-from penstock.answer import Answer
 from penstock.engine.local import answer
 from penstock.model.clock import Clock, ManualClock
 from penstock.model.schema import Schema
+from penstock.runs.answer import Answer
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk, Source
+from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, bag, database, tuples
 
 # Examples differ in size; how long one takes says nothing.
@@ -59,7 +60,7 @@ def locally(
     recut(db, cut)
     query = db.sql(sql)
     assert isinstance(query, ps.Query)
-    return answer(query.plan, clock or ManualClock())
+    return answer(in_process(query.plan), clock or ManualClock())
 
 
 def late_rows(found: Answer) -> list[Row]:

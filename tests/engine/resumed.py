@@ -7,25 +7,28 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock.engine.outlet import Outlet
 from penstock.engine.resuming import load_run, save_run
 from penstock.engine.run import LocalRun, SharedScan
 from penstock.model.clock import Clock, ManualClock
-from penstock.operators.chunks import ChunkStore
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
+from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk
+from penstock.state.chunks import ChunkStore
+from tests.planning import in_process
 
 
 class Part:
     """A run that goes on from a store for some chunks, and then is gone."""
 
     def __init__(
-        self, query: Query, store: ChunkStore, clock: Clock | None = None, strict: bool = True
+        self, query: QueryPlan, store: ChunkStore, clock: Clock | None = None, strict: bool = True
     ) -> None:
         self.rows, self.late = Collected(), Collected()
         outlet = Outlet(query, self.rows, self.late)
-        self.run = LocalRun([query], [outlet], clock or ManualClock(), strict, resumable=True)
+        self.run = LocalRun(
+            [in_process(query)], [outlet], clock or ManualClock(), strict, resumable=True
+        )
         self.store = store
         load_run(self.run, store)
 
@@ -56,7 +59,7 @@ class InParts(NamedTuple):
 
 
 def run_in_parts(
-    query: Query, chunks: int, store: Callable[[], ChunkStore], strict: bool = True
+    query: QueryPlan, chunks: int, store: Callable[[], ChunkStore], strict: bool = True
 ) -> InParts:
     """The whole run; `store` opens what was saved, before every part."""
     clock = ManualClock()

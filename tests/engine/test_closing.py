@@ -8,27 +8,28 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.driver import Driver
-from penstock.engine.outlet import Outlet
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
 from penstock.plan.closing import closing_reach
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
+from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from tests.engine.test_local_engine import RUNNABLE, bound, lines
+from tests.planning import in_process
 
 
-def prepared(query: Query) -> tuple[LocalRun, Collected]:
+def prepared(query: QueryPlan) -> tuple[LocalRun, Collected]:
     rows = Collected()
-    return LocalRun([query], [Outlet(query, rows)], ManualClock(), resumable=True), rows
+    return LocalRun([in_process(query)], [Outlet(query, rows)], ManualClock(), resumable=True), rows
 
 
-def ended(query: Query) -> pa.Table:
+def ended(query: QueryPlan) -> pa.Table:
     run, rows = prepared(query)
     Driver(run).drive()
     return rows.table
 
 
-def closed(query: Query) -> tuple[pa.Table, LocalRun]:
+def closed(query: QueryPlan) -> tuple[pa.Table, LocalRun]:
     run, rows = prepared(query)
     for scan in run.scans:
         for chunk in scan.chunks():

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.functions.aggregates import AGGREGATES
-from penstock.operators.chunks import MemoryStore
 from penstock.plan.algorithms import Algorithm
+from penstock.state.chunks import MemoryStore
 from tests.engine.helpers import locally, recut
 from tests.engine.resumed import run_in_parts
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples

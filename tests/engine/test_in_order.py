@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.engine.driver import Driver
-from penstock.engine.outlet import Outlet
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
+from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from tests.engine.helpers import assert_same, recut
+from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, ask, database, tuples
 from tests.spark.test_every_cut import asked, assert_reference, cuts, run_in_cuts
 from tests.spark.without_spark import WithoutSpark
@@ -63,7 +64,7 @@ def test_every_cut_in_process(
         query = db.sql(sql)
         assert isinstance(query, ps.Query)
         written = Collected()
-        run = LocalRun([query.plan], [Outlet(query.plan, written)], ManualClock())
+        run = LocalRun([in_process(query.plan)], [Outlet(query.plan, written)], ManualClock())
         Driver(run).drive()
         place = query.plan.schema.index(query.plan.progress[0].field.name)
         assert in_order(tuples(written.table), place)

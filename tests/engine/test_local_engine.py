@@ -10,15 +10,16 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.answer import Answer
 from penstock.engine.local import answer
 from penstock.errors import EngineError
 from penstock.model.clock import ManualClock
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm
+from penstock.runs.answer import Answer
 from penstock.sinks.text import write_json_lines
 from penstock.windows.sliding import Sliding
 from tests.engine.helpers import CUTS, locally, recut
+from tests.planning import in_process
 from tests.reference.helpers import Stream, bag, tuples
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "queries"
@@ -39,7 +40,7 @@ def bound(name: str, cut: int | None) -> ps.Query:
 
 
 def on_local_engine(name: str, cut: int | None) -> Answer:
-    return answer(bound(name, cut).plan, ManualClock(), strict=name != "null_time")
+    return answer(in_process(bound(name, cut).plan), ManualClock(), strict=name != "null_time")
 
 
 def can_run(name: str) -> bool:
@@ -134,7 +135,7 @@ def test_every_algorithm_gives_the_same_rows(name: str, algorithm: str) -> None:
     *_, query = ps.connect("reference").script(f"{head}{select} /*+ {algorithm.lower()} */{tail}")
     assert isinstance(query, ps.Query)
     assert f"algorithm: {algorithm} (" in query.explain()
-    found = answer(query.plan, ManualClock())
+    found = answer(in_process(query.plan), ManualClock())
     expected = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     assert Counter(lines(found.table)) == Counter(expected)
     assert bag(tuples(found.late)) == bag(tuples(bound(name, None).late))

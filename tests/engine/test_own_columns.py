@@ -9,12 +9,13 @@ import pytest
 
 import penstock as ps
 from penstock.engine.driver import Driver
-from penstock.engine.outlet import Outlet
 from penstock.engine.run import LocalRun
 from penstock.errors import PenstockError
 from penstock.model.clock import ManualClock
+from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from tests.engine.helpers import assert_same, recut
+from tests.planning import in_process
 from tests.reference.helpers import Stream, ask, bag, database, tuples
 from tests.spark.test_every_cut import run_in_cuts
 from tests.spark.without_spark import WithoutSpark
@@ -66,7 +67,9 @@ def written(sql: str, cut: int | None, **streams: Stream) -> tuple[Collected, Co
     query = db.sql(sql)
     assert isinstance(query, ps.Query)
     rows, late = Collected(), Collected()
-    Driver(LocalRun([query.plan], [Outlet(query.plan, rows, late)], ManualClock())).drive()
+    Driver(
+        LocalRun([in_process(query.plan)], [Outlet(query.plan, rows, late)], ManualClock())
+    ).drive()
     return rows, late
 
 

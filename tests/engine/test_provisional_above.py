@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.final_rows import final_rows
 from penstock.errors import RunError
-from penstock.operators.chunks import MemoryStore
+from penstock.runs.final_rows import final_rows
+from penstock.state.chunks import MemoryStore
 from tests.engine.helpers import locally, recut
 from tests.engine.resumed import Part, run_in_parts
 from tests.engine.test_only_what_counts import found_or_error

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.checkpoint import Checkpoints
-from penstock.engine.final_rows import final_rows
 from penstock.errors import CheckpointError, RunError
-from penstock.operators.chunks import MemoryStore
+from penstock.runs.final_rows import final_rows
+from penstock.state.chunks import MemoryStore
 from tests.engine.resumed import Part, run_in_parts
 from tests.engine.test_local_engine import FOLDER, RUNNABLE, bound, lines
 from tests.reference.helpers import bag, tuples

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.early import Timer
-from penstock.engine.final_rows import final_rows
 from penstock.errors import BindError, ParseError, PenstockError
 from penstock.model.batch import SIGN, sign_name
 from penstock.model.clock import Clock, ManualClock
+from penstock.operators.revising.early import EarlyTimer
+from penstock.runs.final_rows import final_rows
 from tests.engine.helpers import assert_same, locally, recut
 from tests.reference.helpers import Stream, ask, bag, database, tuples
 
@@ -83,12 +83,14 @@ def test_without_time_there_are_no_early_answers() -> None:
 
 def test_a_timer_is_due_after_its_time() -> None:
     clock = ManualClock()
-    timer = Timer(clock, 10)
+    timer = EarlyTimer(clock, 10)
     due = []
     for step in (9, 1, 5, 30, 0, 10):
         clock.advance(step)
-        due.append(timer.is_due())
+        due.append(timer.passes(clock.now()))
     assert due == [False, True, False, True, False, True]
+    assert EarlyTimer(clock, None).due is None
+    assert not EarlyTimer(clock, None).passes(clock.now())
 
 
 # --- queries over revised results ----------------------------------------------------------------

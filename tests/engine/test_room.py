@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.answer import Account
 from penstock.engine.local import answer
 from penstock.model.clock import ManualClock
 from penstock.model.room import Interval
 from penstock.plan.stateless import Scan
+from penstock.runs.answer import Account
 from penstock.sources.source import Chunk
 from tests.engine.helpers import CUTS, assert_same, recut
+from tests.planning import in_process
 from tests.reference.helpers import Stream, bag, database, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 
@@ -60,7 +61,7 @@ def test_both_engines_set_the_same_rows_aside(window: str, times: list[int]) -> 
         recut(db, cut)
         again = db.sql(count(window))
         assert isinstance(again, ps.Query)
-        found = answer(again.plan, ManualClock()).rejects.table()
+        found = answer(in_process(again.plan), ManualClock()).rejects.table()
         assert found.to_pylist() == query.rejected.to_pylist()
 
 

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.engine.driver import Driver
-from penstock.engine.outlet import Outlet
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
 from penstock.model.schema import Schema
+from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk, Source
 from tests.engine.helpers import examples
+from tests.planning import in_process
 from tests.reference.helpers import Stream, bag, database, tuples
 
 ROWS = [("a", 1, 1), ("b", 2, 12), ("a", 3, 4), ("a", 4, 33), ("b", None, 41)]
@@ -170,7 +171,7 @@ def test_nothing_is_kept_of_what_has_gone_to_a_sink() -> None:
     db = local(s=Stream("k STRING, v INT, t INT", rows))
     query = ask(db, "SELECT k FROM s")
     outlet = Outlet(query.plan, Collected())
-    run = LocalRun([query.plan], [outlet], ManualClock())
+    run = LocalRun([in_process(query.plan)], [outlet], ManualClock())
     Driver(run).drive()
     assert outlet.rejected == 50
     assert len(outlet.first_rejects) == 3
@@ -206,7 +207,7 @@ def test_operators_have_stable_names() -> None:
         db = local(s=S)
         plans = [ask(db, sql).plan for sql in (COUNT, f"{PLAIN} UNION ALL {PLAIN}")]
         outlets = [Outlet(plan, Collected()) for plan in plans]
-        run = LocalRun(plans, outlets, ManualClock())
+        run = LocalRun([in_process(each) for each in plans], outlets, ManualClock())
         return [(stage.name, type(stage.operator).__name__) for stage in run.stages]
 
     assert names() == names()
@@ -221,7 +222,7 @@ def test_a_stopped_run_closes_its_sinks_and_no_window() -> None:
     query = ask(db, COUNT)
     sink = Collected()
     outlet = Outlet(query.plan, sink)
-    run = LocalRun([query.plan], [outlet], ManualClock())
+    run = LocalRun([in_process(query.plan)], [outlet], ManualClock())
     driver = Driver(run, lambda scan, chunk: driver.stop() if scan.read == 4 else None)
     driver.drive()
     assert sink.table.column("n").to_pylist() == [2, 1]  # those up to 33 − 3

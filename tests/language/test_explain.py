@@ -171,7 +171,7 @@ def test_the_band_of_a_condition(condition: str, low: int, high: int) -> None:
 def test_latent_timestamps_are_filled_in_above_the_filter() -> None:
     """As late as they can be: tuples that are filtered out never get one."""
     kinds = [type(node).__name__ for node in bound(QUERIES["stamp"]).plan.walk()]
-    assert kinds == ["Query", "Project", "WindowAggregate", "Stamp", "Filter", "Scan"]
+    assert kinds == ["QueryPlan", "Project", "WindowAggregate", "Stamp", "Filter", "Scan"]
 
 
 def test_the_tree_is_drawn() -> None:

@@ -35,6 +35,31 @@ def test_never_moves_back_whoever_joins(moves: list[tuple[str, float]]) -> None:
     assert seen == sorted(seen)
 
 
+STEP = st.tuples(st.sampled_from(["advance", "leave", "raise"]), MOVE)
+
+
+@given(st.lists(STEP))
+def test_origins_come_and_go(steps: list[tuple[str, tuple[str, float]]]) -> None:
+    """The lowest of those that are there, found by looking at all of them."""
+    low, bounds, value = LowWatermark(), dict[str, float](), BEGINNING
+    for what, (origin, bound) in steps:
+        if what == "advance":
+            bounds[origin] = max(bounds.get(origin, value), bound)
+            low.advance(origin, bound)
+        elif what == "leave" and origin in bounds:
+            del bounds[origin]
+            low.leave(origin)
+        elif what == "raise" and bound != END:
+            bounds = {each: max(own, bound) for each, own in bounds.items()}
+            value = max(value, bound)
+            low.raise_to(bound)
+        value = max(value, min(bounds.values(), default=value))
+        assert low.value == value
+        assert sorted(map(str, low.held_back_by)) == sorted(
+            each for each, own in bounds.items() if own == value
+        )
+
+
 def test_a_newcomer_joins_at_the_minimum() -> None:
     low = LowWatermark(["A", "B"])
     low.advance("A", 20)

@@ -11,13 +11,14 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import penstock
-from penstock.database import Database
-from penstock.engine.ingest import Ingest
+from penstock.api.database import Database
 from penstock.model.clock import SystemClock
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.node import Node
 from penstock.plan.stateless import Scan
+from penstock.promises.ingest import Ingest
 from penstock.reference.engine import evaluate
 from penstock.reference.run import Run
 from penstock.sources.memory import BatchSource
@@ -105,13 +106,13 @@ def outcome(operator: Operator, node: WindowAggregate) -> Outcome:
         if isinstance(item, Progress):
             answers = operator.on_progress(0, item)
         else:
-            assert isinstance(item, pa.RecordBatch)
+            assert isinstance(item, Batch)
             answers = operator.on_batch(0, item)
         for answer in answers:
             if isinstance(answer, Progress):
                 promised = max(promised, answer.bounds.get("window_id", promised))
                 continue
-            batch = answer.batch if isinstance(answer, LateRows) else answer
+            batch = answer.batch if isinstance(answer, LateRows) else answer.rows
             rows = [tuple(row.values()) for row in batch.to_pylist()]
             if isinstance(answer, LateRows):
                 found.late += rows

@@ -12,19 +12,21 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.answer import join_tables, plainly_named
-from penstock.engine.ingest import Ingest
 from penstock.model.clock import Clock, ManualClock
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.operators.bounds import without_bounds
+from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.operators.stateless import FilterOperator, Meld, ProjectOperator
+from penstock.operators.stateless.filter import FilterOperator
+from penstock.operators.stateless.project import ProjectOperator
+from penstock.operators.stateless.union import Meld
 from penstock.operators.ticks import to_ticks
 from penstock.plan.late_columns import plain_names
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Union
+from penstock.promises.ingest import Ingest
 from penstock.reference.engine import answer
+from penstock.runs.answer import join_tables, plainly_named
 from penstock.sources.rejects import RejectLog
 from tests.operators.restarting import Restarting
 
@@ -100,7 +102,7 @@ def check(sql: str, stream: Stream, operators: Operators) -> None:
         plan = planned(sql, stream, cut)
         if expected is None:
             found = answer(plan, ManualClock())
-            expected = Outcome(_bag(_tuples(found.table)), _bag(_tuples(found.late)))
+            expected = Outcome(bag(tuples(found.table)), bag(tuples(found.late)))
         assert run(plan, operators) == expected
         assert run(plan, restarting(operators)) == expected
 
@@ -113,14 +115,14 @@ def restarting(operators: Operators) -> Operators:
     }
 
 
-def planned(sql: str, stream: Stream, cut: int) -> Query:
+def planned(sql: str, stream: Stream, cut: int) -> QueryPlan:
     plan, data = _planned(sql, json.dumps(stream.promise))
     data[:] = stream.batches(cut)
     return plan
 
 
 @cache
-def _planned(sql: str, promise: str) -> tuple[Query, list[pa.RecordBatch]]:
+def _planned(sql: str, promise: str) -> tuple[QueryPlan, list[pa.RecordBatch]]:
     """A plan, and the batches that its stream will be read from: parsing takes a while."""
     db = ps.connect("reference")
     given = json.loads(promise)
@@ -132,20 +134,20 @@ def _planned(sql: str, promise: str) -> tuple[Query, list[pa.RecordBatch]]:
     return query.plan, data
 
 
-def run(plan: Query, operators: Operators, clock: Clock | None = None) -> Outcome:
+def run(plan: QueryPlan, operators: Operators, clock: Clock | None = None) -> Outcome:
     rows: list[Row] = []
     late: list[pa.RecordBatch] = []
     for item in items(plan.input, operators, clock or ManualClock()):
         if isinstance(item, LateRows):
             late.append(item.batch)
-        elif isinstance(item, pa.RecordBatch):
-            made = without_bounds(item)
+        elif isinstance(item, Batch):
+            made = item.rows
             assert made.schema == plan.schema.arrow
-            rows += _tuples(pa.Table.from_batches([made]))
-    return Outcome(_bag(rows), _bag(_tuples(late_table(plan, late))))
+            rows += tuples(pa.Table.from_batches([made]))
+    return Outcome(bag(rows), bag(tuples(late_table(plan, late))))
 
 
-def late_table(plan: Query, batches: list[pa.RecordBatch]) -> pa.Table:
+def late_table(plan: QueryPlan, batches: list[pa.RecordBatch]) -> pa.Table:
     """Late tuples in the columns of the query."""
     names = plain_names(plan)
     tables = [pa.Table.from_batches([plainly_named(batch, names)]) for batch in batches]
@@ -188,17 +190,17 @@ def _promising(given: Iterator[Item], node: Node) -> Iterator[Item]:
                 bound = item.bounds.get(name, BEGINNING)
                 assert ended or bound >= promised.get(name, BEGINNING)
                 promised[name] = bound
-        elif isinstance(item, pa.RecordBatch) and item.schema.names == node.schema.arrow.names:
+        elif isinstance(item, Batch) and item.broken is None:
             for name, bound in promised.items():
                 if bound != BEGINNING:
-                    position = item.schema.names.index(name)
-                    found = to_ticks(item.column(position), fields[name].type)
+                    position = item.rows.schema.names.index(name)
+                    found = to_ticks(item.rows.column(position), fields[name].type)
                     assert found.min() >= bound, (name, bound, found)
         yield item
     assert ended
 
 
-def _tuples(table: pa.Table) -> list[Row]:
+def tuples(table: pa.Table) -> list[Row]:
     return list(zip(*map(_values, table.columns), strict=True))
 
 
@@ -208,6 +210,6 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return column.to_pylist()
 
 
-def _bag(rows: Any) -> list[str]:
+def bag(rows: Any) -> list[str]:
     """`repr` tells −0.0 from 0.0, and makes NaN equal NaN."""
     return sorted(map(repr, rows))

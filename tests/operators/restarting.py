@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-import pyarrow as pa
-
-from penstock.operators.chunks import ChunkStore, MemoryStore
+from penstock.operators.batch import Batch
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Operator, Progress
+from penstock.state.chunks import ChunkStore, MemoryStore
 
 
 class Restarting:
@@ -22,7 +21,7 @@ class Restarting:
         self._store = MemoryStore()
         self._operator = make()
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:
         yield from self._after(self._operator.on_batch(port, batch))
 
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:

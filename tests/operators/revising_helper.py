@@ -6,24 +6,26 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from penstock.model.batch import SIGN, signs
 from penstock.model.clock import ManualClock
-from penstock.operators.amending_distinct import AmendingDistinct
-from penstock.operators.build_revising import asked_of_results
-from penstock.operators.chunks import ChunkStore, MemoryStore
-from penstock.operators.grace import Revising
+from penstock.operators.batch import Batch
+from penstock.operators.metrics import Metrics
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.operators.revising_groups import RevisingGroups
-from penstock.operators.revising_landmark import RevisingLandmark
-from penstock.operators.revising_sliding import RevisingSliding
+from penstock.operators.revising.distinct import AmendingDistinct
+from penstock.operators.revising.groups import RevisingGroups
+from penstock.operators.revising.landmark import RevisingLandmark
+from penstock.operators.revising.sliding import RevisingSliding
 from penstock.operators.ticks import to_ticks
+from penstock.optimizer.revisions import asked_of_results
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.reference.engine import answer
+from penstock.state.chunks import ChunkStore, MemoryStore
 from penstock.windows.landmark import Landmark
 from tests.operators.driving import CUTS, Stream, items, late_table, planned
 
@@ -31,18 +33,18 @@ Row = tuple[Any, ...]
 Make = Callable[[], Operator]
 
 
-def operator_of(node: Any, revising: Revising) -> Operator:
+def operator_of(node: Any, revising: Asked) -> Operator:
     match node:
         case WindowAggregate(window=Landmark()):
-            return RevisingLandmark(node, revising)
+            return RevisingLandmark(node, revising, ManualClock())
         case WindowAggregate():
-            return RevisingSliding(node, revising)
+            return RevisingSliding(node, revising, ManualClock())
         case GroupAggregate():
-            return RevisingGroups(node, revising)
+            return RevisingGroups(node, revising, ManualClock())
     return AmendingDistinct(node, revising)
 
 
-class Asked:
+class Disturbed:
     """An operator that is asked for early answers after every `early` items, and is made anew from
     what it saved after every `restart` items; 0 is never.  It must keep what it promises."""
 
@@ -56,7 +58,7 @@ class Asked:
         self._operator = make()
         self._promised = Progress()
 
-    def on_batch(self, port: int, batch: pa.RecordBatch) -> Iterator[Item]:
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:
         yield from self._checked(self._operator.on_batch(port, batch))
         yield from self._after()
 
@@ -64,6 +66,15 @@ class Asked:
         yield from self._checked(self._operator.on_progress(port, progress))
         if not progress.ended:
             yield from self._after()
+
+    def due(self) -> int | None:
+        return self._operator.due()
+
+    def on_time(self, now: int) -> list[Item]:
+        return self._operator.on_time(now)
+
+    def metrics(self) -> Metrics:
+        return self._operator.metrics()
 
     def open_results(self) -> OpenResults:
         return self._operator.open_results()
@@ -77,7 +88,9 @@ class Asked:
     def _after(self) -> Iterator[Item]:
         self._items += 1
         if self._early and self._items % self._early == 0:
-            yield from self._checked(self._operator.early())  # type: ignore[attr-defined]
+            now = self._operator.due()
+            assert now is not None
+            yield from self._checked(self._operator.on_time(now))
         if self._restart:
             self._operator.save(self._store)
             if self._items % self._restart == 0:
@@ -91,10 +104,10 @@ class Asked:
                 for name, bound in self._promised.bounds.items():
                     assert item.ended or item.bounds[name] >= bound
                 self._promised = item
-            elif isinstance(item, pa.RecordBatch):
+            elif isinstance(item, Batch):
                 for name, bound in self._promised.bounds.items():
-                    place = item.schema.names.index(name)
-                    assert to_ticks(item.column(place), types[name]).min() >= bound
+                    place = item.rows.schema.names.index(name)
+                    assert to_ticks(item.rows.column(place), types[name]).min() >= bound
             yield item
 
 
@@ -112,16 +125,16 @@ def check(sql: str, stream: Stream, early: int = 0, restart: int = 0) -> None:
 
 
 def revised(
-    plan: Query, early: int = 0, restart: int = 0
+    plan: QueryPlan, early: int = 0, restart: int = 0
 ) -> tuple[Counter[str], Counter[str], list[tuple[int, str]]]:
     """What is left in the end, the late rows, and all that was said."""
     revising = asked_of_results(plan)
     assert revising is not None
-    revising = Revising(revising.amends, revising.amend_for, early > 0)
+    revising = Asked(revising.amends, revising.amend_for, 1 if early else None)
 
     def make(node: Node) -> Operator:
         asked = 0 if isinstance(node, Distinct) else early
-        return Asked(node, lambda: operator_of(node, revising), asked, restart)
+        return Disturbed(node, lambda: operator_of(node, revising), asked, restart)
 
     operators = dict.fromkeys((WindowAggregate, GroupAggregate, Distinct), make)
     left: Counter[str] = Counter()
@@ -130,11 +143,11 @@ def revised(
     for item in items(plan.input, operators, ManualClock()):  # type: ignore[arg-type]
         if isinstance(item, LateRows):
             late.append(item.batch)
-        elif isinstance(item, pa.RecordBatch):
-            rows = item.drop_columns([SIGN]) if SIGN in item.schema.names else item
-            assert rows.schema == plan.schema.arrow
-            given = rows_of(pa.Table.from_batches([rows]))
-            for row, sign in zip(map(repr, given), signs(item).tolist(), strict=True):
+        elif isinstance(item, Batch):
+            assert item.rows.schema == plan.schema.arrow
+            given = rows_of(pa.Table.from_batches([item.rows]))
+            signs = np.ones(len(given), np.int8) if item.signs is None else item.signs
+            for row, sign in zip(map(repr, given), signs.tolist(), strict=True):
                 said.append((sign, row))
                 left[row] += sign
                 assert left[row] >= 0, f"{row} was taken back and had not been given"

@@ -7,13 +7,13 @@ import pytest
 
 import penstock as ps
 from penstock.model.clock import ManualClock
+from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
-from penstock.operators.build_revising import asked_of_results
-from penstock.operators.chunks import MemoryStore
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Operator, Progress
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
+from penstock.state.chunks import MemoryStore
+from tests.planning import in_process
 
 ROWS = [("a", 1), ("b", 3), ("a", 14), ("c", 27)]
 SLIDING = "SELECT k, count(*) AS n [RANGE 10, SLIDE 5, WA t{}] FROM s GROUP BY k"
@@ -37,13 +37,12 @@ def made(sql: str) -> tuple[Operator, str]:
     db = ps.connect("local")
     db.stream("s", [], schema="k STRING, t INT", progress=ps.progress("t", delay=5))
     query = db.sql(sql).plan
-    nodes = [n for n in query.walk() if isinstance(n, WindowAggregate | GroupAggregate | Distinct)]
-    return operator_for(nodes[0], ManualClock(0), asked_of_results(query)), "s.t"
+    node = next(each for each in in_process(query).root.walk() if each.stateful)
+    return operator_for(node, ManualClock(0)), "s.t"
 
 
 def told(operator: Operator, progress: Progress) -> None:
-    for _ in operator.on_progress(0, progress):
-        pass
+    operator.on_progress(0, progress)
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -55,8 +54,7 @@ def test_open_results(name: str, restarts: bool) -> None:
     batch = pa.RecordBatch.from_arrays(
         [pa.array(k), pa.array(t, pa.int32())], names=["s.k", column]
     )
-    for _ in operator.on_batch(0, batch):
-        pass
+    operator.on_batch(0, Batch(batch))
     store = MemoryStore()
     found = [operator.open_results().count]
     for bound in (16, 40):
@@ -75,8 +73,7 @@ def test_panes_that_are_kept_are_not_open() -> None:
     """A pane stays until it has left the window that was computed last."""
     operator, column = made(PLAIN.replace("SLIDE 5", "SLIDE 10"))
     columns = [pa.array(["a", "a", "a"]), pa.array([1, 12, 31], pa.int32())]
-    for _ in operator.on_batch(0, pa.RecordBatch.from_arrays(columns, names=["s.k", column])):
-        pass
+    operator.on_batch(0, Batch(pa.RecordBatch.from_arrays(columns, names=["s.k", column])))
     told(operator, Progress({column: 26}, {column: 31}))
     assert operator.open_results() == OpenResults(((3, 4),))
 
@@ -87,8 +84,7 @@ def test_algorithms(algorithm: Algorithm) -> None:
     k, t = zip(*ROWS, strict=True)
     columns = [pa.array(k), pa.array(t, pa.int32())]
     operator, column = made(f"SELECT /*+ {algorithm.name} */ {PLAIN.removeprefix('SELECT ')}")
-    for _ in operator.on_batch(0, pa.RecordBatch.from_arrays(columns, names=["s.k", column])):
-        pass
+    operator.on_batch(0, Batch(pa.RecordBatch.from_arrays(columns, names=["s.k", column])))
     told(operator, Progress({column: 16}, {column: 27}))
     (first, _), *_, (_, stop) = 2 * operator.open_results().spans
     assert (first, stop) == (3, 7)

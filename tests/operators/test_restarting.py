@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators import forgetting
-from penstock.operators.adapt_wid import AdaptWid, Thresholds
-from penstock.operators.buffering import Buffering
-from penstock.operators.low_level import LazyFlush, SlowFlush
+from penstock.operators.folding import key_expiry
 from penstock.operators.operator import Operator
-from penstock.operators.paned import Paned
-from penstock.operators.two_level import TwoLevel
-from penstock.operators.wid import Wid
+from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
+from penstock.operators.windows.buffering import Buffering
+from penstock.operators.windows.low_level import LazyFlush, SlowFlush
+from penstock.operators.windows.paned import Paned
+from penstock.operators.windows.two_level import TwoLevel
+from penstock.operators.windows.wid import Wid
 from penstock.plan.aggregates import WindowAggregate
 from tests.operators.algorithms_helper import CUTS, Stream, defined, outcome, streams
 from tests.operators.restarting import Restarting
@@ -54,7 +54,7 @@ def test_forgetting_keys_changes_nothing(
     make: Callable[[WindowAggregate], Operator], stream: Stream
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(forgetting, "MANY", 1)
+        patch.setattr(key_expiry, "MANY", 1)
         for cut in (1, 7):
             node = stream.node(cut)
             expected = defined(stream.node())
@@ -66,7 +66,7 @@ def test_forgetting_keys_changes_nothing(
 def test_groups_of_windows_before_number_zero_are_forgotten_whole(
     make: Callable[[WindowAggregate], Operator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "MANY", 1)
+    monkeypatch.setattr(key_expiry, "MANY", 1)
     times = (-1000, -1, 0, 0, 0, 500, 500)
     rows: list[tuple[object, ...]] = [("a", None, None, time) for time in times]
     stream = Stream(rows, 1, 2, 1, 0, "count(*) AS n, avg(x) AS m", "", None)

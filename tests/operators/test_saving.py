@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pyarrow as pa
 import pytest
 
 from penstock.model.clock import ManualClock
+from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
-from penstock.operators.chunks import MemoryStore, Tree
 from penstock.operators.operator import Item, Operator, Progress
+from penstock.optimizer.lower import lower_node
 from penstock.plan.node import Node
+from penstock.state.chunks import MemoryStore, Tree
 from tests.operators.driving import Row, Stream, items, planned
 
 SELECTS = {
@@ -53,20 +54,16 @@ def written_at_last(sql: str, delay: int, size: int) -> tuple[int, int]:
     rows: list[Row] = [("d", f"k{n}", n % 100, 1.0, n // 100) for n in range(size)]
     rows.append(("d", "k5", 7, 1.0, rows[-1][4] + 1))
     plan = planned(sql, Stream(rows, {"delay": delay}), cut=500)
-    node: Node = next(each for each in plan.walk() if _has_state(each))
-    operator, store = operator_for(node, ManualClock()), Weighed()
+    node: Node = next(each for each in plan.walk() if each.stateful)
+    operator, store = operator_for(lower_node(node), ManualClock()), Weighed()
     given = list(items(node.inputs[0], {}, ManualClock()))[:-1]  # without the end
-    last = [isinstance(item, pa.RecordBatch) for item in given][::-1].index(True) + 1
+    last = [isinstance(item, Batch) for item in given][::-1].index(True) + 1
     through(operator, given[:-last])
     operator.save(store)
     before = store.written
     through(operator, given[-last:])
     operator.save(store)
     return store.written - before, sum(map(len, store.packed.values()))
-
-
-def _has_state(node: Node) -> bool:
-    return type(node).__name__ in ("WindowAggregate", "GroupAggregate", "Distinct")
 
 
 @pytest.mark.parametrize("name", SELECTS)

@@ -10,7 +10,7 @@ import penstock as ps
 from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.settings import Settings
 from penstock.plan.aggregates import Distinct, GroupAggregate, NamedAggregate, WindowAggregate
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Project
 from penstock.reference.engine import evaluate
 from penstock.reference.run import Run
@@ -19,7 +19,7 @@ ROWS = [{"k": k, "j": j, "x": x, "t": x} for x, (k, j) in enumerate([(2, 1), (1,
 CALLS = "sum(x) AS total, count(*) AS n, max(j) AS top"
 
 
-def plan(sql: str) -> Query:
+def plan(sql: str) -> QueryPlan:
     db = ps.connect()
     db.stream("s", ROWS, progress=ps.progress("t", ordered=True))
     query = db.sql(sql)
@@ -32,7 +32,7 @@ def turned(node: WindowAggregate | GroupAggregate) -> WindowAggregate | GroupAgg
     return replace(node, keys=node.keys[::-1], aggregates=node.aggregates[::-1])
 
 
-def rows(query: Query) -> list[tuple[object, ...]]:
+def rows(query: QueryPlan) -> list[tuple[object, ...]]:
     """In some order: none is promised."""
     return sorted(row.values for row in evaluate(query.input, Run()).rows)
 
@@ -50,14 +50,16 @@ def test_a_plan_that_goes_by_places_keeps_them(sql: str) -> None:
     assert isinstance(project, Project)
     assert isinstance(project.input, WindowAggregate | GroupAggregate)
     other = turned(project.input)
-    query = Query(other)
+    query = QueryPlan(other)
     ordered = canonical_order(query, Settings())
     assert ordered.schema == query.schema
     assert isinstance(ordered.input, Project)
     assert ordered.input.input == project.input
     assert rows(ordered) == rows(query)
     # where names are all that counts, nothing has to be brought back
-    assert canonical_order(Query(replace(project, input=other)), Settings()) == Query(project)
+    assert canonical_order(QueryPlan(replace(project, input=other)), Settings()) == QueryPlan(
+        project
+    )
 
 
 def test_what_is_in_order_stays_as_it_is() -> None:
@@ -69,7 +71,7 @@ def test_rows_that_are_compared_as_a_whole() -> None:
     """DISTINCT goes by places."""
     node = plan(f"SELECT k, {CALLS} [RANGE 5, SLIDE 3, WA t] FROM s GROUP BY k").input.inputs[0]
     assert isinstance(node, WindowAggregate)
-    query = Query(Distinct(turned(node)))
+    query = QueryPlan(Distinct(turned(node)))
     ordered = canonical_order(query, Settings())
     assert ordered.schema == query.schema
     assert rows(ordered) == rows(query)
@@ -80,7 +82,7 @@ def test_one_aggregate_under_two_names() -> None:
     assert isinstance(node, WindowAggregate)
     count, total = node.aggregates
     twice = (NamedAggregate("z", total.call), count, NamedAggregate("a", total.call))
-    query = Query(replace(node, aggregates=twice))
+    query = QueryPlan(replace(node, aggregates=twice))
     ordered = canonical_order(query, Settings())
     assert ordered.schema == query.schema
     assert rows(ordered) == rows(query)

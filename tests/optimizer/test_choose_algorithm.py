@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import PlanError
-from penstock.operators.costs import prefers_eager
+from penstock.operators.windows.costs import prefers_eager
 from penstock.optimizer.choose_algorithm import cheapest, choose_algorithm
 from penstock.optimizer.constants import Class
-from penstock.optimizer.optimize import optimize
+from penstock.optimizer.optimize import rewrite
 from penstock.optimizer.predict import class_of, predict
 from penstock.optimizer.settings import Settings
 from penstock.optimizer.sizes import Sizes
@@ -189,7 +189,7 @@ def test_every_sliding_window_of_a_plan_is_chosen_for_and_nothing_else() -> None
     landmark = query("SELECT count(*) [RANGE ALL, SLIDE 10, WA t] FROM s")
     assert [node.choice for node in nodes(landmark)] == [None]
     plain = query("SELECT v FROM s WHERE v > 1").plan
-    assert optimize(plain, Settings()) is plain
+    assert rewrite(plain, Settings()) is plain
 
 
 @pytest.mark.parametrize(

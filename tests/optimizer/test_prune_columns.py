@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import pytest
 
 import penstock as ps
 from penstock.model.schema import Field
 from penstock.optimizer.prune_columns import prune_columns
+from penstock.optimizer.rewrite import with_inputs
+from penstock.optimizer.settings import Settings
+from penstock.plan.node import Node
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
-from penstock.plan.streams import StreamDefinition
+from penstock.sources.memory import BatchSource
 
 SCHEMA = "a INT, b INT, c INT, d STRING, t INT"
+
+
+@dataclass(frozen=True)
+class Typed(BatchSource):
+    """Data of which all columns but some fit without a look."""
+
+    stays: str = ""
+
+    def always_fits(self, field: Field) -> bool:
+        return field.name != self.stays
+
+
+def sources_of(query: QueryPlan, stays: str = "") -> QueryPlan:
+    def change(node: Node) -> Node:
+        if isinstance(node, Scan):
+            source = Typed([], "typed", stays)
+            return replace(node, stream=replace(node.stream, source=source))
+        return with_inputs(node, change)
+
+    return with_inputs(query, change)
 
 
 def scanned(sql: str, progress: object = None, stays: str = "") -> list[list[str]]:
@@ -21,12 +47,8 @@ def scanned(sql: str, progress: object = None, stays: str = "") -> list[list[str
         db.stream(name, [], schema=SCHEMA, progress=chosen)  # type: ignore[arg-type]
     query = db.sql(sql)
     assert isinstance(query, ps.Query)
-
-    def may_go(stream: StreamDefinition, field: Field) -> bool:
-        return field.name != stays
-
-    pruned = prune_columns(query.plan.input, may_go)
-    assert pruned.schema == query.plan.input.schema
+    pruned = prune_columns(sources_of(query.plan, stays), Settings())
+    assert pruned.schema == query.plan.schema
     return [list(each.stream.schema.names) for each in pruned.walk() if isinstance(each, Scan)]
 
 
@@ -79,5 +101,5 @@ def test_rows_are_still_counted_by_something() -> None:
     db.stream("s", [], schema="a INT, b INT")
     query = db.sql("SELECT 1 AS one FROM s")
     assert isinstance(query, ps.Query)
-    pruned = prune_columns(query.plan.input, lambda stream, field: True)
+    pruned = prune_columns(sources_of(query.plan), Settings())
     assert [list(e.stream.schema.names) for e in pruned.walk() if isinstance(e, Scan)] == [["a"]]

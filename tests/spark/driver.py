@@ -13,16 +13,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import penstock as ps
-from penstock.engine.outlet import Outlet
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
+from penstock.runs.outlet import Outlet
 from penstock.sinks.appended_file import AppendedFile
 from penstock.sinks.ledger import Ledger
 from penstock.sinks.output import OutputFormat
 from penstock.sinks.part_files import PartFiles
 from penstock.sinks.sink import Sink
-from penstock.spark.options import Options
-from penstock.spark.run import SparkRun
-from penstock.spark.session import session
+from penstock.spark.run.options import Options
+from penstock.spark.run.streaming import SparkRun
+from penstock.spark.session.session import session
+from tests.planning import on_spark
 
 SIDES = ("rows", "late", "rejected")
 JSONL = OutputFormat.JSONL
@@ -34,12 +35,12 @@ class SayingOutlet(Outlet):
         print("committed", epoch, flush=True)
 
 
-def into_directories(query: Query, directory: Path) -> Outlet:
+def into_directories(query: QueryPlan, directory: Path) -> Outlet:
     rows, late, rejected = (PartFiles(directory / side, JSONL, "checkpoint") for side in SIDES)
     return SayingOutlet(query, rows, late, rejected)
 
 
-def into_files(query: Query, directory: Path) -> Outlet:
+def into_files(query: QueryPlan, directory: Path) -> Outlet:
     directory.mkdir(parents=True, exist_ok=True)
     ledger = Ledger(directory / "checkpoint" / "outputs.json")
 
@@ -49,7 +50,7 @@ def into_files(query: Query, directory: Path) -> Outlet:
     return SayingOutlet(query, *map(sink, SIDES), ledger)
 
 
-SINKS: dict[str, Callable[[Query, Path], Outlet]] = {
+SINKS: dict[str, Callable[[QueryPlan, Path], Outlet]] = {
     "directory": into_directories,
     "file": into_files,
 }
@@ -64,7 +65,7 @@ def main(master: str, portions: str, sinks: str, directory: str, *queries: str) 
         own = Path(directory) / path.stem
         receiver = SINKS[sinks](query.plan, own)
         options = Options(own / "checkpoint", portions=int(portions), buckets=2, final=True)
-        run = SparkRun(query.plan, spark, receiver, options)
+        run = SparkRun(on_spark(query.plan), spark, receiver, options)
         run.start()
         print("started", path.stem, flush=True)
         run.wait()

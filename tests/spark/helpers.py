@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 import penstock as ps
-from penstock.answer import Account, join_tables, plainly_named
-from penstock.engine.final_rows import final_rows
 from penstock.model.batch import SIGN
-from penstock.plan.query import Query
+from penstock.operators.batch import Batch, signed_record
+from penstock.plan.query import QueryPlan
+from penstock.runs.answer import Account, join_tables, plainly_named
+from penstock.runs.final_rows import final_rows
 from penstock.sources.rejects import Reject
-from penstock.spark.options import Options
-from penstock.spark.run import SparkRun
+from penstock.spark.run.options import Options
+from penstock.spark.run.streaming import SparkRun
+from tests.planning import on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,8 +55,8 @@ class Committed:
     _late: list[pa.Table] = field(default_factory=list)
     _rejects: list[Reject] = field(default_factory=list)
 
-    def on_rows(self, batch: pa.RecordBatch) -> None:
-        self._rows.append(batch)
+    def on_rows(self, batch: Batch) -> None:
+        self._rows.append(signed_record(batch))
 
     def on_late(self, batch: pa.RecordBatch) -> None:
         self._late.append(pa.Table.from_batches([plainly_named(batch)]))
@@ -74,7 +76,7 @@ class Committed:
         if self.after is not None:
             self.after(batch_id)
 
-    def table(self, query: Query) -> pa.Table:
+    def table(self, query: QueryPlan) -> pa.Table:
         batches = [batch for made in self.rows.values() for batch in made]
         table = pa.Table.from_batches(batches, batches[0].schema if batches else query.schema.arrow)
         return final_rows(table) if SIGN in table.column_names else table
@@ -90,7 +92,9 @@ class CrashError(Exception):
 def streamed(query: ps.Query, spark: SparkSession, portions: int, buckets: int = 2) -> Outcome:
     """The whole run, in as many micro-batches, and one more for the end."""
     receiver = Committed()
-    run = SparkRun(query.plan, spark, receiver, Options(portions=portions, buckets=buckets))
+    run = SparkRun(
+        on_spark(query.plan), spark, receiver, Options(portions=portions, buckets=buckets)
+    )
     run.start()
     run.wait()
     return Outcome(receiver.table(query.plan), receiver.late_table(), run.account())

@@ -11,7 +11,8 @@ import pytest
 import penstock as ps
 from penstock.engine.local import answer as locally
 from penstock.model.clock import ManualClock
-from penstock.spark.answer import answer
+from penstock.spark.run.answer import answer
+from tests.planning import in_process, on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import streamed
 
@@ -31,9 +32,9 @@ def asked(sql: str, rows: Any, schema: str | None = None) -> ps.Query:
 
 def assert_same(spark: SparkSession, query: ps.Query, portions: int = 2) -> None:
     """In batch mode and in portions: what the local engine gives, which is fast."""
-    expected = locally(query.plan, ManualClock())
+    expected = locally(in_process(query.plan), ManualClock())
     rows, late = bag(tuples(expected.table)), bag(tuples(expected.late))
-    in_batch = answer(query.plan, spark, buckets=2)
+    in_batch = answer(on_spark(query.plan), spark, buckets=2)
     assert bag(tuples(in_batch.table)) == rows
     assert bag(tuples(in_batch.late)) == late
     found = streamed(query, spark, portions)
@@ -54,7 +55,7 @@ def test_many_groups(spark: SparkSession) -> None:
     size = 100_000
     rows = pa.table({"k": range(size), "t": [i % 30 for i in range(size)]})
     query = asked("SELECT k, count(*) AS n [RANGE 20, SLIDE 10, WA t] FROM s GROUP BY k", rows)
-    expected = locally(query.plan, ManualClock())
+    expected = locally(in_process(query.plan), ManualClock())
     assert expected.table.num_rows > size
     found = streamed(query, spark, portions=2)
     assert bag(tuples(found.table)) == bag(tuples(expected.table))

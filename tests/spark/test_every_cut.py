@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.plan.query import Late
 from penstock.sources.source import Chunk
-from penstock.spark import ingest_task
+from penstock.spark.tasks import ingest
 from tests.reference.helpers import Row, bag, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 
@@ -143,6 +143,7 @@ def run_in_cuts(
     buckets=st.integers(1, 3),
     at_once=st.sampled_from([1, 2, 5, 100]),
     flush=st.sampled_from([1, 3, 1000]),
+    worth=st.sampled_from([0, 2, 256]),
     restarts=st.sets(st.integers(1, 7)),
 )
 def test_every_cut(
@@ -155,6 +156,7 @@ def test_every_cut(
     buckets: int,
     at_once: int,
     flush: int,
+    worth: int,
     restarts: set[int],
 ) -> None:
     assume(late != " LATE AMEND FOR 5" or select in AMENDABLE)
@@ -166,7 +168,8 @@ def test_every_cut(
         planned.setdefault("r", [(0, 0)])
     job = WithoutSpark(query.plan, buckets)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest_task, "_FLUSH", flush)
+        patch.setattr(ingest, "_FLUSH", flush)
+        patch.setattr(ingest, "_WORTH_PANES", worth)
         run_in_cuts(job, query, planned, at_once, restarts)
     assert_reference(query, job)
 

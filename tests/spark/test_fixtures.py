@@ -12,11 +12,11 @@ import pytest
 
 import penstock as ps
 from penstock.errors import EngineError
-from penstock.operators.build_revising import asked_of_results
 from penstock.plan.query import Late
 from penstock.sinks.text import write_json_lines
-from penstock.spark.answer import answer
-from penstock.spark.stages import entries_of
+from penstock.spark.plan.stages import entries_of
+from penstock.spark.run.answer import answer
+from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import FOLDER, Outcome, fixture, streamed
 
@@ -30,7 +30,7 @@ LEAST = 47
 def can_run(name: str) -> bool:
     plan = fixture(name).plan
     try:
-        entries_of(plan.input, asked_of_results(plan))
+        entries_of(on_spark(plan).root)
     except EngineError as error:
         return "yet" not in str(error)
     return True
@@ -80,7 +80,7 @@ def test_enough_queries_run() -> None:
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_batch(spark: SparkSession, name: str) -> None:
     query = fixture(name)
-    found = answer(query.plan, spark, strict=name != "null_time", buckets=2)
+    found = answer(on_spark(query.plan), spark, strict=name != "null_time", buckets=2)
     assert_reference(name, query, Outcome(found.table, found.late, found.account))
 
 
@@ -102,4 +102,4 @@ def test_streaming_in_all_cuts(spark: SparkSession, name: str, portions: int) ->
 
 def test_punctuation_for_groups_is_refused() -> None:
     with pytest.raises(EngineError, match="punctuation for groups yet, which s has"):
-        entries_of(fixture("punctuated_groups").plan.input)
+        entries_of(on_spark(fixture("punctuated_groups").plan).root)

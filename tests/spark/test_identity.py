@@ -17,11 +17,12 @@ import pytest
 
 import penstock as ps
 from penstock.errors import CheckpointError
-from penstock.operators.chunks import FORMAT, MemoryStore
-from penstock.spark.buckets import keys_for, spark_hash
-from penstock.spark.failures import failure
-from penstock.spark.run import Options, SparkRun
-from penstock.spark.state_identity import StateIdentity
+from penstock.spark.run.streaming import Options, SparkRun
+from penstock.spark.stateful.identity import StateIdentity
+from penstock.spark.tasks.buckets import keys_for, spark_hash
+from penstock.spark.tasks.worker_errors import failure
+from penstock.state.chunks import FORMAT, MemoryStore
+from tests.planning import on_spark
 from tests.spark.helpers import Committed, CrashError
 
 if TYPE_CHECKING:
@@ -127,11 +128,28 @@ def test_another_algorithm(files: Files) -> None:
     files.add(("a", 1, 10))
     files.read(SUMS)
     files.add(("a", 2, 70))
-    other = files.refused(SUMS.replace("SELECT", "SELECT /*+ WID */"))
-    assert "another algorithm" in other.message
-    assert "\n  -#1 PANED\n  +#1 WID" in other.message
-    assert other.hint == "/*+ PANED */ after SELECT keeps it"
-    assert files.read(SUMS.replace("SELECT", "SELECT /*+ PANED */")) == [(0, 60, "a", 1)]
+    assert files.read(SUMS.replace("SELECT", "SELECT /*+ WID */")) == [(0, 60, "a", 1)]
+    files.add(("a", 4, 75), ("a", 8, 130))
+    assert files.read(SUMS.replace("SELECT", "SELECT /*+ BUFFERING */")) == [(60, 120, "a", 6)]
+    files.add(("a", 16, 190))
+    assert files.read(SUMS) == [(120, 180, "a", 8)]
+
+
+def test_another_algorithm_of_a_run(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number, name in enumerate(("WID", "PANED", "ADAPTIVE")):
+        text = "".join(f"a,1,{ts}\n" for ts in range(number * 50, number * 50 + 50))
+        (tmp_path / "in" / f"{number}.csv").write_text(f"k,x,ts\n{text}")
+        db = ps.connect(spark, buckets=2)
+        db.sql(
+            f"CREATE STREAM s (k STRING, x INT, ts INT) FROM FILES '{tmp_path}/in/*.csv'"
+            " PROGRESS ON ts DELAY 5"
+        )
+        query = db.sql(SUMS.replace("SELECT", f"SELECT /*+ {name} */"))
+        assert isinstance(query, ps.Query)
+        query.run(tmp_path / "out.jsonl", checkpoint=tmp_path / "checkpoint", final=number == 2)
+    rows = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert [row["total"] for row in rows] == [60, 60, 30]
 
 
 def test_what_may_change_about_a_dataframe(files: Files) -> None:
@@ -222,11 +240,11 @@ def gone_on(spark: SparkSession, folder: Path, first: ps.Query, second: ps.Query
     on from there and closes what is open."""
     receivers = [Committed(fails_at={2}), Committed()]
     options = Options(folder / "checkpoint", portions=6, buckets=3)
-    run = SparkRun(first.plan, spark, receivers[0], options)
+    run = SparkRun(on_spark(first.plan), spark, receivers[0], options)
     run.start()
     with pytest.raises(CrashError):
         run.wait()
-    run = SparkRun(second.plan, spark, receivers[1], replace(options, final=True))
+    run = SparkRun(on_spark(second.plan), spark, receivers[1], replace(options, final=True))
     run.start()
     run.wait()
     pairs = zip(receivers, (first, second), strict=True)
@@ -378,7 +396,7 @@ def _eventually(holds: Callable[[], bool], seconds: float = 240) -> None:
 @pytest.fixture(scope="module")
 def finished(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished")
-    run = SparkRun(started().plan, spark, Committed(), Options(folder, buckets=2))
+    run = SparkRun(on_spark(started().plan), spark, Committed(), Options(folder, buckets=2))
     run.start()
     run.wait()
     return folder
@@ -421,15 +439,15 @@ def test_an_identity_that_the_state_does_not_share(spark: SparkSession, tmp_path
     """The file says one thing and the state another: the state is believed, and what is said has
     neither Java nor traces in it."""
     options = Options(tmp_path / "checkpoint", portions=6, buckets=2)
-    run = SparkRun(started().plan, spark, Committed(fails_at={2}), options)
+    run = SparkRun(on_spark(started().plan), spark, Committed(fails_at={2}), options)
     run.start()
     with pytest.raises(CrashError):
         run.wait()
     other = started(SUMS.replace("sum", "max")).plan
-    SparkRun(other, spark, Committed(), Options(tmp_path / "other", buckets=2))
+    SparkRun(on_spark(other), spark, Committed(), Options(tmp_path / "other", buckets=2))
     beside = Path("penstock", "query.json")
     shutil.copy(tmp_path / "other" / beside, tmp_path / "checkpoint" / beside)
-    run = SparkRun(other, spark, Committed(), options)
+    run = SparkRun(on_spark(other), spark, Committed(), options)
     run.start()
     with pytest.raises(CheckpointError, match="belongs to another query") as caught:
         run.wait()

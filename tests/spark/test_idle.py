@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import penstock as ps
-from penstock.answer import Account
+from penstock.runs.answer import Account
 from penstock.sources.source import Chunk
-from penstock.spark.options import Options
-from penstock.spark.run import SparkRun
+from penstock.spark.run.options import Options
+from penstock.spark.run.streaming import SparkRun
+from tests.planning import on_spark
 from tests.reference.helpers import tuples
 from tests.spark.helpers import Committed
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
@@ -178,7 +179,9 @@ def running(
     query = directories.db.sql(sql)
     assert isinstance(query, ps.Query)
     received = Committed()
-    run = SparkRun(query.plan, spark, received, Options(trigger="200 milliseconds", buckets=2))
+    run = SparkRun(
+        on_spark(query.plan), spark, received, Options(trigger="200 milliseconds", buckets=2)
+    )
     run.start()
 
     def counts() -> list[int]:
@@ -240,7 +243,7 @@ def test_bounded_runs_close_every_window(spark: SparkSession, tmp_path: Path, ro
     query = directories.db.sql(BOTH)
     assert isinstance(query, ps.Query)
     received = Committed()
-    run = SparkRun(query.plan, spark, received, Options(buckets=2))
+    run = SparkRun(on_spark(query.plan), spark, received, Options(buckets=2))
     run.start()
     run.wait()
     assert [n for _, _, n in sorted(tuples(received.table(query.plan)))] == [1] * rows

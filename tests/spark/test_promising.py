@@ -7,15 +7,15 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.operators.build_revising import asked_of_results
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.closing import closing_reach
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.sources.files import FileSource
 from penstock.sources.source import Chunk
-from penstock.spark.books import Books
-from penstock.spark.sources import streams_of
-from penstock.spark.stages import Stage, entries_of
+from penstock.spark.plan.stages import Stage, entries_of
+from penstock.spark.run.books import Books
+from penstock.spark.sources.feeds import streams_of
+from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import fixture
 from tests.spark.test_fixtures import RUNNABLE
@@ -25,11 +25,11 @@ from tests.spark.without_spark import Given, WithoutSpark, rows_of
 def is_closed_by_a_promise(name: str) -> bool:
     query = fixture(name).plan
     in_one = not any(isinstance(s.source, FileSource) for s in streams_of(query).values())
-    (*_, entry) = entries_of(query.input, asked_of_results(query))
+    (*_, entry) = entries_of(on_spark(query).root)
     return in_one and isinstance(entry.leaf, Stage) and closing_reach(query) is not None
 
 
-def closed(query: Query) -> WithoutSpark:
+def closed(query: QueryPlan) -> WithoutSpark:
     """All rows in one micro-batch, and the promise in the next."""
     job = WithoutSpark(query, 2)
     rows = rows_of(query)

@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.answer import Account
 from penstock.errors import CheckpointError
-from penstock.operators.chunks import FORMAT
+from penstock.runs.answer import Account
 from penstock.sinks.output import OutputFormat
 from penstock.sinks.part_files import PartFiles
-from penstock.spark.dataframe import make_fit
-from penstock.spark.session import PARTITIONS, PROVIDER, ROCKSDB
+from penstock.spark.frames.dataframe import make_fit
+from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
+from penstock.state.chunks import FORMAT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ROWS = [("a", 10, 1), ("b", 20, 3), ("a", 30, 12), ("b", 40, 2), ("a", 50, 31)]
 COLUMNS = "link string, bytes int, ts int"
 SQL = "SELECT link, sum(bytes) AS bytes [RANGE 10, SLIDE 10, WA ts] FROM packets GROUP BY link"
+TIMED = "('a', 10, '2026-01-31 12:00:01'), ('b', 20, '2026-01-31 12:02:00')"
 SUMS = [(0, 10, "a", 10), (0, 10, "b", 60), (10, 20, "a", 30), (30, 40, "a", 50)]
 
 
@@ -255,6 +256,24 @@ def test_files_that_appear_later(db: ps.Database, tmp_path: Path) -> None:
         started.stop()
         started.wait()
     assert [row["bytes"] for row in rows] == [10, 5]
+
+
+def test_how_far_sources_have_come_is_said_as_in_process(db: ps.Database, tmp_path: Path) -> None:
+    stream = f"CREATE STREAM packets (link STRING, bytes INT, ts TIMESTAMP) FROM VALUES {TIMED}"
+    said = []
+    for number, each in enumerate([ps.connect(), db]):
+        each.sql(f"{stream} PROGRESS ON ts ORDERED PER link")
+        asked = query(each, SQL.replace("RANGE 10, SLIDE 10", "RANGE TUMBLING 1 MINUTE"))
+        started = asked.start(lambda batch: None, checkpoint=tmp_path / f"{number}")
+        started.wait()
+        said.append((started.progress().sources, started.explain_stall()))
+    assert said[0] == said[1]
+    ((source,), stall) = said[0]
+    assert str(source) == (
+        "packets up to 2026-01-31T12:00:01.000000Z, highest 2026-01-31T12:02:00.000000Z,"
+        " waits for a"
+    )
+    assert "stream packets waits for a, which is 119 SECONDS behind" in stall
 
 
 # --- checkpoints ---------------------------------------------------------------------------------

@@ -10,19 +10,21 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.operators.chunks import MemoryStore
-from penstock.plan.query import Query
+from penstock.physical.plan import PhysicalPlan
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk
-from penstock.spark.bucket import Bucket
-from penstock.spark.config import Destination, StageConfig
-from penstock.spark.ingest_task import IngestTask, Kit
-from penstock.spark.job import Job, Sources
-from penstock.spark.messages import Kind, Message, Packed, packed_batch
-from penstock.spark.outcome import Tally, deliver
-from penstock.spark.sources import streams_of
-from penstock.spark.stages import Stage
+from penstock.spark.plan.config import Destination, StageConfig
+from penstock.spark.plan.stages import Stage
+from penstock.spark.run.job import Job, Sources
+from penstock.spark.run.outcome import Tally, deliver
+from penstock.spark.sources.feeds import streams_of
+from penstock.spark.stateful.bucket import Bucket
+from penstock.spark.tasks.ingest import IngestTask, Kit
+from penstock.spark.tasks.messages import Message, Packed, PackedKind, packed_batch
+from penstock.state.chunks import MemoryStore
+from tests.planning import on_spark
 from tests.spark.helpers import Committed
 
 
@@ -44,8 +46,9 @@ MicroBatch = Mapping[str, Sequence[Given]]
 class WithoutSpark:
     """A job whose buckets are saved after every micro-batch and, after a restart, made anew."""
 
-    def __init__(self, query: Query, buckets: int, live: bool = False) -> None:
-        self._job = Job(query, Sources({}, {}), buckets)
+    def __init__(self, query: QueryPlan | PhysicalPlan, buckets: int, live: bool = False) -> None:
+        plan = query if isinstance(query, PhysicalPlan) else on_spark(query)
+        self._job = Job(plan, Sources({}, {}), buckets)
         (self._entry,) = self._job.entries
         assert isinstance(self._entry.leaf, Stage)
         config = self._job._config(self._entry.leaf, Destination(self._entry, None))
@@ -60,7 +63,7 @@ class WithoutSpark:
 
     @property
     def makes_panes(self) -> bool:
-        return self._config.makes_panes
+        return self._config.stage.makes_panes(0)
 
     def run(self, given: MicroBatch) -> None:
         packed = self._stage(self._config, 0, given)
@@ -101,9 +104,11 @@ class WithoutSpark:
                 destination = Destination(entry, config, number)
                 below = self._job._config(entry.leaf, destination)
                 packed += self._stage(below, depth + 1, given)
-        made = [each for each in packed if each.kind != Kind.MESSAGE]
+        made = [each for each in packed if each.kind != PackedKind.MESSAGE]
         for number, key in enumerate(config.bucket_keys):
-            mine = [each for each in packed if each.bucket == key and each.kind == Kind.MESSAGE]
+            mine = [
+                each for each in packed if each.bucket == key and each.kind == PackedKind.MESSAGE
+            ]
             if mine:  # otherwise Spark does not call it
                 messages = sorted(mine, key=lambda each: each.place)
                 bucket = self._bucket(config, depth, number)
@@ -114,7 +119,7 @@ class WithoutSpark:
     def _ingest(
         self, config: StageConfig, depth: int, entry: int, task: int, given: Given
     ) -> list[Packed]:
-        kit = self._kits.setdefault((depth, entry), Kit(config))
+        kit = self._kits.setdefault((depth, entry), Kit(config, entry))
         reading = IngestTask(config, entry, task, kit)
         reading._joins, reading._leaves = list(given.joins), list(given.leaves)
         return list(reading.run(iter(given.chunks), given.ends, given.promise))
@@ -128,7 +133,7 @@ class WithoutSpark:
         return self._buckets[place]
 
 
-def rows_of(query: Query) -> dict[str, pa.RecordBatch]:
+def rows_of(query: QueryPlan) -> dict[str, pa.RecordBatch]:
     """All that the sources of a query hold."""
     found = {}
     for name, stream in streams_of(query).items():

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import typer
 
+from penstock.api.database import Database
+from penstock.api.query import Query
+from penstock.api.running import Running
 from penstock.cli.report import report_outcome
-from penstock.database import Database
-from penstock.query import Query
-from penstock.running import Running
+from penstock.runs.targets import Target
 from penstock.sinks.output import Output, OutputFormat
 from penstock.sinks.sink import Collected
 from penstock.sinks.text import write_table
-from penstock.targets import Target
 
 HERE = Path(__file__).parent
 

@@ -19,8 +19,8 @@ from penstock.cli.demo.plot import plot
 from penstock.cli.demo.recording import Recording
 from penstock.cli.demo.watching import watch
 from penstock.errors import EngineError
-from penstock.spark.session import session
-from penstock.spark.versions import check_installed
+from penstock.spark.session.session import session
+from penstock.spark.session.versions import check_installed
 
 SECONDS = 180  # of the links
 SPEED = 10  # seconds of the links in a second of the demo

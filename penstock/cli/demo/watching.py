@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from penstock.api.started import StartedQuery
 from penstock.cli.demo.recording import Recording
 from penstock.model.punctuation import BEGINNING
-from penstock.run_progress import RunProgress
-from penstock.started import StartedQuery
+from penstock.runs.status import RunProgress
 
 _LOOK = 0.5  # seconds
 _SAY = 4.0  # seconds between lines where there is no terminal

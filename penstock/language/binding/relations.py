@@ -37,14 +37,14 @@ from penstock.plan.joins import (
     Tumbling,
 )
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Project, Scan, Stamp, Union
 from penstock.windows.joins import TumblingJoin
 
 T = TypeVar("T")
 
 
-class Source(NamedTuple):
+class BoundSource(NamedTuple):
     """A relation of FROM with the window it was given."""
 
     node: Node
@@ -58,7 +58,7 @@ class RelationBinder:
         self.catalog = catalog
         self.window_all = window_all
 
-    def bind(self, relation: Relation) -> Source:
+    def bind(self, relation: Relation) -> BoundSource:
         match relation:
             case NamedRelation():
                 return self._named(relation)
@@ -71,15 +71,15 @@ class RelationBinder:
             case SequenceRelation():
                 return self._sequence(relation)
 
-    def _named(self, relation: NamedRelation) -> Source:
+    def _named(self, relation: NamedRelation) -> BoundSource:
         found = self.catalog.relation(relation.name.text, relation.name.span)
-        if isinstance(found, Query):
+        if isinstance(found, QueryPlan):
             alias = relation.alias.text if relation.alias else relation.name.text
-            return Source(under(found.input, alias), alias, relation.window, relation.span)
+            return BoundSource(under(found.input, alias), alias, relation.window, relation.span)
         alias = relation.alias.text if relation.alias else found.name
-        return Source(Scan(found, alias, relation.span), alias, relation.window, relation.span)
+        return BoundSource(Scan(found, alias, relation.span), alias, relation.window, relation.span)
 
-    def _subquery(self, relation: SubqueryRelation) -> Source:
+    def _subquery(self, relation: SubqueryRelation) -> BoundSource:
         from penstock.language.binding.select import bind_query  # queries hold relations
 
         if relation.query.modifiers is not None:
@@ -88,9 +88,9 @@ class RelationBinder:
             )
         inner = bind_query(relation.query, self.catalog).input
         alias = relation.alias.text if relation.alias else ""
-        return Source(under(inner, alias), alias, relation.window, relation.span)
+        return BoundSource(under(inner, alias), alias, relation.window, relation.span)
 
-    def _union(self, relation: UnionRelation) -> Source:
+    def _union(self, relation: UnionRelation) -> BoundSource:
         branches = [self.bind(branch) for branch in relation.branches]
         shape = [(field.name.casefold(), field.type) for field in branches[0].node.schema]
         for branch in branches[1:]:
@@ -100,9 +100,9 @@ class RelationBinder:
         alias = relation.alias.text if relation.alias else " ∪ ".join(b.alias for b in branches)
         first = branches[0].node.schema.names
         nodes = tuple(renamed(stamped(branch.node), first) for branch in branches)
-        return Source(Union(nodes, alias), alias, relation.window, relation.span)
+        return BoundSource(Union(nodes, alias), alias, relation.window, relation.span)
 
-    def _difference(self, relation: ExceptRelation) -> Source:
+    def _difference(self, relation: ExceptRelation) -> BoundSource:
         left, right = self.bind(relation.left), self.bind(relation.right)
         nodes = (stamped(left.node), stamped(right.node))
         keys = []
@@ -134,9 +134,9 @@ class RelationBinder:
                 relation.span,
             ),
         )
-        return Source(node, left.alias, None, relation.span)
+        return BoundSource(node, left.alias, None, relation.span)
 
-    def _sequence(self, relation: SequenceRelation) -> Source:
+    def _sequence(self, relation: SequenceRelation) -> BoundSource:
         first, second = self.bind(relation.first), self.bind(relation.second)
         distinct_aliases([first, second])
         nodes = (stamped(first.node), stamped(second.node))
@@ -166,11 +166,11 @@ class RelationBinder:
                 relation.span,
             ),
         )
-        return Source(node, "", None, relation.span)
+        return BoundSource(node, "", None, relation.span)
 
     # --- joins -----------------------------------------------------------------------------------
 
-    def join(self, sources: list[Source], predicates: list[Expression], span: Span) -> Node:
+    def join(self, sources: list[BoundSource], predicates: list[Expression], span: Span) -> Node:
         """All sources as one n-ary join whose condition is all of the predicates."""
         for source in sources:
             if source.node.signed:
@@ -189,7 +189,7 @@ class RelationBinder:
         nodes = tuple(source.node for source in sources)
         return pointing_at(span, lambda: Join(nodes, tuple(attributes), window, condition, span))
 
-    def _tumbling(self, sources: list[Source], attributes: list[Column]) -> Tumbling:
+    def _tumbling(self, sources: list[BoundSource], attributes: list[Column]) -> Tumbling:
         """[RANGE TUMBLING 5 MINUTES, WA ts] stands once and holds for all inputs."""
         clauses = [source.window for source in sources if source.window is not None]
         lengths = []
@@ -201,7 +201,7 @@ class RelationBinder:
             raise BindError("the inputs tumble by different lengths", span=clauses[-1].span)
         return Tumbling(TumblingJoin(lengths[0]))
 
-    def _ranges(self, sources: list[Source], attributes: list[Column]) -> tuple[int, ...]:
+    def _ranges(self, sources: list[BoundSource], attributes: list[Column]) -> tuple[int, ...]:
         ranges = []
         for source, attribute in zip(sources, attributes, strict=True):
             length = self._range(source.window, attribute)
@@ -216,7 +216,7 @@ class RelationBinder:
 
     def _bands(
         self,
-        sources: list[Source],
+        sources: list[BoundSource],
         attributes: list[Column],
         predicates: list[Expression],
         span: Span,
@@ -235,7 +235,7 @@ class RelationBinder:
             )
         return Bands(tuple(bands))
 
-    def _attribute(self, source: Source, node: Node) -> Column:
+    def _attribute(self, source: BoundSource, node: Node) -> Column:
         """The windowing attribute of an input: what WA says, or the one column that progresses."""
         clause = source.window
         if clause is None or clause.attribute is None:
@@ -302,7 +302,7 @@ def stamped(node: Node) -> Node:
     return node
 
 
-def unlike(left: Source, right: Source) -> BindError:
+def unlike(left: BoundSource, right: BoundSource) -> BindError:
     """The first difference between the columns of two inputs of a union, in words."""
     ours, theirs = list(left.node.schema), list(right.node.schema)
     for one, other in zip(ours, theirs, strict=False):
@@ -319,7 +319,7 @@ def unlike(left: Source, right: Source) -> BindError:
     )
 
 
-def _key(side: Source, node: Node, name: Name) -> Column:
+def _key(side: BoundSource, node: Node, name: Name) -> Column:
     """A column to compare, on one side of a difference."""
     try:
         return Scope(node.schema).find(name.text, None, name.span)
@@ -338,7 +338,7 @@ def positive(quantity: Quantity, length: int) -> int:
     return length
 
 
-def distinct_aliases(sources: list[Source]) -> None:
+def distinct_aliases(sources: list[BoundSource]) -> None:
     seen = set()
     for source in sources:
         if source.alias and source.alias.casefold() in seen:

@@ -11,8 +11,8 @@ from penstock.language.binding.aggregates import WINDOW_COLUMNS, GroupBinder, ha
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
 from penstock.language.binding.relations import (
+    BoundSource,
     RelationBinder,
-    Source,
     distinct_aliases,
     pointing_at,
     positive,
@@ -47,7 +47,7 @@ from penstock.plan.expressions import (
 )
 from penstock.plan.joins import Difference, Join
 from penstock.plan.node import Node
-from penstock.plan.query import Late, Query
+from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Union
 from penstock.windows.rows import Order
 from penstock.windows.slide_by_tuple import SlideByTuple
@@ -56,7 +56,7 @@ MAX_JOINED = 200  # relations; every pair of them has windows to compare
 MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up one by one
 
 
-def bind_query(syntax: QuerySyntax, catalog: Catalog) -> Query:
+def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     """The plan of a query: its SELECTs, united if there are several."""
     nodes = [SelectBinder(select, catalog).bind() for select in syntax.selects]
     node = nodes[0]
@@ -65,7 +65,8 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> Query:
         for each, shape, select in zip(nodes, shapes, syntax.selects, strict=True):
             if shape != shapes[0]:
                 raise unlike(
-                    Source(nodes[0], "", None, syntax.span), Source(each, "", None, select.span)
+                    BoundSource(nodes[0], "", None, syntax.span),
+                    BoundSource(each, "", None, select.span),
                 )
         node = Union(tuple(renamed(each, nodes[0].schema.names) for each in nodes), None)
     if node.depth > MAX_DEPTH:
@@ -78,7 +79,7 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> Query:
     early = length_of_time(syntax.early) if syntax.early else None
     amend_for = any_length(syntax.amend_for) if syntax.amend_for else None
     try:
-        query = Query(node, late, early, syntax.in_order, amend_for)
+        query = QueryPlan(node, late, early, syntax.in_order, amend_for)
     except PenstockError as error:
         error.span = syntax.modifiers
         raise

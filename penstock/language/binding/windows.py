@@ -13,7 +13,7 @@ from penstock.plan.aggregates import Window, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.node import Node
-from penstock.plan.query import Query
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.windows.landmark import Landmark
 from penstock.windows.limits import MOST_KEPT, MOST_WINDOWS, per_tuple
@@ -178,7 +178,7 @@ def _refuse_many(window: Sliding | RowWindow, span: Span | None) -> None:
         )
 
 
-def refuse_kept(query: Query) -> None:
+def refuse_kept(query: QueryPlan) -> None:
     """Where every open window is kept for itself, there can be fewer of them."""
     for node in query.walk():
         if not isinstance(node, WindowAggregate) or not isinstance(node.window, Sliding):

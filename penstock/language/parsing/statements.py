@@ -37,7 +37,7 @@ _STARTS = ("CREATE", "DROP", "SELECT", "EXPLAIN")
 
 
 def statement(parser: Parser) -> Statement | None:
-    """statement ::= create-stream | create-query | drop | EXPLAIN query | query"""
+    """statement ::= create-stream | create-query | drop | EXPLAIN [PHYSICAL] query | query"""
     parser._match(TokenType.SEMICOLON)  # sqlglot leaves one in if a comment follows it
     if not parser._tokens_left():
         return None
@@ -49,7 +49,8 @@ def _statement(parser: Parser) -> Statement:
     if parser.at("SELECT"):
         return query(parser)
     if parser.accept("EXPLAIN"):
-        return Explain(query(parser), parser.since(start))
+        physical = bool(parser.accept("PHYSICAL"))
+        return Explain(query(parser), parser.since(start), physical)
     if parser.accept("CREATE", "STREAM"):
         return _create_stream(parser)
     if parser.accept("CREATE", "QUERY"):

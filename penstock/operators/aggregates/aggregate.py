@@ -12,9 +12,8 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from penstock.operators.chunks import Tree
-from penstock.operators.exact_sums import Ints
-from penstock.operators.scatter import Codes
+from penstock.model.arrays import Codes, Ints
+from penstock.state.chunks import Tree
 
 P = TypeVar("P")
 

@@ -17,7 +17,7 @@ from penstock.operators.aggregates.frequent import (
     Quantile,
 )
 from penstock.operators.aggregates.python_states import OfPython
-from penstock.operators.aggregates.runs import Distinct
+from penstock.operators.aggregates.runs import OverDistinct
 from penstock.operators.aggregates.sketched import (
     ApproximateDistinct,
     ApproximateFrequent,
@@ -45,7 +45,7 @@ def _distinct(call: AggregateCall, inner: Aggregate[Any]) -> Aggregate[Any]:
         return inner  # how often a value occurs makes no difference to them
     if len(call.arguments) - call.function.constants == 1:
         return DistinctValues(call.arguments[0].type, inner)
-    return Distinct(inner)
+    return OverDistinct(inner)
 
 
 def _constant(call: AggregateCall) -> Any:

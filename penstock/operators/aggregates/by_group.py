@@ -7,8 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from penstock.operators.exact_sums import Ints
-from penstock.operators.scatter import Codes
+from penstock.model.arrays import Codes, Ints
 
 
 class ByGroup(ABC):

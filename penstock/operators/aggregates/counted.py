@@ -11,14 +11,13 @@ from abc import abstractmethod
 import numpy as np
 import pyarrow as pa
 
+from penstock.model.arrays import Codes, Ints
 from penstock.model.types import Type
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.by_group import ByGroup
 from penstock.operators.aggregates.frequencies import Frequencies, count, merge
 from penstock.operators.aggregates.sortable import from_sortable, to_sortable
-from penstock.operators.chunks import Tree
-from penstock.operators.exact_sums import Ints
-from penstock.operators.scatter import Codes
+from penstock.state.chunks import Tree
 
 _MANY_ROWS = 1 << 16  # to be kept uncounted
 

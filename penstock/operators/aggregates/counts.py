@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from penstock.model.arrays import Codes, Ints
 from penstock.operators.aggregates.aggregate import Aggregate
-from penstock.operators.chunks import Tree
-from penstock.operators.exact_sums import Ints
-from penstock.operators.scatter import Codes, add_ones, grown, spread
+from penstock.operators.folding.scatter import add_ones, grown, spread
+from penstock.state.chunks import Tree
 
 
 class Counts:

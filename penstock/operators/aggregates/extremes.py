@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.model.arrays import Codes, Ints
 from penstock.model.types import Kind, Type, to_arrow, to_python
 from penstock.operators.aggregates.aggregate import Aggregate
-from penstock.operators.chunks import Tree
-from penstock.operators.exact_sums import Ints
-from penstock.operators.scatter import Codes, grown, spread
+from penstock.operators.folding.scatter import grown, spread
+from penstock.state.chunks import Tree
 
 _OBJECTS = (Kind.STRING, Kind.BINARY, Kind.DECIMAL)
 

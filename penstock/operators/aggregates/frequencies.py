@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from penstock.model.arrays import Codes, Ints
 from penstock.model.types import Type
 from penstock.operators.aggregates.by_group import places
 from penstock.operators.aggregates.sortable import Sortable, to_sortable
-from penstock.operators.exact_sums import Ints
-from penstock.operators.scatter import Codes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.model.arrays import Ints
 from penstock.model.texts import frequencies_json
 from penstock.model.types import Type, to_python
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.counted import OfFrequencies
+from penstock.operators.aggregates.exact_sums import Floats
 from penstock.operators.aggregates.frequencies import Frequencies
 from penstock.operators.aggregates.sortable import from_sortable, to_doubles
-from penstock.operators.exact_sums import Floats, Ints
 
 _SMALL, _HUGE = 2.0**-1000, 2.0**1000
 _LARGE = 2**31  # beyond which products of counts and shares are left to Python's integers

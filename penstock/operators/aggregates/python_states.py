@@ -16,13 +16,12 @@ import pyarrow as pa
 
 from penstock.errors import RunError
 from penstock.functions.python_aggregates import Guarded
+from penstock.model.arrays import Codes, Ints
 from penstock.model.types import to_arrow
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.by_group import ByGroup
 from penstock.operators.aggregates.runs import Runs
-from penstock.operators.chunks import Tree
-from penstock.operators.exact_sums import Ints
-from penstock.operators.scatter import Codes
+from penstock.state.chunks import Tree
 
 _MANY_ROWS = 1 << 16  # to be kept for later
 

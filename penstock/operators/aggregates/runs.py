@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.model.arrays import Codes, Ints
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.by_group import ByGroup, places
-from penstock.operators.chunks import Tree
-from penstock.operators.exact_sums import Ints
-from penstock.operators.scatter import Codes
+from penstock.state.chunks import Tree
 
 
 class Runs(ByGroup):
@@ -91,7 +90,7 @@ class Holistic(Aggregate[Runs]):
         return Runs.load(saved)
 
 
-class Distinct(Holistic):
+class OverDistinct(Holistic):
     """Another aggregate over the different combinations of arguments of each group."""
 
     def __init__(self, inner: Aggregate[Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from penstock.model.arrays import Codes, Ints
 from penstock.model.texts import frequencies_json
 from penstock.model.types import Type, to_python
 from penstock.operators.aggregates.aggregate import Aggregate
@@ -31,9 +32,7 @@ from penstock.operators.aggregates.sketches import (
     Sketch,
 )
 from penstock.operators.aggregates.sortable import from_sortable
-from penstock.operators.chunks import Tree
-from penstock.operators.exact_sums import Ints
-from penstock.operators.scatter import Codes
+from penstock.state.chunks import Tree
 
 LIMIT = 512  # different values of a group that are kept exactly
 _MANY = 1 << 14  # entries from which on it is worth while to look for groups beyond the limit

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.model.arrays import Ints
 from penstock.model.types import Kind, Type
+from penstock.operators.aggregates.exact_sums import Floats
 from penstock.operators.aggregates.extremes import plain, unplain
-from penstock.operators.exact_sums import Floats, Ints
 
 Sortable: TypeAlias = npt.NDArray[Any]
 _ALL_BUT_SIGN = np.int64(2**63 - 1)

@@ -1,0 +1,1 @@
+"""What Python programs use: databases, queries, started queries, and which engine runs them."""

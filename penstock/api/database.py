@@ -1,0 +1,327 @@
+"""The Python interface: a database of streams and queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+import pyarrow as pa
+
+from penstock.api.progress_clause import ProgressOptions
+from penstock.api.query import Query, run_options, run_together
+from penstock.api.running import ENGINES, Setting
+from penstock.api.running_on_spark import SparkSetting
+from penstock.errors import BindError, EngineError, SinkError, nearest
+from penstock.functions.aggregates import AggregateFunction, PythonAggregate
+from penstock.functions.signature import Family, Signature
+from penstock.language.binding.literals import sql_type
+from penstock.language.binding.select import bind_query
+from penstock.language.binding.streams import bind_progress, bind_stream
+from penstock.language.parse import parse_columns, parse_script, pointing_into
+from penstock.language.syntax import CreateQuery, CreateStream, Drop, Explain, Statement
+from penstock.model.clock import Clock, SystemClock
+from penstock.model.schema import Field, Schema
+from penstock.model.types import TIMESTAMP, Kind, Type, from_arrow
+from penstock.optimizer.settings import STATE_BUDGET
+from penstock.plan.catalog import Catalog
+from penstock.plan.streams import StreamDefinition
+from penstock.runs.answer import Account
+from penstock.runs.options import AVAILABLE_NOW
+from penstock.runs.targets import SinkLike
+from penstock.sources.allowed import Allowed
+from penstock.sources.memory import memory_source
+from penstock.sources.source import Source
+from penstock.spark.session.session import BUCKETS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SchemaLike: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | pa.Schema | str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What EXPLAIN answers."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def table(self) -> pa.Table:
+        return pa.table({"plan": self.text.splitlines()})
+
+
+class Database:
+    """Streams and queries by name.  File names in SQL are relative to `base`."""
+
+    def __init__(
+        self,
+        engine: str = "local",
+        *,
+        clock: Clock | None = None,
+        strict: bool = False,
+        base: Path | None = None,
+        state_budget: int = STATE_BUDGET,
+        spark: SparkSetting | None = None,
+        allow: Sequence[str | Path] | None = None,
+    ) -> None:
+        if engine not in ENGINES:
+            close = nearest(engine, ENGINES)
+            raise EngineError(
+                f"there is no engine called {engine!r}",
+                expected=f"one of {', '.join(ENGINES)}",
+                hint=close[0] if close else None,
+            )
+        if engine == "spark" and spark is None:
+            spark = SparkSetting()
+        self._setting = Setting(engine, clock or SystemClock(), strict, state_budget, spark)
+        self.base = base
+        self.allowed = None if allow is None else Allowed.of(allow, base or Path.cwd())
+        self.catalog = Catalog()
+
+    @property
+    def engine(self) -> str:
+        return self._setting.engine
+
+    def run(
+        self,
+        queries: Sequence[Query],
+        sinks: Sequence[SinkLike],
+        *,
+        late: Sequence[SinkLike | None] | None = None,
+        rejected: Sequence[SinkLike | None] | None = None,
+        rows: bool = False,
+        checkpoint: str | Path | None = None,
+        trigger: str = AVAILABLE_NOW,
+        final: bool = False,
+    ) -> list[Account]:
+        """Run several queries in one pass: every stream is read once for all of them.  The sinks
+        are those of `Query.run`, one for each query; so are the other options."""
+        nowhere: list[SinkLike | None] = [None] * len(queries)
+        sides = [sinks, *(nowhere if side is None else side for side in (late, rejected))]
+        if any(len(side) != len(queries) for side in sides):
+            raise SinkError(f"there are {len(queries)} queries", expected="a sink for each of them")
+        given, late_sinks, rejected_sinks = map(list, sides)
+        options = run_options(checkpoint, trigger, final)
+        return run_together(
+            list(queries), given, late_sinks, rejected_sinks, rows=rows, options=options
+        )
+
+    def sql(self, text: str) -> Query | Explanation | None:
+        """Carry out a script; the result is that of its last statement."""
+        *_, last = [None, *self.script(text)]
+        return last
+
+    def script(self, text: str) -> Iterator[Query | Explanation | None]:
+        """Carry out a script statement by statement."""
+        for statement in parse_script(text):
+            with pointing_into(text):
+                result = self._execute(statement, text)
+            yield result
+
+    def stream(
+        self,
+        name: str,
+        source: object,
+        *,
+        schema: SchemaLike | None = None,
+        progress: ProgressOptions | None = None,
+    ) -> None:
+        """Name a stream of Arrow, pandas or Polars data, of an iterable of rows or batches, of an
+        asynchronous iterable of rows, or of a Spark DataFrame.  An iterator is read once and not
+        remembered; a function that makes one is called for every reading.  The schema is taken
+        from the data where it can be."""
+        given = _schema(schema) if schema is not None else None
+        stamp = Field(progress.attribute, TIMESTAMP) if _is_stamped(progress) else None
+        if given is None or stamp is None:
+            data, found = _source(source, given)
+            columns = found if stamp is None else Schema((*found.fields, stamp))
+        else:
+            left_out = stamp.name.casefold()
+            read = Schema(tuple(field for field in given if field.name.casefold() != left_out))
+            data, _ = _source(source, read)
+            columns = given if read != given else Schema((*given.fields, stamp))
+        bound = bind_progress(progress.clause, columns, self.catalog) if progress else None
+        self.catalog.add_stream(StreamDefinition(name, columns, bound, data))
+
+    def aggregate(
+        self,
+        name: str,
+        implementation: PythonAggregate,
+        *,
+        returns: str,
+        arguments: Sequence[str] = ("DOUBLE",),
+    ) -> None:
+        """Register an aggregate written in Python: `init`, `accumulate(state, *columns)`, `merge`,
+        `finish`, and if it can `subtract`, and `save` and `load`."""
+        if isinstance(implementation, type) or not isinstance(implementation, PythonAggregate):
+            raise BindError(
+                f"{implementation!r} is not an aggregate",
+                expected="an object with the methods init, accumulate, merge and finish",
+            )
+        families = tuple(_family(_type(text)) for text in arguments)
+        result = _type(returns)
+        self.catalog.add_aggregate(
+            AggregateFunction(
+                name.lower(),
+                Signature(families),
+                lambda _: result,
+                "registered",
+                implementation=implementation,
+            )
+        )
+
+    def query(self, name: str) -> Query:
+        """A query that CREATE QUERY has named."""
+        found = self.catalog.relation(name)
+        if isinstance(found, StreamDefinition):
+            raise BindError(f"{name!r} is a stream", hint=f"db.sql('SELECT * FROM {name}')")
+        return Query(found, "", self._setting, name)
+
+    @property
+    def streams(self) -> list[str]:
+        return [stream.name for stream in self.catalog.streams.values()]
+
+    @property
+    def queries(self) -> list[str]:
+        return [name for name, _ in self.catalog.queries.values()]
+
+    def _execute(self, statement: Statement, text: str) -> Query | Explanation | None:
+        match statement:
+            case CreateStream():
+                stream = bind_stream(statement, self.catalog, self.base, self.allowed)
+                self.catalog.add_stream(stream, statement.name.span)
+            case CreateQuery():
+                bound = bind_query(statement.query, self.catalog)
+                self.catalog.add_query(statement.name.text, bound, statement.name.span)
+            case Drop(kind, name, if_exists):
+                known = self.streams if kind == "STREAM" else self.queries
+                if if_exists and name.text.casefold() not in map(str.casefold, known):
+                    return None
+                drop = self.catalog.drop_stream if kind == "STREAM" else self.catalog.drop_query
+                drop(name.text, name.span)
+            case Explain():
+                bound = bind_query(statement.query, self.catalog)
+                query = Query(bound, text, self._setting)
+                return Explanation(query.explain(physical=statement.physical))
+            case _:
+                bound = bind_query(statement, self.catalog)
+                return Query(bound, text, self._setting, span=statement.span)
+        return None
+
+    def __repr__(self) -> str:
+        return f"<penstock.Database engine={self.engine!r} streams={self.streams}>"
+
+
+def connect(
+    engine: str | SparkSession = "local",
+    *,
+    clock: Clock | None = None,
+    strict: bool = False,
+    base: str | Path | None = None,
+    state_budget: int = STATE_BUDGET,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    buckets: int = BUCKETS,
+    allow: Sequence[str | Path] | None = None,
+) -> Database:
+    """A new, empty database whose queries run on `engine`: "spark", "local", "reference", or a
+    Spark session that is there.  `master` and `conf` are for a session that is not; `buckets` is
+    into how many parts Spark splits the state of a query when it first starts.  `state_budget` is
+    how many bytes the state of a window aggregation should not exceed in process, if another
+    algorithm needs less.  `allow` are the files, directories and hosts (`socket://host:port`) that
+    SQL may read, for those who hand SQL to others; without it, everything."""
+    given = None if isinstance(engine, str) else engine
+    return Database(
+        engine if isinstance(engine, str) else "spark",
+        clock=clock,
+        strict=strict,
+        base=Path(base) if base else None,
+        state_budget=state_budget,
+        spark=SparkSetting(given, master, conf or {}, buckets),
+        allow=allow,
+    )
+
+
+def sql(
+    text: str, *, progress: Mapping[str, ProgressOptions] | None = None, **streams: Any
+) -> Query:
+    """One query over data that is there: `{name}` in the text stands for the stream of that name.
+
+    >>> sql("SELECT n + 1 AS m FROM {numbers}", numbers=[{"n": 1}]).collect().to_pylist()
+    [{'m': 2}]
+    """
+    frames = [each for each in streams.values() if _is_spark(each)]
+    database = connect(frames[0].sparkSession) if frames else connect()
+    for name, data in streams.items():
+        database.stream(name, data, progress=(progress or {}).get(name))
+        text = text.replace("{" + name + "}", name)
+    found = database.sql(text)
+    if not isinstance(found, Query):
+        raise BindError("the text is not a query", expected="SELECT … FROM {name} …")
+    return found
+
+
+def _source(data: object, schema: Schema | None) -> tuple[Source, Schema]:
+    if _is_spark(data):
+        from penstock.spark.sources.dataframe import dataframe_source
+
+        return dataframe_source(data, schema)
+    return memory_source(data, schema)
+
+
+def _is_spark(data: object) -> bool:
+    return type(data).__module__.partition(".")[0] == "pyspark"
+
+
+def _is_stamped(progress: ProgressOptions | None) -> TypeGuard[ProgressOptions]:
+    """Whether the progressing attribute is stamped rather than read."""
+    return progress is not None and progress.clause.timestamps != "EXTERNAL"
+
+
+def _schema(given: SchemaLike) -> Schema:
+    """`"a INT, ts TIMESTAMP"`, `{"a": "INT"}`, pairs, or an Arrow schema."""
+    if isinstance(given, pa.Schema):
+        fields = [Field(field.name, _from_arrow(field)) for field in given]
+    elif isinstance(given, str):
+        with pointing_into(given):
+            fields = [Field(c.name.text, sql_type(c.type, c.span)) for c in parse_columns(given)]
+    else:
+        pairs = given.items() if isinstance(given, Mapping) else given
+        fields = [Field(name, _type(text)) for name, text in pairs]
+    names = [field.name.casefold() for field in fields]
+    if not names or len(set(names)) < len(names):
+        raise BindError("a schema has columns with different names", expected="a INT, b STRING")
+    return Schema(tuple(fields))
+
+
+def _from_arrow(field: pa.Field) -> Type:
+    found = from_arrow(field.type)
+    if found is None or found.kind is Kind.INTERVAL:
+        raise BindError(f"column {field.name!r} has the Arrow type {field.type}", hint="cast it")
+    return found
+
+
+def _type(text: str) -> Type:
+    sql = f"x {text}"
+    with pointing_into(sql):
+        columns = parse_columns(sql)
+        if len(columns) != 1:
+            raise BindError(f"{text!r} is not one type", hint="INT")
+        return sql_type(columns[0].type, columns[0].span)
+
+
+def _family(sql_type_: Type) -> Family:
+    families = {
+        Kind.DOUBLE: Family.DOUBLE,
+        Kind.INT: Family.INTEGER,
+        Kind.BIGINT: Family.INTEGER,
+        Kind.STRING: Family.STRING,
+        Kind.BOOLEAN: Family.BOOLEAN,
+        Kind.TIMESTAMP: Family.TIMESTAMP,
+        Kind.DECIMAL: Family.NUMBER,
+    }
+    return families.get(sql_type_.kind, Family.ANY)

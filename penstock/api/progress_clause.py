@@ -1,0 +1,134 @@
+"""`penstock.progress(…)`: the PROGRESS clause for streams that are made in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+from sqlglot import exp
+
+from penstock.errors import BindError, Span
+from penstock.language.parse import parse_expression, parse_quantity
+from penstock.language.parsing.parser import Penstock
+from penstock.language.syntax import Name, ProgressClause, Quantity
+from penstock.model.duration import format_duration
+
+Length = str | int | timedelta
+_NOWHERE = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ProgressOptions:
+    """What `progress` was told; as a text, the clause of SQL that says the same."""
+
+    attribute: str
+    clause: ProgressClause
+
+    def __str__(self) -> str:
+        return " ".join(_words(self.clause))
+
+    def __repr__(self) -> str:
+        return f"<penstock.progress {self}>"
+
+
+def progress(
+    attribute: str,
+    *,
+    ordered: bool = False,
+    delay: Length | None = None,
+    slack: int | None = None,
+    punctuated: tuple[str, str] | None = None,
+    punctuated_for: Sequence[str] = (),
+    per: str | None = None,
+    idle: Length | None = None,
+    future_limit: Length | None = None,
+    timestamps: str = "EXTERNAL",
+) -> ProgressOptions:
+    """How a stream progresses on `attribute`: one of `ordered`, `delay`, `slack` or `punctuated`
+    (a condition and a bound), and what else the PROGRESS clause can say.  With `punctuated_for`,
+    punctuations speak of the groups that these columns tell apart, and may stand beside a rule.
+
+    >>> progress("ts", delay="5 seconds", per="link")
+    <penstock.progress PROGRESS ON ts DELAY 5 SECONDS PER link>
+    """
+    chosen = {
+        "ORDERED": ordered or None,
+        "DELAY": delay,
+        "SLACK": slack,
+        "PUNCTUATED": punctuated,
+    }
+    if punctuated_for:
+        if isinstance(punctuated_for, str) or punctuated is None:
+            raise BindError(
+                f"punctuated_for is {punctuated_for!r}, punctuated {punctuated!r}",
+                expected="a sequence of columns, beside a condition and a bound",
+            )
+        del chosen["PUNCTUATED"]
+    rules = [name for name, value in chosen.items() if value is not None]
+    if len(rules) > 1:
+        raise BindError(
+            f"progress on {attribute!r} says {' and '.join(rules)}", expected="one of them"
+        )
+    if timestamps.upper() not in ("EXTERNAL", "INTERNAL", "LATENT"):
+        raise BindError(
+            f"{timestamps!r} is not a kind of timestamps",
+            expected="EXTERNAL, INTERNAL or LATENT",
+        )
+    if punctuated is not None and len(punctuated) != 2:
+        raise BindError(
+            "punctuated takes two texts", expected="a condition and a bound: ('kind = 1', 'ts')"
+        )
+    amount = _length(delay)
+    if slack is not None:
+        amount = Quantity(Decimal(slack), "ROWS", _NOWHERE)
+    when, bound = (parse_expression(text) for text in punctuated) if punctuated else (None, None)
+    clause = ProgressClause(
+        Name(attribute, _NOWHERE),
+        _NOWHERE,
+        timestamps=timestamps.upper(),
+        rule=rules[0] if rules else None,
+        amount=amount,
+        when=when,
+        bound=bound,
+        groups=tuple(Name(column, _NOWHERE) for column in punctuated_for),
+        per=parse_expression(per) if per is not None else None,
+        idle_after=_length(idle),
+        future_limit=_length(future_limit),
+    )
+    return ProgressOptions(attribute, clause)
+
+
+def _length(length: Length | None) -> Quantity | None:
+    if length is None:
+        return None
+    if isinstance(length, timedelta):
+        return parse_quantity(format_duration(length // timedelta(microseconds=1)))
+    return parse_quantity(str(length))
+
+
+def _words(clause: ProgressClause) -> Iterator[str]:
+    yield f"PROGRESS ON {_identifier(clause.attribute)}"
+    if clause.timestamps != "EXTERNAL":
+        yield clause.timestamps
+    if clause.rule is not None and clause.rule != "PUNCTUATED":
+        yield clause.rule if clause.amount is None else f"{clause.rule} {clause.amount}"
+    if clause.when is not None and clause.bound is not None:
+        yield f"PUNCTUATED WHEN {_sql(clause.when)} BOUND {_sql(clause.bound)}"
+    if clause.groups:
+        yield f"FOR {', '.join(map(_identifier, clause.groups))}"
+    if clause.per is not None:
+        yield f"PER {_sql(clause.per)}"
+    if clause.idle_after is not None:
+        yield f"IDLE AFTER {clause.idle_after}"
+    if clause.future_limit is not None:
+        yield f"FUTURE LIMIT {clause.future_limit}"
+
+
+def _identifier(name: Name) -> str:
+    return _sql(exp.to_identifier(name.text))
+
+
+def _sql(expression: exp.Expr) -> str:
+    return expression.sql(dialect=Penstock)

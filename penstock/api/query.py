@@ -1,0 +1,314 @@
+"""Query objects: what can be done with a query once its text has been understood."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.api import showing
+from penstock.api.last_run import RememberedAnswer, RememberedRun
+from penstock.api.running import Running, Setting
+from penstock.api.running_async import calling_on, drive_on_loop
+from penstock.api.started import StartedQuery
+from penstock.errors import Span
+from penstock.language.parse import pointing_into
+from penstock.optimizer.optimize import rewrite
+from penstock.physical.explain import explain_physical
+from penstock.physical.plan import PhysicalPlan
+from penstock.plan import query as plan
+from penstock.plan.explain import explain
+from penstock.runs.answer import Account
+from penstock.runs.delivery import Delivery
+from penstock.runs.options import AVAILABLE_NOW, RunOptions
+from penstock.runs.targets import SinkLike, Target
+from penstock.sinks.callback import Callback, rows_of
+from penstock.sinks.sink import Collected
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from pyspark.sql import DataFrame, Observation
+
+
+class Query:
+    """A query that can be explained and run.  Its answer is computed once; `run` runs it anew.
+    What was late or rejected is that of the last run."""
+
+    def __init__(
+        self,
+        plan_: plan.QueryPlan,
+        text: str,
+        setting: Setting,
+        name: str | None = None,
+        span: Span | None = None,
+    ) -> None:
+        self.name = name  # that CREATE QUERY gave it
+        self.plan = rewrite(plan_, setting.settings)
+        self.text = text  # of the whole script
+        self._span = span or Span(0, len(text))  # where the query stands in it
+        self.setting = setting
+        self._answered: RememberedAnswer | None = None
+        self._last: RememberedAnswer | RememberedRun | None = None
+
+    def explain(self, *, physical: bool = False) -> str:
+        """What is asked; or, if `physical` is said, what runs: operators, and where tuples meet."""
+        if physical:
+            with pointing_into(self.text):
+                return explain_physical(self.physical)
+        text = explain(self.plan)
+        if self.setting.engine == "spark":
+            text += "\n" + self.setting.on_spark.explain(self.plan)
+        return text
+
+    @property
+    def physical(self) -> PhysicalPlan:
+        """What the engine of the database executes."""
+        return self.setting.planned(self.plan)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.plan.schema.arrow
+
+    def run(
+        self,
+        sink: SinkLike | None = None,
+        *,
+        late: SinkLike | None = None,
+        rejected: SinkLike | None = None,
+        rows: bool = False,
+        checkpoint: str | Path | None = None,
+        trigger: str = AVAILABLE_NOW,
+        final: bool = False,
+    ) -> Account:
+        """Write the rows while they are released: to a function that is called with every batch
+        (or, if `rows` is said, with every row), to a file in the format that its name stands for,
+        or to standard output.  Late tuples and rejected rows can be sent in the same ways.
+
+        With a `checkpoint`, a directory, a later run goes on where this one ended or was killed:
+        what is complete is given out, what is open stays open, unless this is the `final` run.
+        `trigger` is "available-now", or a time like "5 seconds" for a run that does not end."""
+        options = run_options(checkpoint, trigger, final, self.name)
+        (account,) = run_together([self], [sink], [late], [rejected], rows=rows, options=options)
+        return account
+
+    async def run_async(
+        self,
+        sink: Callable[[Any], object],
+        *,
+        late: Callable[[Any], object] | None = None,
+        rejected: Callable[[Any], object] | None = None,
+        rows: bool = False,
+    ) -> Account:
+        """As `run`, on an event loop: the sinks are functions or coroutine functions, called on the
+        loop; asynchronous sources are read on it as well."""
+        loop = asyncio.get_running_loop()
+        aside, set_aside = (
+            None if each is None else Callback(calling_on(loop, each), rows)
+            for each in (late, rejected)
+        )
+        target = Target(Callback(calling_on(loop, sink), rows), aside, set_aside)
+        with pointing_into(self.text), _remembering([self], [target]) as running:
+            await drive_on_loop(running)
+        return self.account
+
+    async def stream(self) -> AsyncIterator[dict[str, Any]]:
+        """The rows as they are released, for `async for`."""
+        handed: asyncio.Queue[pa.RecordBatch | None] = asyncio.Queue(maxsize=8)
+
+        async def work() -> None:
+            try:
+                await self.run_async(handed.put)
+            finally:
+                await handed.put(None)
+
+        task = asyncio.create_task(work())
+        try:
+            while (batch := await handed.get()) is not None:
+                for row in rows_of(batch):
+                    yield row
+            await task
+        finally:
+            task.cancel()
+            while not task.done():  # it may be waiting for somebody to take a batch
+                while not handed.empty():
+                    handed.get_nowait()
+                await asyncio.wait([task], timeout=0.01)
+
+    def start(
+        self,
+        sink: SinkLike | None = None,
+        *,
+        late: SinkLike | None = None,
+        rejected: SinkLike | None = None,
+        rows: bool = False,
+        checkpoint: str | Path | None = None,
+        trigger: str = AVAILABLE_NOW,
+        final: bool = False,
+    ) -> StartedQuery:
+        """As `run`, but beside the program, which goes on at once."""
+        options = run_options(checkpoint, trigger, final, self.name)
+        sinks = [sink, late, rejected]
+        with pointing_into(self.text):
+            return StartedQuery(self.plan, self.setting, sinks, rows, options, self._own_text)
+
+    def dataframe(self, *, metrics: str | Observation | None = None) -> DataFrame:
+        """The rows as a Spark DataFrame, streaming if a source is.  A streaming one does not know
+        that its input ends: windows that no bound has passed stay open; `start` closes them.
+
+        What was read, late and rejected is counted in `lastProgress.observedMetrics["penstock"]`,
+        or under the name `metrics`; for a table, in an Observation that is given as `metrics`."""
+        return self._dataframe("rows", metrics)
+
+    def late_dataframe(self, *, metrics: str | Observation | None = None) -> DataFrame:
+        """The tuples that missed windows as a Spark DataFrame, with or without LATE SIDE.  Beside
+        `dataframe` it is a streaming query of its own, with its own state and checkpoint."""
+        return self._dataframe("late", metrics)
+
+    def rejected_dataframe(self, *, metrics: str | Observation | None = None) -> DataFrame:
+        """The rows that could not take part as a Spark DataFrame.  Beside `dataframe` it is a
+        streaming query of its own, without state."""
+        return self._dataframe("rejected", metrics)
+
+    def _dataframe(self, wanted: str, metrics: str | Observation | None) -> DataFrame:
+        with pointing_into(self.text):
+            strict = self.setting.strict
+            return self.setting.on_spark.dataframe(self.plan, strict, wanted, metrics)
+
+    def collect(self) -> pa.Table:
+        """All rows of the answer."""
+        return self._answer.answer.table
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows of the answer as a pandas frame."""
+        return showing.to_pandas(self.collect())
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows of the answer as a Polars frame."""
+        return showing.to_polars(self.collect())
+
+    def show(self, n: int = 20) -> None:
+        """Print the first rows, as the command does.  On the local engine the run is left when they
+        are there, so the streams may go on for ever; rows that may be taken back, and all rows on
+        the other engines, need the whole answer."""
+        if self._comes_while_it_runs:
+            with closing(self._released()) as batches:
+                showing.show_first(batches, self.schema, n)
+        else:
+            showing.show(self.collect(), n)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows as dictionaries, on the local engine while they are released: a stream may go on
+        for ever, and to leave the loop is to stop the run.  Rows that may be taken back (LATE
+        AMEND, EMIT EARLY) come when they are final, at the end, and so does everything on the
+        other engines.  A time that `datetime` cannot hold is an ISO 8601 text."""
+        batches = self._released() if self._comes_while_it_runs else self.collect().to_batches()
+        for batch in batches:
+            yield from rows_of(batch)
+
+    @property
+    def _comes_while_it_runs(self) -> bool:
+        return self._answered is None and self.setting.engine == "local" and not self.plan.revises
+
+    def _released(self) -> Generator[pa.RecordBatch, None, None]:
+        rows = Collected()
+        with (
+            pointing_into(self.text),
+            _remembering([self], [Target(rows)]) as running,
+            closing(running.steps()) as steps,
+        ):
+            for _ in steps:
+                yield from rows.take()
+
+    @property
+    def late(self) -> pa.Table:
+        """The tuples that missed windows, with the bound they broke and the windows they missed: of
+        the last run, or of the answer if there was none.  A run keeps all of them with LATE SIDE,
+        and the first 10,000 otherwise."""
+        return self._known.late
+
+    @property
+    def rejected(self) -> pa.Table:
+        """The rows that could not be read, had no progress value, came from the future, or have
+        windows that reach beyond their type: of the last run, which keeps the first 10,000, or of
+        the answer if there was none."""
+        return self._known.rejected
+
+    @property
+    def account(self) -> Account:
+        """What became of the tuples in the last run, or in the answer if there was none."""
+        return self._known.account
+
+    @property
+    def _known(self) -> RememberedAnswer | RememberedRun:
+        return self._last if self._last is not None else self._answer
+
+    @property
+    def _answer(self) -> RememberedAnswer:
+        if self._answered is None:
+            with pointing_into(self.text):
+                self._answered = self._last = RememberedAnswer(self.setting.answer(self.plan))
+        return self._answered
+
+    @property
+    def _own_text(self) -> str:
+        return self.text[self._span.start : self._span.end]
+
+    def __repr__(self) -> str:
+        return f"<penstock.Query {', '.join(map(str, self.plan.schema))}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what is asked, and the columns.  Nothing is run, which might not end."""
+        return showing.html_of(self.name, self._own_text, self.plan.schema, self.setting.engine)
+
+
+def run_options(
+    checkpoint: str | Path | None, trigger: str, final: bool, name: str | None = None
+) -> RunOptions:
+    return RunOptions(Path(checkpoint) if checkpoint is not None else None, trigger, final, name)
+
+
+def run_together(
+    queries: list[Query],
+    sinks: list[SinkLike | None],
+    late: list[SinkLike | None],
+    rejected: list[SinkLike | None],
+    *,
+    rows: bool = False,
+    options: RunOptions | None = None,
+) -> list[Account]:
+    """Run some queries of one database in one pass."""
+    if not queries:
+        return []
+    options = options or RunOptions()
+    setting = queries[0].setting
+    with Delivery(options, rows) as delivery, pointing_into(queries[0].text):
+        given = list(zip(sinks, late, rejected, strict=True))
+        targets = delivery.targets(given, apart=setting.engine == "spark")
+        with _remembering(queries, targets, options) as running:
+            running.drive()
+    return [query.account for query in queries]
+
+
+@contextmanager
+def _remembering(
+    queries: list[Query], targets: list[Target], options: RunOptions | None = None
+) -> Iterator[Running]:
+    """A run of the queries, which remember it, also if it fails or is left."""
+    setting = queries[0].setting
+    remembered = [
+        RememberedRun(query.plan, target, setting.engine)
+        for query, target in zip(queries, targets, strict=True)
+    ]
+    plans = [query.plan for query in queries]
+    running = Running(setting, plans, [each.target for each in remembered], options)
+    try:
+        yield running
+    finally:
+        for query, run, outcome in zip(queries, remembered, running.outcomes(), strict=True):
+            run.finish(outcome)
+            query._last = run

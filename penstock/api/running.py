@@ -1,0 +1,184 @@
+"""Queries at work: which engine runs them, where their rows go, and how they are stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import pyarrow as pa
+
+from penstock.api.running_on_spark import RunningOnSpark, SparkSetting
+from penstock.engine import local
+from penstock.engine.job import LocalJob, Watch
+from penstock.errors import EngineError
+from penstock.model.batch import sign_name
+from penstock.model.clock import Clock
+from penstock.optimizer.optimize import physical_plan
+from penstock.optimizer.settings import STATE_BUDGET, Settings
+from penstock.optimizer.share_readings import share_readings
+from penstock.physical.host import Host
+from penstock.physical.plan import PhysicalPlan
+from penstock.plan.query import QueryPlan
+from penstock.reference import engine as reference
+from penstock.runs.answer import Account, Answer
+from penstock.runs.options import RunOptions
+from penstock.runs.outlet import SHOWN, Outlet
+from penstock.runs.status import Watch as SparkWatch
+from penstock.runs.targets import Outcome, Target
+from penstock.sinks.sink import Sink
+
+ENGINES = ("spark", "local", "reference")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a database tells its queries."""
+
+    engine: str
+    clock: Clock
+    strict: bool
+    state_budget: int = STATE_BUDGET
+    spark: SparkSetting | None = None
+
+    def answer(self, query: QueryPlan) -> Answer:
+        if self.engine == "spark":
+            return self.on_spark.answer(query, self.strict)
+        if self.engine == "local":
+            return local.answer(self.planned(query), self.clock, self.strict)
+        (query,) = share_readings([query])
+        return reference.answer(query, self.clock, self.strict)
+
+    @property
+    def settings(self) -> Settings:
+        host = Host.SPARK if self.engine == "spark" else Host.LOCAL
+        return Settings(self.state_budget, host)
+
+    def planned(self, query: QueryPlan) -> PhysicalPlan:
+        """What the engine executes for a query that the logical rules have rewritten."""
+        return physical_plan(query, self.settings)
+
+    @property
+    def on_spark(self) -> SparkSetting:
+        if self.engine != "spark" or self.spark is None:
+            raise EngineError(
+                f"that is for the spark engine, and the database runs on {self.engine}",
+                hint="connect(spark), connect('spark'), or --engine spark",
+            )
+        return self.spark
+
+
+class Running:
+    """Some queries that are run in one pass: each source is read once for all of them."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        queries: Sequence[QueryPlan],
+        targets: Sequence[Target],
+        options: RunOptions | None = None,
+        watch: Watch | None = None,
+        watch_spark: SparkWatch | None = None,
+    ) -> None:
+        options = options or RunOptions()
+        if setting.engine != "local":  # which shares scans
+            queries = share_readings(queries)
+        self._setting = setting
+        self._queries = queries
+        self._targets = targets
+        self._keeps = options.checkpoint is not None
+        self._open = self._keeps and not options.final
+        self._handed = [Outcome(Account(0, 0, 0), 0, []) for _ in queries]
+        self._job: LocalJob | RunningOnSpark | None = None
+        if setting.engine == "local":
+            outlets = [
+                Outlet(query, target.rows, target.late, target.rejected, target.ledger)
+                for query, target in zip(queries, targets, strict=True)
+            ]
+            plans = [setting.planned(query) for query in queries]
+            self._job = LocalJob(plans, outlets, setting.clock, setting.strict, options, watch)
+        elif setting.engine == "spark":
+            self._job = RunningOnSpark(
+                setting.on_spark, queries, targets, setting.strict, options, watch_spark
+            )
+        elif replace(options, name=None) != RunOptions():
+            raise EngineError(
+                f"the {setting.engine} engine runs once over what is there, and keeps nothing",
+                expected="no checkpoint and no trigger",
+                hint="--engine local, or connect('local')",
+            )
+
+    def drive(self) -> list[Outcome]:
+        """Run to the end of the input, or until somebody stops it."""
+        if self._job is not None:
+            self._job.drive()
+        else:
+            together = zip(self._queries, self._targets, strict=True)
+            for number, (query, target) in enumerate(together):
+                self._handed[number] = _hand_over(query, self._setting.answer(query), target)
+        return self.outcomes()
+
+    def steps(self) -> Generator[None, None, None]:
+        """Run on the local engine, step by step as somebody asks."""
+        assert isinstance(self._job, LocalJob)
+        return self._job.steps()
+
+    def outcomes(self) -> list[Outcome]:
+        """What has become of the tuples so far."""
+        if isinstance(self._job, RunningOnSpark):
+            return self._job.outcomes()
+        if self._job is None:
+            return self._handed
+        return [
+            Outcome(
+                self._job.account(number),
+                outlet.written,
+                outlet.first_rejects,
+                self._job.total(number) if self._keeps else None,
+                self._job.open_windows(number) if self._open else None,
+            )
+            for number, outlet in enumerate(self._job.run.outlets)
+        ]
+
+    def stop(self) -> None:
+        """Read no further; what has been released is written."""
+        if self._job is not None:
+            self._job.stop()
+
+    @property
+    def can_stop(self) -> bool:
+        return self._job is not None
+
+    @property
+    def stopped(self) -> bool:
+        return self._job is not None and self._job.stopped
+
+    @property
+    def closed(self) -> str | None:
+        """What a final run on the checkpoint has closed before this one."""
+        return self._job.closed if self._job is not None else None
+
+    @property
+    def read(self) -> int:
+        """How many rows have been read."""
+        return self._job.read if self._job is not None else 0
+
+
+def _hand_over(query: QueryPlan, answer: Answer, target: Target) -> Outcome:
+    """An answer that is there as a whole."""
+    rows = answer.table
+    if query.revises and not query.signed:  # nothing of it is ever taken back
+        name = sign_name(rows.column_names)
+        rows = rows.append_column(name, pa.array([1] * rows.num_rows, pa.int8()))
+    sides = ((answer.late, target.late), (answer.rejects.table(), target.rejected))
+    for table, sink in ((rows, target.rows), *sides):
+        if sink is not None:
+            _write(table, sink)
+    return Outcome(answer.account, answer.table.num_rows, list(islice(answer.rejects, SHOWN)))
+
+
+def _write(table: pa.Table, sink: Sink) -> None:
+    sink.begin(table.schema)
+    for batch in table.to_batches():
+        sink.write(batch)
+    sink.end()

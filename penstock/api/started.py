@@ -1,0 +1,152 @@
+"""A query that was started: it goes on beside the program until it ends or is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.api.last_run import kept_late, late_table, say_left_out
+from penstock.api.running import Setting
+from penstock.api.running_on_spark import delivering_late
+from penstock.api.showing import shortened
+from penstock.engine.job import LocalJob
+from penstock.errors import EngineError
+from penstock.model.domain import Domain
+from penstock.model.punctuation import BEGINNING
+from penstock.plan.query import QueryPlan
+from penstock.plan.stateless import Scan
+from penstock.runs.answer import Account
+from penstock.runs.delivery import Delivery
+from penstock.runs.options import RunOptions
+from penstock.runs.outlet import Outlet
+from penstock.runs.status import RunProgress, names_of
+from penstock.runs.targets import SinkLike
+from penstock.sinks.kept import Kept
+
+if TYPE_CHECKING:
+    from penstock.spark.run.batch import BatchRun
+    from penstock.spark.run.streaming import SparkRun
+
+
+class StartedQuery:
+    def __init__(
+        self,
+        query: QueryPlan,
+        setting: Setting,
+        sinks: Sequence[SinkLike | None],
+        rows: bool,
+        options: RunOptions,
+        text: str = "",
+    ) -> None:
+        """`sinks` are for rows, late tuples and rejected rows; the last two are kept if nobody else
+        takes them.  `text` is what the query is shown as, if it has no name."""
+        self._query = query
+        self._engine = setting.engine
+        self._title = options.name or shortened(text)
+        self._late, self._rejected = kept_late(query), Kept("rejected rows")
+        self._keeps_rejected = sinks[2] is None
+        self._delivery = Delivery(options, rows)
+        kept = [sinks[0], sinks[1] or self._late, sinks[2] or self._rejected]
+        with ExitStack() as failing:
+            failing.push(self._delivery.__exit__)
+            (target,) = self._delivery.targets([kept])
+            if setting.engine == "spark" and sinks[1] is not None:
+                query = delivering_late(query)
+            self._outlet = Outlet(query, target.rows, target.late, target.rejected, target.ledger)
+            self._run = _run_of(query, setting, self._outlet, options)
+            self._run.start()
+            failing.pop_all()
+
+    def wait(self) -> Account:
+        """Until the input ends; then every window has closed, unless a checkpoint keeps it open
+        for a later run."""
+        with self._delivery:
+            self._run.wait()
+            self._outlet.end()
+        say_left_out(self.account, self._outlet.first_rejects, self._keeps_rejected)
+        return self.account
+
+    def stop(self) -> None:
+        self._run.stop()
+
+    @property
+    def active(self) -> bool:
+        return self._run.active
+
+    @property
+    def account(self) -> Account:
+        return self._run.account()
+
+    @property
+    def total(self) -> Account:
+        """The account of all runs on the checkpoint."""
+        return self._run.total()
+
+    @property
+    def closed(self) -> str | None:
+        """What a final run on the checkpoint has closed before this one."""
+        return self._run.closed
+
+    @property
+    def late(self) -> pa.Table:
+        """The tuples that missed windows so far, unless a sink takes them: all with LATE SIDE, the
+        first 10,000 otherwise, and none with LATE DROP on Spark, where they are only counted."""
+        return late_table(self._late)
+
+    @property
+    def rejected(self) -> pa.Table:
+        return self._rejected.table
+
+    def __repr__(self) -> str:
+        state = "running" if self.active else "ended"
+        read = self.account.read
+        words = [f"on {self._engine}", state, f"{read:,} row{'s' * (read != 1)} read"]
+        return f"<penstock.StartedQuery {self._title!r} {', '.join(words)}>"
+
+    def progress(self) -> RunProgress:
+        return self._run.progress()
+
+    def explain_stall(self) -> str:
+        """Which source holds back the oldest window that is still open, and what would help."""
+        streams = {n.stream.name: n.stream for n in self._query.walk() if isinstance(n, Scan)}
+        found = [each for each in self.progress().sources if not each.ended]
+        if not found:
+            return (
+                "nothing is held back" if self.progress().sources else "nothing has been read yet"
+            )
+        slowest = min(found, key=lambda each: each.low)
+        stream = streams[slowest.stream]
+        if stream.progress is None:
+            return f"stream {stream.name} makes no promises; nothing waits for it"
+        domain = Domain(stream.attribute.type)
+        who = names_of(slowest.waits_for, slowest.waits_for_others) or "its only source"
+        if slowest.low == BEGINNING:
+            return f"stream {stream.name} has promised nothing yet: it waits for {who}"
+        at = domain.format(int(slowest.low))
+        behind = domain.format_length(int(slowest.high) - int(slowest.low))
+        idle = stream.progress.policy.idle_after
+        advice = (
+            "it is left out when it has been silent for as long as IDLE AFTER says"
+            if idle is not None
+            else "IDLE AFTER would leave it out when it is silent"
+        )
+        return (
+            f"windows that end after {at} are open: stream {stream.name} waits for {who},"
+            f" which is {behind} behind the highest value; {advice}"
+        )
+
+
+def _run_of(
+    query: QueryPlan, setting: Setting, outlet: Outlet, options: RunOptions
+) -> LocalJob | SparkRun | BatchRun:
+    if setting.engine == "spark":
+        return setting.on_spark.run(query, outlet, setting.strict, options)
+    if setting.engine == "local":
+        return LocalJob([setting.planned(query)], [outlet], setting.clock, setting.strict, options)
+    raise EngineError(
+        f"the {setting.engine} engine runs nothing beside the program",
+        hint="connect('local'), or connect('spark')",
+    )

@@ -1,0 +1,121 @@
+"""What travels between operators: rows, and beside them, where there is such, a sign for each row,
+the bounds that rows broke, and where rows come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import PlanError
+from penstock.model.arrays import Ints, Mask
+from penstock.model.batch import SIGN
+
+Signs: TypeAlias = npt.NDArray[np.int8]
+Broken: TypeAlias = Mapping[str, pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """`signs` are +1 for rows that are given and -1 for rows that are taken back; without any, all
+    are given.  `broken` has, for progressing columns, the bound that held before each row which
+    broke its source's promise, in ticks, NULL for all others; if it has one progressing column of
+    its input, it has all.  `places` are the sub-sources of rows, `numbers` how many of it were
+    before each, `lineage` the numbers of the rows that they were made of.
+
+    >>> batch = Batch(pa.record_batch({"v": [5, 6, 7]}), signs=np.array([1, -1, 1], np.int8))
+    >>> some = batch.take(np.array([2, 1]))
+    >>> some.rows.to_pydict(), some.signs
+    ({'v': [7, 6]}, array([ 1, -1], dtype=int8))
+    """
+
+    rows: pa.RecordBatch
+    signs: Signs | None = None
+    broken: Broken | None = None
+    places: Ints | None = None
+    numbers: Ints | None = None
+    lineage: Ints | None = None
+
+    def __post_init__(self) -> None:
+        beside = (self.signs, self.places, self.numbers, self.lineage)
+        for each in (*beside, *(self.broken or {}).values()):
+            if each is not None and len(each) != self.rows.num_rows:
+                raise PlanError(f"{len(each)} values beside {self.rows.num_rows} rows")
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.rows.num_rows)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing beside the rows."""
+        beside = (self.signs, self.broken, self.places, self.numbers, self.lineage)
+        return all(each is None for each in beside)
+
+    def with_rows(self, rows: pa.RecordBatch) -> Batch:
+        """Other columns for the same rows."""
+        return Batch(rows) if self.is_plain else replace(self, rows=rows)
+
+    def filter(self, mask: pa.BooleanArray) -> Batch:
+        rows = self.rows.filter(mask)
+        return Batch(rows) if self.is_plain else self._beside(rows, np.asarray(mask))
+
+    def take(self, places: Ints) -> Batch:
+        rows = self.rows.take(pa.array(places))
+        return Batch(rows) if self.is_plain else self._beside(rows, places)
+
+    def _beside(self, rows: pa.RecordBatch, which: Ints | Mask) -> Batch:
+        broken = None
+        if self.broken is not None:
+            taken = pa.array(np.flatnonzero(which) if which.dtype == np.bool_ else which)
+            broken = {name: bounds.take(taken) for name, bounds in self.broken.items()}
+        return Batch(
+            rows,
+            None if self.signs is None else self.signs[which],
+            broken,
+            None if self.places is None else self.places[which],
+            None if self.numbers is None else self.numbers[which],
+            None if self.lineage is None else self.lineage[which],
+        )
+
+    def renamed(self, names: Mapping[str, str]) -> Batch:
+        """Under other names for columns; all have one."""
+        rows = self.rows.rename_columns([names[name] for name in self.rows.schema.names])
+        if self.broken is None:
+            return self.with_rows(rows)
+        broken = {names[name]: bounds for name, bounds in self.broken.items() if name in names}
+        return replace(self, rows=rows, broken=broken)
+
+    def breaking(self, name: str, bounds: Ints, broken: Mask) -> Batch:
+        """With the bounds on a column that some rows broke."""
+        column = pa.array(bounds, mask=~broken)
+        return replace(self, broken={**(self.broken or {}), name: column})
+
+    def without_broken(self) -> Batch:
+        return self if self.broken is None else replace(self, broken=None)
+
+    def positive(self) -> Batch:
+        """The rows that are given, as if none were ever taken back."""
+        if self.signs is None:
+            return self
+        return replace(self.take(np.flatnonzero(self.signs > 0)), signs=None)
+
+
+def signed_record(batch: Batch) -> pa.RecordBatch:
+    """The rows with their signs as a last column, for whoever takes record batches."""
+    if batch.signs is None:
+        return batch.rows
+    return batch.rows.append_column(SIGN, pa.array(batch.signs, pa.int8()))
+
+
+def from_signed_record(record: pa.RecordBatch) -> Batch:
+    """The other way round."""
+    if SIGN not in record.schema.names:
+        return Batch(record)
+    signs = np.asarray(record.column(SIGN), np.int8)
+    return Batch(record.drop_columns([SIGN]), signs)

@@ -1,0 +1,215 @@
+"""From batches to what window algorithms fold: ticks, group codes and aggregate arguments.
+
+`Folder` is the part of aggregation that all algorithms share; they differ in which partial results
+they keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.expressions.compile import compile_expression
+from penstock.expressions.node import arrow
+from penstock.model.arrays import Codes, Ints
+from penstock.model.schema import Schema
+from penstock.operators.aggregates.aggregate import Aggregate
+from penstock.operators.aggregates.build import build
+from penstock.operators.aggregates.counts import Counts
+from penstock.operators.folding.arguments import Arguments, ArgumentsOf
+from penstock.operators.folding.keys import KeyCodes
+from penstock.plan.aggregates import NamedAggregate
+from penstock.plan.expressions import Named
+from penstock.state.chunks import Tree
+
+_TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
+
+
+@dataclass
+class Partials:
+    """The partial results of all aggregates over some tuples, and how many tuples there were."""
+
+    rows: Counts
+    parts: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows, ready to be folded."""
+
+    codes: Codes
+    positions: Ints
+    arguments: list[Arguments]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, order: Ints) -> Rows:
+        """The rows in another order, or some of them."""
+        arguments = []
+        indices: pa.Array | None = None
+        for each in self.arguments:
+            if each.chosen is None:
+                indices = pa.array(order) if indices is None and each.columns else indices
+                columns = [_TAKE(column, indices) for column in each.columns]
+                arguments.append(Arguments(None, columns))
+            else:
+                chosen = each.chosen[order]
+                place = np.cumsum(each.chosen) - 1
+                inner = pa.array(place[order[chosen]])
+                arguments.append(Arguments(chosen, [_TAKE(c, inner) for c in each.columns]))
+        return Rows(self.codes[order], self.positions[order], arguments)
+
+    def slice(self, begin: int, end: int) -> Rows:
+        """Neighbouring rows, without copying."""
+        arguments = []
+        for each in self.arguments:
+            if each.chosen is None:
+                columns = [column.slice(begin, end - begin) for column in each.columns]
+                arguments.append(Arguments(None, columns))
+            else:
+                before = int(np.count_nonzero(each.chosen[:begin]))
+                chosen = each.chosen[begin:end]
+                count = int(np.count_nonzero(chosen))
+                columns = [column.slice(before, count) for column in each.columns]
+                arguments.append(Arguments(chosen, columns))
+        return Rows(self.codes[begin:end], self.positions[begin:end], arguments)
+
+    def save(self) -> Tree:
+        arguments = [[each.chosen, each.columns] for each in self.arguments]
+        return {"codes": self.codes, "positions": self.positions, "arguments": arguments}
+
+    @staticmethod
+    def load(saved: Tree) -> Rows:
+        arguments = [Arguments(chosen, columns) for chosen, columns in saved["arguments"]]
+        return Rows(saved["codes"], saved["positions"], arguments)
+
+
+class Folder:
+    """The keys and aggregates of one aggregation."""
+
+    def __init__(
+        self,
+        keys: Sequence[Named],
+        calls: Sequence[NamedAggregate],
+        schema: Schema,
+        key_order: Sequence[int] = (),
+    ) -> None:
+        self.keys = KeyCodes([key.expression.type for key in keys], key_order)
+        self._key_columns = [compile_expression(key.expression, schema) for key in keys]
+        self.aggregates: list[Aggregate[Any]] = [build(each.call) for each in calls]
+        self._arguments = [ArgumentsOf(each.call, schema) for each in calls]
+
+    @property
+    def differential(self) -> bool:
+        return all(aggregate.differential for aggregate in self.aggregates)
+
+    def rows(self, batch: pa.RecordBatch, positions: Ints) -> Rows:
+        """Rows that count: keys and arguments need not have a value for any others."""
+        keys = [column(batch) for column in self._key_columns]
+        codes = self.keys.encode(keys, batch.num_rows)
+        return Rows(codes, positions, [each.of(batch) for each in self._arguments])
+
+    def new(self) -> Partials:
+        size = max(1, len(self.keys))
+        return Partials(Counts(size), [each.new(size) for each in self.aggregates])
+
+    def folded(self, rows: Rows, size: int) -> Partials:
+        """New partial results of `size` groups that the codes of the rows number."""
+        partials = Partials(Counts(size), [each.new(size) for each in self.aggregates])
+        self._fold(partials, rows)
+        return partials
+
+    def fold(self, partials: Partials, rows: Rows) -> None:
+        self.grow(partials)
+        self._fold(partials, rows)
+
+    def _fold(self, partials: Partials, rows: Rows) -> None:
+        partials.rows.fold(rows.codes)
+        pairs = zip(self.aggregates, partials.parts, rows.arguments, strict=True)
+        for aggregate, part, arguments in pairs:
+            if arguments.chosen is None:
+                aggregate.fold(part, rows.codes, arguments.columns, rows.positions)
+            elif arguments.chosen.any():
+                codes, positions = rows.codes[arguments.chosen], rows.positions[arguments.chosen]
+                aggregate.fold(part, codes, arguments.columns, positions)
+
+    def grow(self, partials: Partials, least: int = 0) -> None:
+        """Make room for all groups that there are by now, and for `least`."""
+        size = max(len(self.keys), least)
+        if size > len(partials.rows.rows):
+            partials.rows.grow(size)
+            size = len(partials.rows.rows)
+            for aggregate, part in zip(self.aggregates, partials.parts, strict=True):
+                aggregate.grow(part, size)
+
+    def merge(self, partials: Partials, other: Partials) -> None:
+        self.grow(partials, len(other.rows.rows))
+        partials.rows.merge(other.rows)
+        for aggregate, part, its in zip(self.aggregates, partials.parts, other.parts, strict=True):
+            aggregate.merge(part, its)
+
+    def subtract(self, partials: Partials, other: Partials) -> None:
+        self.grow(partials, len(other.rows.rows))  # a pane may have grown since it was merged
+        partials.rows.subtract(other.rows)
+        for aggregate, part, its in zip(self.aggregates, partials.parts, other.parts, strict=True):
+            aggregate.subtract(part, its)
+
+    def take(self, partials: Partials, codes: Codes) -> Partials:
+        """The partial results of some groups, numbered by their place in `codes`."""
+        self.grow(partials)
+        return self.take_apart(partials, codes)
+
+    def take_apart(self, partials: Partials, codes: Codes) -> Partials:
+        """The same of partial results whose groups are numbered apart."""
+        parts = [
+            aggregate.take(part, codes)
+            for aggregate, part in zip(self.aggregates, partials.parts, strict=True)
+        ]
+        return Partials(partials.rows.take(codes), parts)
+
+    def spread(self, partials: Partials, codes: Codes) -> Partials:
+        """The other way round: groups 0, 1, … become `codes`."""
+        size = max(1, len(self.keys))
+        parts = [
+            aggregate.spread(part, codes, size)
+            for aggregate, part in zip(self.aggregates, partials.parts, strict=True)
+        ]
+        return Partials(partials.rows.spread(codes, size), parts)
+
+    def save(self, partials: Partials, codes: Codes | None = None) -> Tree:
+        """The groups that have rows, by their codes; `codes` if the groups are numbered apart."""
+        if codes is None:
+            codes = np.flatnonzero(partials.rows.rows)
+            partials = self.take(partials, codes)
+        pairs = zip(self.aggregates, partials.parts, strict=True)
+        parts = [aggregate.save(part) for aggregate, part in pairs]
+        return {"codes": codes, "rows": partials.rows.rows, "parts": parts}
+
+    def load(self, saved: Tree) -> Partials:
+        codes, partials = self.load_apart(saved)
+        return self.spread(partials, codes)
+
+    def load_apart(self, saved: Tree) -> tuple[Codes, Partials]:
+        """Codes, and the partial results of groups that are numbered by their place in them."""
+        pairs = zip(self.aggregates, saved["parts"], strict=True)
+        parts = [aggregate.load(part) for aggregate, part in pairs]
+        return saved["codes"], Partials(Counts.load(saved["rows"]), parts)
+
+    def present(self, partials: Partials) -> Codes:
+        """The groups that have rows, in the order of their keys: so they leave a window."""
+        return self.keys.present(partials.rows.rows)
+
+    def finish(self, partials: Partials, codes: Codes) -> list[pa.Array]:
+        """The keys and the results of some groups."""
+        self.grow(partials)
+        results = [
+            aggregate.finish(part, codes)
+            for aggregate, part in zip(self.aggregates, partials.parts, strict=True)
+        ]
+        return [*self.keys.take(codes), *results]

@@ -1,0 +1,90 @@
+"""An operator with counters around it: what comes, what goes, and how long it takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+
+from penstock.operators.batch import Batch
+from penstock.operators.metrics import Metrics
+from penstock.operators.operator import Item, LateRows, Operator, Progress
+from penstock.state.chunks import Tree
+
+
+@dataclass
+class Traffic:
+    """What has gone through an operator since it was made."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    calls: int = 0
+    nanoseconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStatus:
+    """How one operator of a run is doing."""
+
+    name: str
+    flow: Traffic
+    held: Metrics
+
+    def plus(self, other: OperatorStatus) -> OperatorStatus:
+        """Two parts of one operator together; what is open may be open in both."""
+        flow = Traffic(
+            *(a + b for a, b in zip(astuple(self.flow), astuple(other.flow), strict=True))
+        )
+        mine, its = self.held, other.held
+        most = max(mine.open, its.open)
+        return OperatorStatus(
+            self.name, flow, Metrics(mine.rows + its.rows, mine.bytes + its.bytes, most)
+        )
+
+    def save(self) -> Tree:
+        return [self.name, list(astuple(self.flow)), list(astuple(self.held))]
+
+    @staticmethod
+    def load(saved: Tree) -> OperatorStatus:
+        name, flow, held = saved
+        return OperatorStatus(name, Traffic(*flow), Metrics(*held))
+
+
+class Measured:
+    """Hosts call operators through this."""
+
+    def __init__(
+        self, operator: Operator, name: str, timer: Callable[[], int] = time.perf_counter_ns
+    ) -> None:
+        self.operator = operator
+        self.name = name
+        self.flow = Traffic()
+        self._timer = timer
+
+    def on_batch(self, port: int, batch: Batch) -> list[Item]:
+        self.flow.rows_in += batch.num_rows
+        begin = self._timer()
+        return self._counted(self.operator.on_batch(port, batch), begin)
+
+    def on_progress(self, port: int, progress: Progress) -> list[Item]:
+        begin = self._timer()
+        return self._counted(self.operator.on_progress(port, progress), begin)
+
+    def on_time(self, now: int) -> list[Item]:
+        begin = self._timer()
+        return self._counted(self.operator.on_time(now), begin)
+
+    def _counted(self, items: list[Item], begin: int) -> list[Item]:
+        flow = self.flow
+        flow.nanoseconds += self._timer() - begin
+        flow.calls += 1
+        for item in items:
+            if isinstance(item, Batch):
+                flow.rows_out += item.num_rows
+            elif isinstance(item, LateRows):
+                flow.late += item.batch.num_rows
+        return items
+
+    def status(self) -> OperatorStatus:
+        return OperatorStatus(self.name, self.flow, self.operator.metrics())

@@ -1,0 +1,80 @@
+"""How far behind the bound late tuples still count, and what becomes final when."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.arrays import Ints, Mask
+from penstock.model.names import late_names
+from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.types import BIGINT, Type
+from penstock.operators.batch import Batch
+from penstock.operators.groups.grouped import InTime, wholly_late
+from penstock.operators.operator import LateRows, Progress
+from penstock.operators.ticks import to_ticks
+from penstock.physical.asked import Asked
+from penstock.plan.expressions import Expression
+from penstock.plan.node import Node
+from penstock.windows.columns import exceeds_by_at_most
+
+
+def behind(bound: Bound, grace: int | None) -> Bound:
+    """The bound below which everything is final."""
+    if bound in (BEGINNING, END):
+        return bound
+    return BEGINNING if grace is None else bound - grace
+
+
+def with_amended(late: LateRows, amended: Mask) -> LateRows:
+    """Late rows, and whether each counts after all in everything that it is late for."""
+    own = late.batch.schema.names[:-3]  # before what they missed
+    return LateRows(late.batch.append_column(late_names(own)[-1], pa.array(amended)))
+
+
+class Forgiving(InTime):
+    """Sets aside only those tuples that are too far below a bound; the others count."""
+
+    def __init__(self, expressions: list[Expression], node: Node, asked: Asked) -> None:
+        super().__init__(expressions, node)
+        self.graces = [asked.grace(expression.type) for expression in expressions]
+        self._says_amended = asked.amend_for is not None
+
+    @property
+    def nothing_final(self) -> list[Bound]:
+        return [BEGINNING for _ in self.graces]
+
+    def final(self, progress: Progress) -> list[Bound]:
+        """The bounds below which everything is final."""
+        promised = self.promised(progress)
+        return [behind(bound, grace) for bound, grace in zip(promised, self.graces, strict=True)]
+
+    def in_time(
+        self, batch: Batch, id_type: Type = BIGINT
+    ) -> tuple[Mask | None, Ints, list[LateRows]]:
+        """Which tuples count (None: all), the ticks of all, and all that came late."""
+        given = batch.rows
+        columns = zip(self._columns, self._types, strict=True)
+        ticks = np.stack([to_ticks(column(given), sql_type) for column, sql_type in columns])
+        if batch.broken is None:
+            return None, ticks, []
+        kept = np.ones(batch.num_rows, np.bool_)
+        seen = np.zeros(batch.num_rows, np.bool_)
+        found: list[tuple[Ints, Ints, Type]] = []
+        for values, sql_type, bound, grace in zip(
+            ticks, self._types, self._bounds, self.graces, strict=True
+        ):
+            rows, bounds = bound.broken(batch)
+            below = values[rows] < bounds
+            rows, bounds = rows[below], bounds[below]
+            if grace is not None:
+                kept[rows] &= exceeds_by_at_most(bounds, values[rows], grace)
+            new = ~seen[rows]
+            seen[rows] = True
+            if new.any():
+                found.append((rows[new], bounds[new], sql_type))
+        late = []
+        for rows, bounds, sql_type in found:
+            each = wholly_late(given.take(pa.array(rows)), bounds, sql_type, id_type)
+            late.append(with_amended(each, kept[rows]) if self._says_amended else each)
+        return kept, ticks, late

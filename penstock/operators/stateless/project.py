@@ -1,0 +1,76 @@
+"""Project: computed columns, and progress on those that rise with progressing ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expressions.compile import compile_expression
+from penstock.model.arrays import Ints
+from penstock.model.punctuation import JointPunctuation
+from penstock.model.schema import Field
+from penstock.operators.batch import Batch
+from penstock.operators.bounds import BoundOf
+from penstock.operators.groups.bounds import GroupBounds
+from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.stateless.stateless import Stateless
+from penstock.plan.expressions import Column
+from penstock.plan.stateless import Project
+
+
+class ProjectOperator(Stateless):
+    """Computed columns, and the bounds of those that rise with progressing ones."""
+
+    def __init__(self, node: Project) -> None:
+        self._columns = [compile_expression(c.expression, node.input.schema) for c in node.columns]
+        self._schema = node.schema.arrow
+        by_name = {column.name: column.expression for column in node.columns}
+        self._bounds = {
+            each.field.qualified: BoundOf(by_name[each.field.name]) for each in node.progress
+        }
+        self._plain = {  # columns that stay as they are, and what they are called now
+            Field(each.name, each.type, each.relation).qualified: field.qualified
+            for column, field in zip(node.columns, node.schema, strict=True)
+            if isinstance(each := column.expression, Column)
+        }
+
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+        columns = [column(batch.rows) for column in self._columns]
+        made = batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        if batch.broken is not None:
+            made = made.without_broken()
+            for name, bound in self._bounds.items():
+                rows, ticks = bound.broken(batch)
+                bounds = np.zeros(batch.num_rows, np.int64)
+                broken = np.zeros(batch.num_rows, np.bool_)
+                bounds[rows], broken[rows] = ticks, True
+                made = made.breaking(name, bounds, broken)
+        yield made
+
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
+        bounds = {name: bound.promised(progress) for name, bound in self._bounds.items()}
+        high = {name: bound.reached(progress) for name, bound in self._bounds.items()}
+        groups, joint = self._groups(progress.groups), self._joint(progress.joint)
+        yield Progress(bounds, high, progress.ended, groups, joint)
+
+    def _joint(self, joint: tuple[JointPunctuation, ...]) -> tuple[JointPunctuation, ...]:
+        """Promises about pairs of columns that both stay as they are."""
+        kept = [each for each in joint if self._plain.keys() >= set(each.attributes)]
+        return tuple(each.renamed(self._plain) for each in kept)
+
+    def bounds(self, bounds: Mapping[str, Ints]) -> dict[str, Ints]:
+        """What many bounds, of different tuples, are on the computed columns."""
+        found = {name: bound.of_many(bounds) for name, bound in self._bounds.items()}
+        return {name: ticks for name, ticks in found.items() if ticks is not None}
+
+    def _groups(self, groups: GroupBounds | None) -> GroupBounds | None:
+        """Bounds on groups that can still be told apart."""
+        if groups is None or not self._plain.keys() >= set(groups.columns):
+            return None
+        bounds = self.bounds(groups.bounds)
+        columns = tuple(self._plain[column] for column in groups.columns)
+        return GroupBounds(columns, groups.keys, bounds) if bounds else None

@@ -1,0 +1,1 @@
+"""Window aggregation: an operator for every algorithm and window kind."""

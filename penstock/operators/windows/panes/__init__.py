@@ -1,0 +1,1 @@
+"""Panes: partial results of stretches that do not overlap, of which windows are made."""

@@ -1,0 +1,178 @@
+"""What leaves a window aggregation: result rows, and the tuples that were late for windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import RunError
+from penstock.model.arrays import Ints
+from penstock.model.names import late_names
+from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.room import ticks_of
+from penstock.model.types import Type
+from penstock.operators.batch import Batch
+from penstock.operators.operator import LateRows, Progress
+from penstock.operators.ticks import from_ticks
+from penstock.plan.aggregates import WindowAggregate
+from penstock.state.chunks import Tree
+from penstock.windows.columns import extremes
+from penstock.windows.landmark import Landmark
+from penstock.windows.rows import RowWindow
+from penstock.windows.slide_by_tuple import SlideByTuple
+from penstock.windows.sliding import Sliding
+
+AT_ONCE = 1 << 16  # rows that are gathered before they leave
+
+
+def with_late_columns(rows: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
+    """Late rows with what they missed, in columns that hide none of theirs: the bound, the first
+    and the last window, and whether they were amended, as far as it is given."""
+    for name, column in zip(late_names(rows.schema.names), columns, strict=False):
+        rows = rows.append_column(name, column)
+    return rows
+
+
+class Results:
+    """Gathers the rows of several windows, and makes one batch of them."""
+
+    def __init__(self, node: WindowAggregate) -> None:
+        self._node = node
+        self._schema = node.schema.arrow
+        self._ids: list[Ints] = []
+        self._columns: list[list[pa.Array]] = []
+        self._rows = 0  # gathered
+        self._highest: int | None = None  # of the windows that had results
+
+    def add(self, wid: int, columns: list[pa.Array]) -> None:
+        """The keys and results of the groups of one window."""
+        rows = len(columns[0]) if columns else 0
+        if rows:
+            self._highest = wid if self._highest is None else max(wid, self._highest)
+            self._ids.append(np.full(rows, wid, np.int64))
+            self._columns.append(columns)
+            self._rows += rows
+
+    def repeat(self, first: int, stop: int, columns: list[pa.Array]) -> Iterator[Batch]:
+        """The same keys and results for the windows from `first` to before `stop`: in batches, as
+        far as they are many."""
+        for ids, repeated_ in repeated(first, stop, columns):
+            self._highest = max(stop - 1, stop - 1 if self._highest is None else self._highest)
+            self._ids.append(ids)
+            self._columns.append(repeated_)
+            self._rows += len(ids)
+            yield from self.many()
+
+    def many(self) -> Iterator[Batch]:
+        """A batch of what has been gathered, if that is enough for one."""
+        if self._rows >= AT_ONCE:
+            batch = self.batch()
+            if batch is not None:
+                yield batch
+
+    def batch(self) -> Batch | None:
+        if not self._ids:
+            return None
+        ids = np.concatenate(self._ids)
+        joined = [
+            parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+            for parts in zip(*self._columns, strict=True)
+        ]
+        arrays = [*window_columns(self._node, ids), *joined]
+        self._ids, self._columns, self._rows = [], [], 0
+        casts = [
+            array if array.type == field.type else array.cast(field.type)
+            for array, field in zip(arrays, self._schema, strict=True)
+        ]
+        return Batch(pa.RecordBatch.from_arrays(casts, schema=self._schema))
+
+    def save(self) -> Tree:
+        return self._highest
+
+    def load(self, saved: Tree) -> None:
+        self._highest = saved
+
+    def progress(self, last: Bound, ended: bool) -> Progress:
+        """What the results promise once the windows up to `last` are out."""
+        window = self._node.window
+        assert isinstance(window, Sliding | Landmark)
+        reached = None if self._highest is None else self._highest + 1
+        return promised(window, last + 1, reached, ended)
+
+
+def repeated(
+    first: int, stop: int, columns: list[pa.Array]
+) -> Iterator[tuple[Ints, list[pa.Array]]]:
+    """The same keys and results for the windows from `first` to before `stop`, some at a time."""
+    rows = len(columns[0]) if columns else 0
+    if rows == 0:
+        return
+    step = max(1, AT_ONCE // rows)
+    for begin in range(first, stop, step):
+        windows = min(step, stop - begin)
+        ids = np.repeat(np.arange(begin, begin + windows), rows)
+        if windows == 1:
+            yield ids, columns
+        else:
+            places = pa.array(np.tile(np.arange(rows), windows))
+            yield ids, [each.take(places) for each in columns]
+
+
+def window_columns(node: WindowAggregate, ids: Ints) -> list[pa.Array]:
+    """window_id, window_start and window_end."""
+    by_tuple = isinstance(node.window, SlideByTuple)
+    shown = from_ticks(ids, node.bound_type) if by_tuple else pa.array(ids)
+    starts, ends = _window_bounds(node, ids)
+    if starts is None:
+        return [shown, pa.nulls(len(ids), node.bound_type.arrow), from_ticks(ends, node.bound_type)]
+    return [shown, *(from_ticks(each, node.bound_type) for each in (starts, ends))]
+
+
+def _window_bounds(node: WindowAggregate, ids: Ints) -> tuple[Ints | None, Ints]:
+    """Of all windows at once.  Scans leave out the tuples that this has no room for, so what fits
+    at both ends fits in between, and its last 64 bits are all of it."""
+    window, room = node.window, ticks_of(node.bound_type)
+    at_ends = [window.bounds(each) for each in extremes(ids)] if len(ids) else []
+    if not all(room.holds(tick) for bounds in at_ends for tick in bounds if tick is not None):
+        raise RunError(f"a window reaches beyond the range of {node.bound_type}")
+    if isinstance(window, SlideByTuple):
+        return ids - window.range, ids
+    over = window.over_rows if isinstance(window, RowWindow) else window
+    ends = (ids + 1) * over.slide + over.origin
+    return None if isinstance(over, Landmark) else ends - over.range, ends
+
+
+def promised(
+    window: Landmark | Sliding, next_window: Bound, released: int | None, ended: bool
+) -> Progress:
+    """What results promise: none comes below `next_window`, and what is below `released`, if there
+    is anything, has come."""
+    bounds = {} if ended or next_window == BEGINNING else _bounds(window, int(next_window))
+    return Progress(bounds, {} if released is None else _bounds(window, released - 1), ended)
+
+
+def _bounds(window: Landmark | Sliding, wid: int) -> dict[str, Bound]:
+    start, end = window.bounds(wid)
+    bounds: dict[str, Bound] = {"window_id": wid, "window_end": end}
+    if start is not None:
+        bounds["window_start"] = start
+    return bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Late tuples: their positions in a batch, the bounds they broke, the first and the last
+    window that they missed."""
+
+    rows: Ints
+    bounds: Ints
+    first: Ints
+    last: Ints
+
+    def late_rows(self, batch: pa.RecordBatch, bound_type: Type, id_type: Type) -> LateRows:
+        kept = batch.take(pa.array(self.rows))
+        ids = [from_ticks(ticks, id_type) for ticks in (self.first, self.last)]
+        return LateRows(with_late_columns(kept, [from_ticks(self.bounds, bound_type), *ids]))

@@ -1,0 +1,160 @@
+"""The rule that makes a physical plan: which operator answers each node, where tuples have to meet,
+and what is asked of results that may be revised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.errors import EngineError
+from penstock.optimizer.revisions import asked_below, asked_of, asked_of_results, revising_operator
+from penstock.optimizer.rewrite import with_inputs
+from penstock.optimizer.settings import Settings
+from penstock.physical.asked import Asked
+from penstock.physical.host import Host
+from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
+from penstock.physical.plan import PhysicalPlan
+from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.algorithms import Algorithm
+from penstock.plan.expressions import Column, Expression
+from penstock.plan.node import Node
+from penstock.plan.query import QueryPlan
+from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.windows.landmark import Landmark
+from penstock.windows.rows import RowWindow
+from penstock.windows.slide_by_tuple import SlideByTuple
+from penstock.windows.sliding import Sliding
+
+_ALGORITHMS = {
+    Algorithm.PANED: OperatorKind.PANED,
+    Algorithm.WID: OperatorKind.WID,
+    Algorithm.ADAPTIVE: OperatorKind.ADAPTIVE,
+    Algorithm.TWO_LEVEL: OperatorKind.TWO_LEVEL,
+    Algorithm.BUFFERING: OperatorKind.BUFFERING,
+}
+
+# those that can give out the results of groups ahead of others
+_PUNCTUATED = (OperatorKind.PANED, OperatorKind.WID, OperatorKind.TWO_LEVEL)
+
+
+def lower(query: QueryPlan, settings: Settings) -> PhysicalPlan:
+    """
+    before: Query (Project n (WindowAggregate count(*) [RANGE 9, SLIDE 9, WA t] BY k (Scan s)))
+    after:  Project (Paned, tuples meet by s.k (Read s))
+
+    >>> import penstock as ps
+    >>> db = ps.connect()
+    >>> db.stream("s", [{"k": 2, "t": 4}], progress=ps.progress("t", delay=5))
+    >>> query = db.sql("SELECT count(*) AS n [RANGE 9, SLIDE 9, WA t] FROM s GROUP BY k").plan
+    >>> [node.operator.value for node in lower(query, Settings()).root.walk()]
+    ['Project', 'Paned', 'Read']
+    """
+    host, asked = settings.host, asked_of_results(query)
+    # executors are handed the data, and must not be sent it along with the plan
+    planned = with_inputs(query, _without_sources) if host is Host.SPARK else query
+    root = lower_node(planned.input, asked, host)
+    if query.in_order:
+        ports = (Port(root, keys=()),)
+        root = PhysicalNode(planned, OperatorKind.ORDER, ports, asked, Ordering.SORTED)
+    return PhysicalPlan(query, root, host)
+
+
+def lower_node(
+    node: Node,
+    asked: Asked | None = None,
+    host: Host = Host.LOCAL,
+    counted: bool = False,
+) -> PhysicalNode:
+    """`asked` is what is asked of the results of a query; `counted` if whoever gets them counts."""
+    if isinstance(node, Scan):
+        return PhysicalNode(node, OperatorKind.READ)
+    own = asked_of(node, asked)
+    operator = _operator(node, own, host)
+    counted_below = counted
+    if node.stateful:
+        counted_below = isinstance(node, WindowAggregate) and node.counts_rows
+    ports = tuple(
+        Port(
+            lower_node(each, asked_below(node, asked, number), host, counted_below),
+            meeting_keys(node),
+        )
+        for number, each in enumerate(node.inputs)
+    )
+    whole_windows = counted and node.stateful
+    punctuated = not whole_windows and operator in _PUNCTUATED and _punctuates(node.inputs[0])
+    order = ordering_of(node)
+    return PhysicalNode(node, operator, ports, own, order, whole_windows, punctuated)
+
+
+def _punctuates(node: Node) -> bool:
+    """Whether tuples come from a stream that promises something for single groups."""
+    if isinstance(node, Scan):
+        progress = node.stream.progress
+        return progress is not None and progress.group_punctuation is not None
+    return not node.stateful and any(map(_punctuates, node.inputs))
+
+
+def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
+    signed = any(each.signed for each in node.inputs)
+    if asked is not None and not signed:
+        found = revising_operator(node, asked)
+        if found is not None:
+            return found
+    match node:
+        case Filter():
+            return OperatorKind.FILTER
+        case Project():
+            return OperatorKind.PROJECT
+        case Stamp():
+            return OperatorKind.STAMP
+        case Union():
+            return OperatorKind.UNION
+        case WindowAggregate() if not signed:
+            return _window_operator(node)
+        case GroupAggregate() if not signed:
+            return OperatorKind.GROUPED
+        case Distinct() if not signed or host is Host.LOCAL:
+            return OperatorKind.DISTINCT
+    raise EngineError(
+        f"the {host.value} engine cannot run a {type(node).__name__.lower()} yet",
+        hint="the reference engine: --engine reference, or connect('reference')",
+    )
+
+
+def _window_operator(node: WindowAggregate) -> OperatorKind:
+    match node.window:
+        case Sliding():
+            return _ALGORITHMS[node.algorithm]
+        case Landmark():
+            return OperatorKind.LANDMARK
+        case RowWindow():
+            return OperatorKind.ROWS
+        case SlideByTuple():
+            return OperatorKind.SLIDE_BY_TUPLE
+
+
+def _without_sources(node: Node) -> Node:
+    if isinstance(node, Scan):
+        return replace(node, stream=replace(node.stream, source=None))
+    return with_inputs(node, _without_sources)
+
+
+def meeting_keys(node: Node) -> tuple[Expression, ...] | None:
+    """Tuples that agree on these have to meet; without any, all of them; None: they need not."""
+    match node:
+        case WindowAggregate() if node.counts_rows:
+            return tuple(part.expression for part in node.partition)
+        case WindowAggregate() | GroupAggregate():
+            return tuple(key.expression for key in node.keys)
+        case Distinct():
+            return tuple(Column.of(field) for field in node.input.schema)
+    return () if node.stateful else None
+
+
+def ordering_of(node: Node) -> Ordering:
+    """Windows close one after the other, and so do groups by a single progressing key."""
+    if isinstance(node, WindowAggregate):
+        return Ordering.CLOSING
+    if isinstance(node, GroupAggregate) and len(node.progress) == 1:
+        return Ordering.CLOSING
+    return Ordering.ANY

@@ -1,0 +1,88 @@
+"""What is asked of the operators of a query whose results may be revised (LATE AMEND, EMIT EARLY),
+and which operators can do it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.errors import EngineError
+from penstock.physical.asked import Asked
+from penstock.physical.node import OperatorKind
+from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.algorithms import Algorithm
+from penstock.plan.node import Node
+from penstock.plan.query import Late, QueryPlan
+from penstock.plan.stateless import Scan
+from penstock.windows.landmark import Landmark
+from penstock.windows.rows import Order, RowWindow
+from penstock.windows.sliding import Sliding
+
+
+def asked_of_results(query: QueryPlan) -> Asked | None:
+    """What is asked of the operators that give the results of a query."""
+    if not query.revises:
+        return None
+    return Asked(query.late is Late.AMEND, query.amend_for, query.early_every)
+
+
+def asked_below(node: Node, asked: Asked | None, port: int = 0) -> Asked | None:
+    """What is asked of the operators below a node, at one of its inputs.  What others build on is
+    not revised: it comes when it is final."""
+    if asked is None:
+        return None
+    if not node.stateful:
+        return replace(asked, above=((node, port), *asked.above))
+    if not asked.amends:
+        return None
+    return Asked(True, asked.amend_for, final_only=True)
+
+
+def asked_of(node: Node, asked: Asked | None) -> Asked | None:
+    """What is asked of a node itself: results are never late where others build on them."""
+    if asked is None or not node.stateful or not _only_results(node.inputs):
+        return asked
+    if not asked.answers_early:
+        return None
+    return Asked(early_every=asked.early_every, above=asked.above)
+
+
+def _only_results(nodes: tuple[Node, ...]) -> bool:
+    return all(
+        node.stateful or (not isinstance(node, Scan) and _only_results(node.inputs))
+        for node in nodes
+    )
+
+
+def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
+    """None where the usual operator will do: it takes nothing back and knows no late tuples."""
+    if isinstance(node, WindowAggregate) and node.hint not in (None, Algorithm.PANED):
+        raise EngineError(
+            f"{node.hint.name} does not revise results (LATE AMEND, EMIT EARLY)",
+            span=node.span,
+            expected="PANED",
+            hint="leave the hint out",
+        )
+    match node:
+        case WindowAggregate(window=Sliding()):
+            return OperatorKind.REVISING_SLIDING
+        case WindowAggregate(window=Landmark()):
+            return OperatorKind.REVISING_LANDMARK
+        case WindowAggregate(window=RowWindow(order=Order.ARRIVAL)) if not asked.answers_early:
+            return None
+        case WindowAggregate(window=RowWindow()) if not asked.answers_early:
+            return OperatorKind.DEFERRED_ROWS
+        case WindowAggregate() if not asked.answers_early:
+            return OperatorKind.DEFERRED_SLIDE_BY_TUPLE
+        case WindowAggregate():
+            raise EngineError(
+                f"the local engine has no early answers for {node.describe_window()} yet",
+                span=node.span,
+                expected="windows over values",
+                hint="leave EMIT EARLY out, or the reference engine: --engine reference",
+            )
+        case GroupAggregate():
+            return OperatorKind.REVISING_GROUPS
+        case Distinct() if asked.amends:
+            return OperatorKind.AMENDING_DISTINCT
+    return None

@@ -1,0 +1,59 @@
+"""EXPLAIN PHYSICAL: the operators that run, what meets where, and what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.physical.host import Host
+from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
+from penstock.physical.plan import PhysicalPlan
+from penstock.plan.stateless import Scan
+
+
+def explain_physical(plan: PhysicalPlan) -> str:
+    where = "in process" if plan.host is Host.LOCAL else "on Spark"
+    return "\n".join([f"Physical plan, {where}", *_lines(plan.root)])
+
+
+def _lines(node: PhysicalNode) -> list[str]:
+    lines = [_title(node)]
+    rail = "│  " if node.ports else "   "
+    lines += [rail + each for each in _details(node)]
+    for number, port in enumerate(node.ports):
+        last = number == len(node.ports) - 1
+        first_line, *others = _lines(port.input)
+        lines.append(("└─ " if last else "├─ ") + first_line)
+        lines += [("   " if last else "│  ") + line for line in others]
+    return lines
+
+
+def _title(node: PhysicalNode) -> str:
+    """The operator, and what it does in the words of the logical plan."""
+    name = str(node.operator.value)
+    if isinstance(node.logical, Scan):
+        return f"{name} {node.logical.stream.name}"
+    if node.operator is OperatorKind.ORDER:
+        return name
+    title, *_ = node.logical.details()
+    return title if title.startswith(name) else f"{name}: {title}"
+
+
+def _details(node: PhysicalNode) -> Iterator[str]:
+    for number, port in enumerate(node.ports):
+        if port.keys is not None:
+            which = f"port {number}: " if len(node.ports) > 1 else ""
+            yield which + _meeting(port)
+    if node.asked is not None and node.stateful:
+        yield f"asked: {node.asked}"
+    if node.ordering is not Ordering.ANY:
+        yield f"order: {node.ordering.value}"
+    if node.punctuated:
+        yield "groups that are punctuated leave ahead of the others"
+    if node.whole_windows:
+        yield "groups of a window leave together, because they are counted"
+
+
+def _meeting(port: Port) -> str:
+    keys = ", ".join(map(str, port.keys or ()))
+    where = f"tuples meet by {keys}" if keys else "all tuples meet in one place"
+    return where + (", folded into panes before" if port.pre_aggregated else "")

@@ -1,0 +1,1 @@
+"""What sources promise: running bounds, sub-sources, idleness, punctuation, early timers."""

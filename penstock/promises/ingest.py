@@ -1,0 +1,164 @@
+"""Entering the system: rows of a source become batches in which broken promises are marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import pyarrow as pa
+
+from penstock.errors import SourceError
+from penstock.model.arrays import Codes
+from penstock.model.clock import Clock
+from penstock.model.punctuation import BEGINNING, Bound
+from penstock.operators.batch import Batch
+from penstock.operators.operator import Item, Progress
+from penstock.plan.stateless import Scan
+from penstock.promises.promise import Promise
+from penstock.promises.running_bounds import RunningBounds
+from penstock.promises.stamping import stamped_later
+from penstock.promises.sub_source_bounds import SubSourceBounds
+from penstock.promises.sub_sources import SubSources
+from penstock.promises.unfit import Unfit
+from penstock.sources.live import LiveSource
+from penstock.sources.rejects import RejectLog
+from penstock.sources.source import Chunk, Source
+from penstock.state.chunks import ChunkStore
+
+
+class Ingest:
+    """One scan of a stream: batches, each followed by the progress it makes; at last the end.
+
+    A host that keeps the bounds and the numbers of sub-sources itself hands them in."""
+
+    def __init__(
+        self,
+        node: Scan,
+        clock: Clock,
+        rejects: RejectLog,
+        bounds: SubSourceBounds | None = None,
+        sub_sources: SubSources | None = None,
+    ) -> None:
+        self._node = node
+        self.stream = node.stream
+        self.room = node.room
+        self.schema = node.schema.arrow
+        self.clock = clock
+        self.rejects = rejects.of(node.stream.name)
+        self.read = 0
+        self.ended = False
+        self.followed = False  # whether whoever reads the source looks for more again and again
+        self._bounds = bounds
+        self._sub_sources = sub_sources
+
+    def chunks(self) -> Iterator[Chunk]:
+        """What the source holds, for `on_chunk`."""
+        return self._source().read(self.stream.input_schema, self.rejects)
+
+    def items(self) -> Iterator[Item]:
+        """The whole scan at once."""
+        for chunk in self.chunks():
+            yield from self.on_chunk(chunk)
+        yield from self.on_end()
+
+    def on_chunk(self, chunk: Chunk) -> Iterator[Item]:
+        self.read += chunk.batch.num_rows
+        if self._promise is not None:
+            yield from self._promise.items(chunk)
+        else:
+            batch = stamped_later(self.stream, chunk.batch)
+            yield Batch(batch.rename_columns(self.schema.names))  # as the plan knows them
+
+    def begin_at(self, part: str, rows: int) -> None:
+        """So many rows of a part have been handed in elsewhere: numbers of rows go on from them."""
+        if self._promise is not None:
+            self._promise.begin_at(part, rows)
+
+    def on_silence(self) -> Iterator[Item]:
+        """A source that is still there has had nothing to say for a while."""
+        if self._promise is not None:
+            yield from self._promise.silence()
+
+    def on_end(self) -> Iterator[Item]:
+        self.ended = True
+        yield Progress({}, self._promise.reached() if self._promise else {}, ended=True)
+
+    def on_part_begin(self, part: str) -> Iterator[Item]:
+        """A file is there, and will be read: it is waited for from now on."""
+        if self._promise is not None:
+            self._promise.let_in_files([part])
+        yield from ()
+
+    def on_part_end(self, part: str) -> Iterator[Item]:
+        """A file has been read to its end: nobody waits for it, whatever comes later."""
+        if self._promise is not None:
+            yield from self._promise.part_end(part)
+
+    def close_below(self, bound: int) -> Iterator[Item]:
+        """Promise that nothing comes below a bound, whatever the rule of the stream says."""
+        if self._promise is not None:
+            yield from self._promise.close_below(bound)
+
+    @property
+    def live(self) -> bool:
+        """Whether the source may fall silent and speak again."""
+        return self.followed or isinstance(self.stream.source, LiveSource)
+
+    @property
+    def low(self) -> Bound:
+        """What the source has promised so far, in ticks of its progressing attribute."""
+        return self._promise.low if self._promise is not None else BEGINNING
+
+    @property
+    def high(self) -> Bound:
+        """How far the progressing attribute has come."""
+        return self._promise.high if self._promise is not None else BEGINNING
+
+    @property
+    def waits_for(self) -> tuple[list[str], int]:
+        """The sub-sources that hold the promise back, by their names, and how many others."""
+        return self._promise.waits_for() if self._promise is not None else ([], 0)
+
+    @cached_property
+    def _promise(self) -> Promise | None:
+        progress = self.stream.progress
+        if progress is None or self.stream.is_latent:
+            return None
+        bounds, sub_sources = self._bounds, self._sub_sources
+        if bounds is None:
+            bounds = RunningBounds(progress.policy.rule)
+        if sub_sources is None:
+            sub_sources = SubSources(self.stream, progress)
+        unfit = Unfit(self.stream, self.room, self.clock, self.rejects)
+        promise = Promise(self._node, progress, bounds, sub_sources, unfit, self.clock, self.live)
+        if self._bounds is None and progress.per_file:  # all of them are known from the start
+            promise.let_in_files(list(self._source().parts()))
+        return promise
+
+    def sub_source_names(self, codes: Codes) -> pa.Array:
+        """The values of PER, or the files, of sub-sources that the bounds know by number."""
+        assert self._promise is not None
+        return self._promise.sub_sources.names(codes)
+
+    def save(self, store: ChunkStore) -> None:
+        """What the source has promised."""
+        store.put("read", {"ended": self.ended})
+        if self._promise is not None:
+            self._promise.save(store)
+
+    def load(self, store: ChunkStore) -> None:
+        """What was read before is not to be handed in again."""
+        read = store.get("read")
+        if read is None:
+            return
+        self.ended = read["ended"]
+        if self._promise is not None:
+            self._promise.load(store)
+
+    def _source(self) -> Source:
+        if self.stream.source is None:
+            raise SourceError(
+                f"stream {self.stream.name} has no source",
+                hint=f"CREATE STREAM {self.stream.name} (…) FROM FILES '…', or db.stream(…)",
+            )
+        return self.stream.source

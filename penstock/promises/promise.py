@@ -1,0 +1,217 @@
+"""What a source promises while it is read: which tuples broke it, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.arrays import Codes, Ints
+from penstock.model.clock import Clock
+from penstock.model.progress import TimestampKind
+from penstock.model.punctuation import BEGINNING, Bound
+from penstock.operators.batch import Batch
+from penstock.operators.operator import Item, Progress
+from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamProgress
+from penstock.promises.by_sub_source import NOTHING
+from penstock.promises.group_promises import GroupPromises
+from penstock.promises.idle import IdleSubSources
+from penstock.promises.punctuations import Punctuations, Rows
+from penstock.promises.running_bounds import RunningBounds
+from penstock.promises.stamping import stamped_now
+from penstock.promises.sub_source_bounds import SubSourceBounds
+from penstock.promises.sub_sources import SubSources, distinct
+from penstock.promises.unfit import Unfit
+from penstock.sources.source import Chunk
+from penstock.state.chunks import ChunkStore, Within, required
+from penstock.windows.columns import extremes
+
+
+class Promise:
+    """Of one scan.  A host that keeps the promises of sources itself only wants the bounds before
+    tuples, and hands in bounds that have no low-watermark."""
+
+    def __init__(
+        self,
+        node: Scan,
+        progress: StreamProgress,
+        bounds: SubSourceBounds,
+        sub_sources: SubSources,
+        unfit: Unfit,
+        clock: Clock,
+        live: bool,
+    ) -> None:
+        stream = node.stream
+        names = node.schema.arrow.names
+        self._stream = stream
+        self._names = names
+        self._progress = progress
+        self._clock = clock
+        self._type = stream.attribute.type
+        self._position = stream.schema.index(stream.attribute.name)
+        self._name = names[self._position]
+        self._bounds = bounds
+        self._whole = bounds if isinstance(bounds, RunningBounds) else None
+        self.sub_sources = sub_sources
+        said = progress.punctuation
+        self._punctuations = Punctuations(said, stream.schema)
+        self._groups = (
+            GroupPromises(said.group, stream.schema, self._name, names)
+            if said and said.group
+            else None
+        )
+        self._unfit = unfit
+        self._rows: dict[str, int] = {}  # read so far, by part
+        self.high: Bound = BEGINNING
+        self._told: tuple[Bound, Bound] | None = None  # the progress that was yielded last
+        self._idle = None
+        if progress.policy.idle_after is not None and live and self._whole is not None:
+            self._idle = IdleSubSources(self._whole, progress.policy, clock)
+
+    def items(self, chunk: Chunk) -> Iterator[Item]:
+        """The tuples of a chunk, and the progress that they make."""
+        rows = self._fit_rows(chunk)
+        if len(rows):
+            yield from self._marked(rows, chunk.part)
+        if self._idle is not None:
+            self._idle.look()
+        yield from self._progress_made()
+
+    def _fit_rows(self, chunk: Chunk) -> Rows:
+        """The rows that can take part."""
+        batch = chunk.batch
+        if self._progress.policy.timestamps is TimestampKind.INTERNAL:
+            batch = stamped_now(self._stream, batch, self._clock)
+        rows = self._punctuations.told_apart(batch, batch.column(self._position))
+        before = self._rows.get(chunk.part, 0)
+        self._rows[chunk.part] = before + batch.num_rows
+        rejected = self._unfit.find(
+            batch, rows.attribute, rows.punctuates, rows.promised, chunk.part, before
+        )
+        return rows if rejected is None else rows.only(~rejected)
+
+    def _marked(self, rows: Rows, part: str) -> Iterator[Item]:
+        """The tuples, with the bounds that some of them broke."""
+        of_groups = None
+        if self._groups is not None:
+            ticks, said = rows.ticks(self._type), rows.said(self._type)
+            assert rows.punctuates is not None
+            of_groups = self._groups.before(rows.batch, ticks, rows.punctuates, said)
+            if of_groups is not None:
+                of_groups = of_groups[~rows.punctuates]
+            rows = rows.tuples()  # they say nothing about the stream as a whole
+            if len(rows) == 0:
+                return
+        ticks = rows.ticks(self._type)
+        before = self._before(rows, ticks, part)
+        if of_groups is not None:
+            before = of_groups if before is None else np.maximum(before, of_groups)
+        batch = rows.batch
+        if rows.punctuates is not None:
+            tuples = ~rows.punctuates
+            batch, ticks = batch.filter(pa.array(tuples)), ticks[tuples]
+            before = before[tuples] if before is not None else None
+        if batch.num_rows == 0:
+            return
+        self.high = max(self.high, extremes(ticks)[1])
+        named = Batch(batch.rename_columns(self._names))
+        if before is not None and np.count_nonzero(broken := ticks < before):
+            named = named.breaking(self._name, before, broken)
+        yield named
+
+    def _before(self, rows: Rows, ticks: Ints, part: str) -> Ints | None:
+        """The bound of its sub-source before each row; None if all tuples keep the promise."""
+        sub_sources = self.sub_sources.of(rows.batch, part)
+        if self._idle is not None:
+            self._idle.heard(distinct(sub_sources))
+        if rows.punctuates is None:
+            if isinstance(sub_sources, int) and self._bounds.kept_by(sub_sources, *extremes(ticks)):
+                return None
+            return self._bounds_before(sub_sources, ticks, None)
+        promised = np.full(len(rows), NOTHING)
+        promised[rows.punctuates] = said = rows.said(self._type)
+        if len(said):  # whatever lies below has been passed
+            self.high = max(self.high, int(said.max()) - 1)
+        return self._bounds_before(sub_sources, ticks, promised)
+
+    def _bounds_before(self, sub_sources: Codes | int, ticks: Ints, promised: Ints | None) -> Ints:
+        if isinstance(sub_sources, int):
+            return self._bounds.before_of(sub_sources, ticks, promised)
+        return self._bounds.before(sub_sources, ticks, promised)
+
+    # --- without tuples --------------------------------------------------------------------------
+
+    def silence(self) -> Iterator[Item]:
+        if self._idle is not None:
+            self._idle.wait(self.high)
+            yield from self._progress_made()
+
+    def begin_at(self, part: str, rows: int) -> None:
+        self._rows[part] = rows
+
+    def let_in_files(self, parts: list[str]) -> None:
+        """Files that are there from now on, if each is a sub-source."""
+        if self._progress.per_file and self._whole is not None:
+            self._whole.let_in(self.sub_sources.of_files(parts))
+
+    def part_end(self, part: str) -> Iterator[Item]:
+        if not self._progress.per_file or self._whole is None:
+            return
+        codes = self.sub_sources.of_files([part])
+        if self._whole.knows(int(codes[0])):
+            self._whole.leave_out(codes)
+            if self._idle is not None:
+                self._idle.forget(codes)
+            yield from self._progress_made()
+
+    def close_below(self, bound: int) -> Iterator[Item]:
+        if self._whole is not None:
+            self._whole.raise_to(bound)
+            yield from self._progress_made()
+
+    # --- how far it has come ---------------------------------------------------------------------
+
+    @property
+    def low(self) -> Bound:
+        return self._whole.low if self._whole is not None else BEGINNING
+
+    def waits_for(self) -> tuple[list[str], int]:
+        if self._whole is None:
+            return [], 0
+        return self.sub_sources.some_texts(self._whole.held_back_by)
+
+    def _progress_made(self) -> Iterator[Progress]:
+        low = self.low
+        groups = self._groups.told(low) if self._groups is not None else None
+        if (low, self.high) != self._told or groups is not None:
+            self._told = (low, self.high)
+            bounds = {} if low == BEGINNING else {self._name: low}
+            yield Progress(bounds, self.reached(), groups=groups)
+
+    def reached(self) -> dict[str, Bound]:
+        """How far the attribute has come."""
+        return {} if self.high == BEGINNING else {self._name: self.high}
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def save(self, store: ChunkStore) -> None:
+        assert self._whole is not None
+        self._whole.save(store)
+        self.sub_sources.save(store)
+        if self._groups is not None:
+            self._groups.save(Within(store, "groups/"))
+        store.put("run", {"rows": self._rows, "high": self.high, "told": self._told})
+
+    def load(self, store: ChunkStore) -> None:
+        assert self._whole is not None
+        saved = required(store, "run")
+        self._whole.load(store)
+        self.sub_sources.load(store)
+        if self._groups is not None:
+            self._groups.load(Within(store, "groups/"))
+        self._rows, self.high = saved["rows"], saved["high"]
+        self._told = tuple(saved["told"]) if saved["told"] is not None else None
+        if self._idle is not None:
+            self._idle.begin_anew()

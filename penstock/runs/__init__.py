@@ -1,0 +1,1 @@
+"""What every run has, whichever engine it is on: options, targets, outlets, accounts, status."""

@@ -1,0 +1,109 @@
+"""From what a program or the command names to sinks: functions, files, directories, the terminal.
+
+Without a checkpoint a file appears when the run has ended, whole.  With one, rows are kept epoch by
+epoch, in a file that grows or in a directory of files, and a run that goes on later goes on there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from penstock.errors import SinkError
+from penstock.runs.options import RunOptions
+from penstock.runs.targets import SinkLike, Target
+from penstock.sinks.appended_file import AppendedFile
+from penstock.sinks.callback import Callback
+from penstock.sinks.ledger import Ledger
+from penstock.sinks.output import Output, OutputFormat, format_by_ending
+from penstock.sinks.part_files import PartFiles
+from penstock.sinks.sink import Sink
+
+_SIDES = ("rows", "late", "rejected")
+
+
+class Delivery:
+    """The sinks of some queries.  Files are put into place when the delivery is left without an
+    error.  `rows` hands functions dictionaries; `formats` are those of rows, and of late and
+    rejected ones, where something else than the name of a place decides."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        rows: bool = False,
+        formats: tuple[OutputFormat | None, OutputFormat | None] = (None, None),
+    ) -> None:
+        self._options = options
+        self._rows = rows
+        self._formats = formats
+        self._outputs = ExitStack()
+        self._ledgers: dict[Path, Ledger] = {}
+
+    def __enter__(self) -> Delivery:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._outputs.__exit__(*error)  # type: ignore[arg-type]
+
+    def targets(
+        self, sinks: Sequence[Sequence[SinkLike | None]], apart: bool = False
+    ) -> list[Target]:
+        """Where the rows, the late tuples and the rejected rows of every query go.  Queries that
+        are saved `apart` each have a checkpoint of their own within that of all."""
+        several = len(sinks) > 1
+        made = []
+        for number, given in enumerate(sinks):
+            within = f"{number}" if several else ""
+            ledger = self._ledger(within if apart else "")
+            prefix = f"{within}/" if several and not apart else ""
+            rows, late, rejected = (
+                None if each is None and side != "rows" else self._sink(each, prefix + side, ledger)
+                for each, side in zip(given, _SIDES, strict=True)
+            )
+            assert rows is not None
+            made.append(Target(rows, late, rejected, ledger))
+        return made
+
+    def _ledger(self, within: str) -> Ledger | None:
+        if self._options.checkpoint is None:
+            return None
+        path = self._options.checkpoint / within / "outputs.json"
+        if path not in self._ledgers:
+            self._ledgers[path] = Ledger(path)
+        return self._ledgers[path]
+
+    def _sink(self, given: SinkLike | None, name: str, ledger: Ledger | None) -> Sink:
+        if isinstance(given, str | Path):
+            is_directory = isinstance(given, str) and given.endswith("/")
+            return self._at(Path(given), is_directory, name, ledger)
+        if given is None and ledger is not None:
+            raise SinkError(
+                "standard output cannot be gone on with: after a kill, rows would be missing there"
+                " or come twice",
+                expected="a .jsonl or .csv file, or a directory, because there is a checkpoint",
+                hint="--output rows.jsonl",
+            )
+        if given is None:
+            output = Output(self._formats[0] or OutputFormat.TABLE, None)
+            return self._outputs.enter_context(output).result()
+        if isinstance(given, Sink):
+            return given
+        if callable(given):
+            return Callback(given, self._rows)
+        raise SinkError(
+            f"a {type(given).__name__} is not a sink",
+            expected="a function, the name of a file or of a directory, or an object with begin,"
+            " write, flush and end",
+        )
+
+    def _at(self, path: Path, is_directory: bool, name: str, ledger: Ledger | None) -> Sink:
+        given = self._formats[not name.endswith(_SIDES[0])]
+        if is_directory or path.is_dir() or not path.suffix:
+            owner = ledger.owner if ledger is not None else uuid.uuid4().hex
+            return PartFiles(path, given or OutputFormat.PARQUET, owner)
+        chosen = given or format_by_ending(path)
+        if ledger is not None:
+            return AppendedFile(path, chosen, ledger, name)
+        return self._outputs.enter_context(Output(chosen, path)).result()

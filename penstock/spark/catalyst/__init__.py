@@ -1,0 +1,1 @@
+"""What Catalyst computes for a query, and what it may not, because Spark would differ."""

@@ -1,0 +1,1 @@
+"""Queries as DataFrames, to be written by Spark: rows, late tuples, rejected rows, counts."""

@@ -1,0 +1,150 @@
+"""The columns of the DataFrames that users get: results, late tuples or rejects, and counts beside.
+
+A step that gives such columns gives one row more wherever it has counted something, which has the
+counts and nothing else.  Spark sums them up while rows pass, and leaves those rows out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.batch import sign_name
+from penstock.model.names import LATE, free_name
+from penstock.plan.late_columns import late_columns
+from penstock.plan.node import Node
+from penstock.plan.query import QueryPlan
+from penstock.runs.answer import Account
+from penstock.sinks.cells import column_texts
+from penstock.sources.rejects import REJECT_COLUMNS
+from penstock.spark.tasks.messages import Packed, PackedKind, unpack_rows
+from penstock.spark.tasks.worker_memory import settle
+
+COUNTED = ("read", "late", "rejected")  # in the order that an account has them
+NOTHING = Account(0, 0, 0)
+_COUNTS = tuple(f"_penstock_{name}" for name in COUNTED)
+
+
+def counted_in(packed: Iterable[Packed], others: Account = NOTHING) -> Account:
+    """What tasks and buckets have counted."""
+    counted = [(each.read, each.late, each.rejected) for each in packed]
+    return Account(*(sum(numbers) for numbers in zip(astuple(others), *counted, strict=True)))
+
+
+@dataclass(frozen=True)
+class FrameColumns:
+    """Rows of one `kind` as columns.  `positions` says where each column is in what comes out, None
+    if it is not there at all; those in `texts` become texts."""
+
+    kind: PackedKind
+    shown: pa.Schema
+    positions: tuple[int | None, ...]
+    counts: tuple[str, ...]
+    texts: frozenset[str] = frozenset()
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """With the columns of the counts, which users do not see."""
+        return pa.schema([*self.shown, *((name, pa.int64()) for name in self.counts)])
+
+    def tables(self, packed: Sequence[Packed], others: Account = NOTHING) -> Iterator[pa.Table]:
+        """The rows, and what was counted here and by `others`."""
+        made = [unpack_rows(each.payload) for each in packed if each.kind == self.kind]
+        tables = [self.fitted(rows) for rows in made]
+        counted = counted_in(packed, others)
+        if counted != NOTHING:  # with other rows: every table costs Spark a little
+            tables[-1:] = [pa.concat_tables([*tables[-1:], self.counted(counted)]).combine_chunks()]
+        yield from tables
+
+    def unpacked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same for what was packed by tasks before."""
+        for batch in batches:
+            for table in self.tables([Packed(**row) for row in batch.to_pylist()]):
+                yield from table.to_batches()
+        settle()
+
+    def counted(self, account: Account) -> pa.Table:
+        """A row with nothing but counts."""
+        nothing = [pa.nulls(1, field.type) for field in self.shown]
+        numbers = [pa.array([number], pa.int64()) for number in astuple(account)]
+        return pa.Table.from_arrays([*nothing, *numbers], schema=self.arrow)
+
+    def fitted(self, rows: pa.Table) -> pa.Table:
+        columns = [
+            self._column(rows, position, field)
+            for position, field in zip(self.positions, self.shown, strict=True)
+        ]
+        uncounted = [pa.nulls(rows.num_rows, pa.int64())] * len(self.counts)
+        return pa.Table.from_arrays([*columns, *uncounted], schema=self.arrow)
+
+    def _column(self, rows: pa.Table, position: int | None, field: pa.Field) -> pa.ChunkedArray:
+        if position is None:
+            return pa.nulls(rows.num_rows, field.type)
+        if position == rows.num_columns:  # a sign, which is left out where nothing is taken back
+            return pa.array(np.ones(rows.num_rows, np.int8))
+        column = rows.column(position)
+        return pa.array(column_texts(column), pa.string()) if field.name in self.texts else column
+
+
+def result_columns(query: QueryPlan, streaming: bool) -> FrameColumns:
+    """Rows of a table are final; those of a stream have a sign if they may be taken back."""
+    schema = pa.schema([(each.name, each.type.arrow) for each in query.schema])
+    taken = {name.lower() for name in schema.names}
+    if query.revises and streaming:
+        schema = schema.append(pa.field(_free(sign_name([]), taken), pa.int8()))
+    counts = tuple(_free(name, taken) for name in _COUNTS)
+    return FrameColumns(PackedKind.ROWS, schema, tuple(range(len(schema))), counts)
+
+
+def reject_columns() -> FrameColumns:
+    return FrameColumns(
+        PackedKind.REJECTED, REJECT_COLUMNS, tuple(range(len(REJECT_COLUMNS))), _COUNTS
+    )
+
+
+def late_frame_columns(query: QueryPlan, nodes: Sequence[Node]) -> list[FrameColumns | None]:
+    """The columns of the tuples that are late for each of the nodes; None if none can be.  They are
+    to be one DataFrame, so all have the columns of all of them; what has different types becomes
+    texts."""
+    given = [
+        # rows that wait for their order may be late for that; so may tuples for any other node
+        late_columns(
+            node if isinstance(node, QueryPlan) else replace(query, input=node, in_order=False)
+        )
+        for node in nodes
+    ]
+    if not any(schema.names for schema in given):
+        return [None for _ in nodes]
+    own = len(LATE) if query.amend_for is not None else len(LATE) - 1
+    taken = {name.lower() for schema in given for name in schema.names[:-own]}
+    ours = [_free(name, taken) for name in LATE[:own]]
+    counts = tuple(_free(name, taken) for name in _COUNTS)
+    named = [[*schema.names[:-own], *ours] if schema.names else [] for schema in given]
+    types: dict[str, set[pa.DataType]] = {}
+    for name in (*(name for names in named for name in names if name not in ours), *ours):
+        types[name] = set()
+    for names, schema in zip(named, given, strict=True):
+        for name, found in zip(names, schema.types, strict=True):
+            types[name].add(found)
+    texts = frozenset(name for name, found in types.items() if len(found) > 1)
+    fields = [(name, pa.string() if name in texts else min(types[name], key=str)) for name in types]
+    return [
+        FrameColumns(PackedKind.LATE, pa.schema(fields), _positions(names, types), counts, texts)
+        if names
+        else None
+        for names in named
+    ]
+
+
+def _positions(names: list[str], wanted: Iterable[str]) -> tuple[int | None, ...]:
+    return tuple(names.index(name) if name in names else None for name in wanted)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that no other column has; Spark does not look at the case of letters."""
+    name = free_name(name, taken)
+    taken.add(name.lower())
+    return name

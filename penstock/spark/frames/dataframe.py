@@ -1,0 +1,99 @@
+"""A query as ordinary DataFrames, streaming if one of its sources is, to be written anywhere: its
+rows, its late tuples, and the rows that could not take part."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import EngineError
+from penstock.physical.plan import PhysicalPlan
+from penstock.plan.query import QueryPlan
+from penstock.spark.frames.observing import Metrics, free_name, observed_plainly
+from penstock.spark.run.job import Frame, Job, Sources
+from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
+from penstock.spark.sources.dataframe import DataFrameSource
+from penstock.spark.sources.feeds import batch_sources, streams_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Wanted(Enum):
+    """What of a query a DataFrame has."""
+
+    ROWS = "rows"
+    LATE = "late"
+    REJECTED = "rejected"
+
+
+def dataframe(
+    plan: PhysicalPlan,
+    spark: SparkSession,
+    strict: bool,
+    buckets: int,
+    wanted: Wanted = Wanted.ROWS,
+    metrics: Metrics | None = None,
+) -> DataFrame:
+    """`metrics` is the name of the counts, or an Observation that gets them."""
+    sources = _sources(plan.query, spark, strict, buckets, wanted)
+    job = Job(plan, sources, buckets, strict)
+    name = metrics if metrics is not None else free_name(job.frames)
+    match wanted:
+        case Wanted.ROWS:
+            plain = job.plain_rows()
+            if plain is not None:  # a table is not observed unless somebody asks: what is done
+                # to it later could not be pushed into its scan
+                unasked = metrics is None and not plain.isStreaming
+                return plain if unasked else observed_plainly(plain, name)
+            rows = job.rows()
+        case Wanted.LATE:
+            rows = job.late_rows()
+        case Wanted.REJECTED:
+            rows = job.rejected_rows()
+    return rows.observed(name)
+
+
+def _sources(
+    query: QueryPlan, spark: SparkSession, strict: bool, buckets: int, wanted: Wanted
+) -> Sources:
+    streams = streams_of(query)
+    frames = {
+        name: stream.source.frame
+        for name, stream in streams.items()
+        if isinstance(stream.source, DataFrameSource)
+    }
+    if not any(frame.isStreaming for frame in frames.values()):
+        directory = Path(tempfile.mkdtemp(prefix="penstock-"))  # read whenever somebody asks
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        return batch_sources(query, spark, directory, strict)
+    if len(frames) < len(streams):
+        others = sorted(streams.keys() - frames.keys())
+        raise EngineError(
+            f"{', '.join(others)}: only DataFrames can be read beside streaming DataFrames",
+            hint="query.start(…) reads both",
+        )
+    if wanted is not Wanted.REJECTED:  # which has no state
+        make_fit(spark, buckets)
+    return Sources({name: [Frame(frame)] for name, frame in frames.items()}, {})
+
+
+def make_fit(spark: SparkSession, buckets: int) -> None:
+    """Stateful steps need RocksDB, and a few partitions: a session that has not chosen gets them.
+    Checkpoints that are there already keep what they were made with."""
+    chosen = spark.conf.get(PROVIDER, None)
+    if chosen is None:
+        spark.conf.set(PROVIDER, ROCKSDB)
+    elif chosen != ROCKSDB:
+        raise EngineError(
+            f"the session keeps state with {chosen}",
+            expected="the RocksDB state store",
+            hint=f'spark.conf.set("{PROVIDER}", "{ROCKSDB}")',
+        )
+    here = str(spark.sparkContext.master).startswith("local")
+    if here and spark.conf.get(PARTITIONS, None) is None:  # 200, each with a Python worker
+        spark.conf.set(PARTITIONS, str(buckets))

@@ -1,0 +1,102 @@
+"""How a query is cut into Spark's stages, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock.physical.plan import PhysicalPlan
+from penstock.plan.query import QueryPlan
+from penstock.plan.stateless import Scan
+from penstock.spark.catalyst.reading import columns_read
+from penstock.spark.plan.stages import Entry, Stage, entries_of
+from penstock.spark.sources.dataframe import DataFrameSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Frames: TypeAlias = dict[str, "DataFrame"]  # by stream
+
+
+def explain_on_spark(plan: PhysicalPlan, buckets: int) -> str:
+    """
+    >>> import penstock as ps
+    >>> db = ps.connect("spark")
+    >>> db.stream("s", [{"k": "a", "t": 3}], progress=ps.progress("t", delay=5))
+    >>> query = db.sql("SELECT k, count(*) AS n [RANGE 10, SLIDE 5, WA t] FROM s GROUP BY k")
+    >>> print(explain_on_spark(query.physical, 4))
+    On Spark
+      stage 1: WindowAggregate in 4 buckets by s.k
+        s: stamped and folded into panes before the shuffle
+      then: Project
+    """
+    return "\n".join(["On Spark", *_lines(plan, buckets)])
+
+
+def _lines(plan: PhysicalPlan, buckets: int) -> Iterator[str]:
+    # the plan that is executed comes without its sources
+    nodes = [node for node in plan.query.walk() if isinstance(node, Scan)]
+    frames = {
+        scan.stream.name: scan.stream.source.frame
+        for scan in nodes
+        if isinstance(scan.stream.source, DataFrameSource)
+    }
+    numbers: dict[int, int] = {}
+    for entry in entries_of(plan.root):
+        if isinstance(entry.leaf, Stage):
+            for stage in entry.leaf.stages():
+                numbers[id(stage)] = len(numbers) + 1
+                yield from _stage(stage, buckets, numbers, frames)
+        steps = ", ".join(_step(step) for step in entry.steps)
+        if isinstance(entry.leaf, Scan):
+            yield f"  {entry.leaf.stream.name}: {steps or 'as it is'}, without state"
+            yield from _catalyst(entry.leaf, frames, _all_by_catalyst(entry, frames))
+        elif steps:
+            yield f"  then: {steps}"
+
+
+def _stage(stage: Stage, buckets: int, numbers: dict[int, int], frames: Frames) -> Iterator[str]:
+    keys = ", ".join(map(str, stage.keys(0)))
+    where = f"{buckets} bucket{'s' * (buckets != 1)} by {keys}" if keys else "one bucket"
+    yield f"  stage {numbers[id(stage)]}: {_named(stage)} in {where}"
+    for entry in stage.entries:
+        steps = [_step(step) for step in entry.steps]
+        if isinstance(entry.leaf, Scan):
+            how = "folded into panes" if stage.makes_panes(entry.port) else "sent as rows"
+            done = ", ".join(["stamped", *steps])
+            yield f"    {entry.leaf.stream.name}: {done} and {how} before the shuffle"
+            why = "progress follows from all rows, so none is left out"
+            yield from _catalyst(entry.leaf, frames, why)
+        else:
+            done = ", ".join(steps) or "as they are"
+            yield f"    results of stage {numbers[id(entry.leaf)]}: {done}"
+
+
+def _named(stage: Stage) -> str:
+    return "InOrder" if isinstance(stage.node, QueryPlan) else type(stage.node).__name__
+
+
+def _step(step: object) -> str:
+    return type(step).__name__
+
+
+def _catalyst(scan: Scan, frames: Frames, what_else: str) -> Iterator[str]:
+    """What Spark itself does for a stream that is a DataFrame."""
+    frame = frames.get(scan.stream.name)
+    if frame is not None:
+        names, whole = columns_read(scan, frame), len(frame.columns)
+        some = "all columns" if len(names) == whole else f"{', '.join(names)} of {whole} columns"
+        yield f"      Catalyst reads {some}; {what_else}"
+
+
+def _all_by_catalyst(entry: Entry, frames: Frames) -> str:
+    from penstock.spark.tasks.passing import plain  # needs PySpark, which explaining does not
+
+    assert isinstance(entry.leaf, Scan)
+    frame = frames.get(entry.leaf.stream.name)
+    if frame is None:
+        return ""
+    rows = plain(entry, frame)
+    if isinstance(rows, str):
+        return f"the rest is done in Arrow, because {rows}"
+    return "as a DataFrame, the query is Catalyst's as a whole"

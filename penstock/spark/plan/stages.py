@@ -1,0 +1,118 @@
+"""A physical plan cut into stages: one stateful operator each, fed through stateless steps.
+
+Every stage is one shuffle.  Whatever stands between two stages, or between a scan and a stage, is
+done before the shuffle, so that a stage gets rows that look as its operator wants them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from penstock.errors import EngineError
+from penstock.model.schema import Schema
+from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.plan.expressions import Expression
+from penstock.plan.node import Node
+from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Into a union through one of its inputs."""
+
+    union: Union
+    port: int
+
+
+Step: TypeAlias = Filter | Project | Stamp | Branch
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A way to a port of a stage, or to the end: from a scan or another stage through steps."""
+
+    leaf: Scan | Stage
+    steps: tuple[Step, ...] = ()
+    port: int = 0
+
+    def then(self, step: Step) -> Entry:
+        return replace(self, steps=(*self.steps, step))
+
+
+@dataclass(frozen=True)
+class Stage:
+    physical: PhysicalNode
+    entries: tuple[Entry, ...]
+
+    @property
+    def node(self) -> Node:
+        return self.physical.logical
+
+    @property
+    def one_bucket(self) -> bool:
+        """Whether all tuples have to meet, so that there is only one bucket."""
+        return not all(port.keys for port in self.physical.ports)
+
+    def keys(self, port: int) -> tuple[Expression, ...]:
+        """Tuples that agree on these meet in one bucket."""
+        return self.physical.ports[port].keys or ()
+
+    def schema(self, port: int) -> Schema:
+        return self.node.inputs[port].schema
+
+    def makes_panes(self, port: int) -> bool:
+        """Whether tuples are folded before the shuffle."""
+        return self.physical.ports[port].pre_aggregated
+
+    def stages(self) -> Iterator[Stage]:
+        """This one after those that feed it."""
+        for entry in self.entries:
+            if isinstance(entry.leaf, Stage):
+                yield from entry.leaf.stages()
+        yield self
+
+
+def entries_of(node: PhysicalNode) -> tuple[Entry, ...]:
+    """All ways on which tuples come out of an operator.
+
+    before: Filter (Paned (Union (Read a, Filter (Read b))))
+    after:  Entry(Stage(Paned, [Entry(a, [Branch 0]), Entry(b, [Filter, Branch 1])]), [Filter])
+    """
+    logical = node.logical
+    if isinstance(logical, Scan):
+        _refuse_group_punctuation(logical)
+        return (Entry(logical),)
+    if node.stateful:
+        entries = tuple(
+            replace(entry, port=number)
+            for number, each in enumerate(node.inputs)
+            for entry in entries_of(each)
+        )
+        return (Entry(Stage(node, entries)),)
+    if isinstance(logical, Union):
+        return tuple(
+            entry.then(Branch(logical, number))
+            for number, each in enumerate(node.inputs)
+            for entry in entries_of(each)
+        )
+    assert isinstance(logical, Filter | Project | Stamp)
+    return tuple(entry.then(logical) for entry in entries_of(node.inputs[0]))
+
+
+def waits_for_order(root: PhysicalNode) -> bool:
+    """Whether a stage of its own puts the rows of a query in order."""
+    return root.operator is OperatorKind.ORDER
+
+
+def _refuse_group_punctuation(node: Scan) -> None:
+    """The bound of a group would have to be known to all tasks before its next tuple."""
+    progress = node.stream.progress
+    if progress is not None and progress.group_punctuation is not None:
+        raise EngineError(
+            f"the spark engine cannot run punctuation for groups yet, which {node.stream.name} has "
+            "(PUNCTUATED … FOR)",
+            expected="a promise of the stream or of its sub-sources (PER)",
+            hint="the local engine: --engine local, or connect('local')",
+        )

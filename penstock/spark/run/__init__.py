@@ -1,0 +1,1 @@
+"""Queries that run on Spark: jobs, streaming and batch runs, checkpoints, accounts."""

@@ -1,0 +1,51 @@
+"""The whole answer of a query over bounded sources, as a Spark batch job."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.errors import EngineError
+from penstock.physical.plan import PhysicalPlan
+from penstock.runs.answer import Answer
+from penstock.runs.gathered import Gathered
+from penstock.sources.rejects import RejectKind
+from penstock.spark.run.job import Job
+from penstock.spark.run.outcome import deliver
+from penstock.spark.session.session import BUCKETS, PARTITIONS, setting
+from penstock.spark.sources.feeds import batch_sources, streams_of
+from penstock.spark.tasks.worker_errors import failure
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def answer(
+    plan: PhysicalPlan, spark: SparkSession, strict: bool = False, buckets: int = BUCKETS
+) -> Answer:
+    query = plan.query
+    for name, stream in streams_of(query).items():
+        frame = getattr(stream.source, "frame", None)
+        if frame is not None and frame.isStreaming:
+            raise EngineError(
+                f"stream {name} is a streaming DataFrame: its answer never ends",
+                hint="query.start(…), or query.dataframe()",
+            )
+    gathered = Gathered(query)
+    tally = deliver(packed_answer(plan, spark, strict, buckets), gathered)
+    unreadable = gathered.log.count(RejectKind.BAD_ROW)
+    return gathered.answer(tally.read - unreadable, tally.late)
+
+
+def packed_answer(plan: PhysicalPlan, spark: SparkSession, strict: bool, buckets: int) -> pa.Table:
+    """All that comes out of the job, packed."""
+    with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
+        sources = batch_sources(plan.query, spark, Path(directory), strict)
+        try:
+            with setting(spark, {PARTITIONS: str(buckets)}):
+                return Job(plan, sources, buckets, strict).packed().toArrow()
+        except Exception as error:
+            raise failure(error) from error

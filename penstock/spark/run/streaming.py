@@ -1,0 +1,237 @@
+"""A query that runs on Spark as a streaming query, with a checkpoint to go on from."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import EngineError
+from penstock.physical.plan import PhysicalPlan
+from penstock.runs.answer import Account
+from penstock.runs.status import RunProgress, Watch
+from penstock.spark.run.books import Books
+from penstock.spark.run.checkpoint import claim, identity_of
+from penstock.spark.run.closing import FinalClosing, closed_before
+from penstock.spark.run.job import Job
+from penstock.spark.run.lock import CheckpointLock
+from penstock.spark.run.moving import settle_in
+from penstock.spark.run.options import Options
+from penstock.spark.run.outcome import Receiver, deliver
+from penstock.spark.run.progress import progress_of
+from penstock.spark.session.session import (
+    CHANGELOG,
+    FILE_MANAGER,
+    PARTITIONS,
+    PROVIDER,
+    ROCKSDB,
+    setting,
+)
+from penstock.spark.session.versions import file_manager
+from penstock.spark.sources.feeds import Feeds, parts_of, streaming_sources
+from penstock.spark.sources.file_watch import FileWatch
+from penstock.spark.tasks.worker_errors import failure, is_of_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run is stopped
+
+
+class SparkRun:
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        spark: SparkSession,
+        receiver: Receiver,
+        options: Options | None = None,
+        strict: bool = False,
+    ) -> None:
+        self.query = query = plan.query
+        self._plan = plan
+        self.options = options or Options()
+        self._spark = spark
+        self._receiver = receiver
+        self._temporary = self.options.checkpoint is None
+        given = self.options.checkpoint
+        self.checkpoint = (given or Path(tempfile.mkdtemp(prefix="penstock-"))).resolve()
+        self._own = self.checkpoint / "penstock"
+        self._lock = CheckpointLock(self._own)
+        try:
+            self._begin(strict)
+        except BaseException:
+            self._leave()
+            raise
+        self.streaming: StreamingQuery | None = None
+        self.watch: Watch | None = None  # called after every micro-batch
+        # windows close in order, so it is enough to sort what one micro-batch releases
+        ordered = query.in_order and not query.revises
+        self._order = query.progress[0].field.qualified if ordered else None
+        self._leaving = threading.Event()
+        self._delivering = threading.Lock()  # held while a micro-batch is handed over
+        self._stopped = False
+        self._failed: Exception | None = None  # in a worker or a sink, not in Spark itself
+        self._batches = 0
+
+    def _begin(self, strict: bool) -> None:
+        """Make the checkpoint this run's own, and its feeds ready."""
+        options, query = self.options, self.query
+        own = identity_of(self._plan, options.buckets, parts_of(query), not options.bounded)
+        begun = claim(self._own, own)
+        settle_in(self.checkpoint, self._own)
+        self._books = Books.read(self._own)
+        self.tally = self._books.as_of_now()
+        self._buckets = begun.buckets
+        self._feeds = Feeds.of(query, self._own / "feed")
+        self.closed = closed_before(self._feeds, self._books, self.checkpoint, options.bounded)
+        self._feeds.fill(strict, options.portions, kept=not self._temporary)
+        sources = streaming_sources(self._feeds, self._spark, begun.parts)
+        self.job = Job(self._plan, sources, self._buckets, strict, options.bounded)
+        ends = self._temporary or self._feeds.ending
+        closes = options.bounded and (options.final or ends) and self.job.stateful
+        self._closing = FinalClosing.of(query, ends) if closes else None
+        if self._closing is not None:
+            self._closing.at_once(self._feeds)
+
+    def start(self) -> None:
+        settings = {
+            PARTITIONS: str(self._buckets),
+            PROVIDER: ROCKSDB,
+            CHANGELOG: "true",
+            FILE_MANAGER: file_manager(self._spark.version),
+        }
+        with setting(self._spark, settings):
+            writer = self.job.packed().writeStream.outputMode("append")
+            writer = writer.option("checkpointLocation", str(self.checkpoint / "spark"))
+            writer = writer.trigger(**self.options.spark_trigger())
+            writer = writer.queryName(self._name())
+            try:
+                self.streaming = writer.foreachBatch(self._on_batch).start()
+            except Exception as error:
+                raise failure(error) from error
+        if self._stopped:  # meanwhile
+            self.streaming.stop()
+        if not self.options.bounded:
+            watch = FileWatch(self._feeds, self._leaving)
+            threading.Thread(target=watch.look_on, daemon=True).start()
+
+    def _name(self) -> str:
+        """What it is called, with a number if another one of the session is called so."""
+        name = self.options.name or f"penstock {', '.join(self._feeds.streams)}"
+        taken = {query.name for query in self._spark.streams.active}
+        numbers = itertools.count(2)
+        chosen = name
+        while chosen in taken:
+            chosen = f"{name} ({next(numbers)})"
+        return chosen
+
+    def wait(self) -> None:
+        """Until what is there has been read, or somebody stops the run."""
+        try:
+            self._await()
+            closing = None if self._stopped else self._closing
+            if closing is not None and closing.at_last(self._feeds, self._books):
+                self.start()
+                self._await()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._lock.release()
+        if self._temporary:
+            shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    def _await(self) -> None:
+        assert self.streaming is not None
+        try:
+            self.streaming.awaitTermination()
+        except Exception as error:
+            if not self._stopped:
+                if self._failed is not None:
+                    raise self._failed from None
+                raise failure(error) from error
+        finally:
+            self._leaving.set()
+        if not self._stopped and not self._finished():
+            raise EngineError(
+                "the run was ended by somebody else: its Spark session, or the query in it, was"
+                " stopped",
+                hint="start it again: it goes on from its checkpoint"
+                if not self._temporary
+                else "a checkpoint, to go on from",
+            )
+
+    def _finished(self) -> bool:
+        """Whether everything that was there has been answered, as far as that can be known."""
+        if not self.options.bounded or self._spark.sparkContext._jsc is None:
+            return False
+        feeds = self._feeds.by_name.items()
+        return all(self.tally.portions.get(name, 0) >= feed.size for name, feed in feeds)
+
+    def stop(self) -> None:
+        """After the micro-batch that is on its way, unless it takes long: Spark is not good at
+        stopping while it waits for Python."""
+        self._stopped = True
+        self._leaving.set()
+        waited = self._delivering.acquire(timeout=_PATIENCE)
+        try:
+            if self.streaming is not None:
+                self.streaming.stop()
+        finally:
+            if waited:
+                self._delivering.release()
+        self._leave()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped
+
+    def account(self) -> Account:
+        """Of this run."""
+        return self.tally.account
+
+    def total(self) -> Account:
+        """Of all runs on the checkpoint."""
+        return self._books.total
+
+    @property
+    def open_windows(self) -> int | None:
+        """In the checkpoint, or groups where there are no windows; None if nobody knows."""
+        return self.tally.open_windows
+
+    def progress(self) -> RunProgress:
+        last = self.streaming.lastProgress if self.streaming is not None else None
+        operators = last.stateOperators if last is not None else []
+        rate = last.processedRowsPerSecond if last is not None else 0.0
+        state = sum(each.memoryUsedBytes for each in operators)
+        return progress_of(self.tally, self._batches, rate, state)
+
+    @property
+    def active(self) -> bool:
+        return self.streaming is not None and bool(self.streaming.isActive)
+
+    def _on_batch(self, packed: DataFrame, batch_id: int) -> None:
+        # to wait here for somebody who stops the run would be to wait for each other
+        if not self._delivering.acquire(blocking=False):
+            raise EngineError("the run is being stopped")
+        try:
+            made = deliver(packed.toArrow(), self._receiver, self._order)
+            self._receiver.commit(batch_id)
+            self._books = self._books.with_batch(batch_id, made)
+            if not self._temporary:
+                self._books.write(self._own)
+        except Exception as error:
+            self._failed = failure(error) if is_of_spark(error) else error
+            if self._stopped:  # a long message would be too much for Spark, which looks through it
+                raise EngineError("the run was stopped") from None
+            raise
+        finally:
+            self._delivering.release()
+        self._batches += 1
+        self.tally = self.tally.plus(made)
+        if self.watch is not None:
+            self.watch(self.progress())

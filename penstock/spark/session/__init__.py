@@ -1,0 +1,1 @@
+"""Spark sessions: quiet, on loopback, with versions and Python workers that fit."""

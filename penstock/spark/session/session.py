@@ -1,0 +1,130 @@
+"""A Spark session that is quiet and set up for Penstock, or one that is there already."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import EngineError
+from penstock.spark.session.versions import check_installed
+from penstock.spark.tasks.worker_errors import first_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+PARTITIONS = "spark.sql.shuffle.partitions"
+# write what has changed to the checkpoint, not all of the state: half the bytes, and less time
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+# who writes the files of a checkpoint; see versions.py
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+LOG = "PENSTOCK_SPARK_LOG"  # the environment variable that says where Java's messages go
+BUCKETS = 4  # by default; fixed for a query when it first starts
+
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.streaming.noDataProgressEventInterval": "3600000",
+    PARTITIONS: str(BUCKETS),
+    PROVIDER: ROCKSDB,
+    CHANGELOG: "true",
+    # a larger function would be broadcast, which stateful steps cannot read when they are planned
+    "spark.broadcast.UDFCompressionThreshold": "64m",
+}
+_HERE = re.compile(r"local(\[(?P<cores>\*|\d+)\])?")  # a master that does not say how many failures
+_FAILURES = 4  # of one task, until the query fails: what Spark has on clusters
+_ADDRESSES = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")  # of this machine, chosen by its user
+_OPTIONS = "spark.driver.extraJavaOptions"
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+
+def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The session of this process, started if there is none."""
+    check_installed()
+    from pyspark.sql import SparkSession
+
+    found = SparkSession.getActiveSession()
+    if found is not None:
+        return found
+    # workers have to run the same Python, with the same packages
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = settings_for(master, conf or {}, os.environ)
+    quiet = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
+    settings[_OPTIONS] = f"{quiet} {settings.get(_OPTIONS, '')}".strip()
+    try:
+        _launch_quietly(settings)
+        builder = SparkSession.builder.appName("penstock")
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+    except Exception as error:
+        raise EngineError(
+            f"Spark did not start: {first_line(error)}",
+            hint=f"{LOG}=- shows what Java says; engine local needs no Java",
+        ) from error
+
+
+def settings_for(
+    master: str | None, conf: Mapping[str, str], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """What a session is started with.  On one machine, a task may fail some times as on a cluster
+    (a worker may be killed), and nobody else on the network gets to see it.
+
+    >>> settings_for("local[2]", {}, {})["spark.master"]
+    'local[2, 4]'
+    """
+    settings = {**_DEFAULTS, **conf}
+    if master is not None or "spark.master" not in settings:
+        settings["spark.master"] = master or "local[*]"
+    here = _HERE.fullmatch(settings["spark.master"])
+    if here is not None:
+        settings["spark.master"] = f"local[{here['cores'] or 1}, {_FAILURES}]"
+    chosen = any(name in environment for name in _ADDRESSES)
+    if settings["spark.master"].startswith("local[") and not chosen:
+        for key in ("spark.driver.bindAddress", "spark.driver.host"):
+            settings.setdefault(key, "127.0.0.1")
+    return settings
+
+
+def _launch_quietly(settings: Mapping[str, str]) -> None:
+    """Start Java with its messages, and those of the Python workers, in a file or nowhere."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    place = os.environ.get(LOG, os.devnull)
+    chosen = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with nullcontext() if place == "-" else Path(place).open("ab") as file:
+        # a signal to all processes of a terminal or a service is for this one: it ends Java when
+        # it is ready, and if it is killed, Java notices
+        options: dict[str, Any] = {"start_new_session": True}
+        if file is not None:
+            options |= {"stderr": file, "stdout": file}
+        gateway = launch_gateway(chosen, options)  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def setting(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session for a while; a streaming query keeps those that it started with."""
+    before = {key: spark.conf.get(key, None) for key in values}
+    try:
+        for key, value in values.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)

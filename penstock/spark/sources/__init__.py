@@ -1,0 +1,1 @@
+"""What Spark reads for a stream: DataFrames that were given, or feeds of other sources."""

@@ -1,0 +1,74 @@
+"""A Spark DataFrame as the source of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.errors import EngineError, SourceError
+from penstock.model.schema import Field, Schema
+from penstock.sources.arrow_columns import check_columns, fit_batches
+from penstock.sources.rejects import StreamRejects
+from penstock.sources.source import Chunk
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class DataFrameSource:
+    frame: DataFrame
+
+    def describe(self) -> str:
+        return f"SPARK ({'streaming' if self.frame.isStreaming else 'batch'} DataFrame)"
+
+    def always_fits(self, field: Field) -> bool:
+        """Whether no value of a column can be what rejects a row, so that it need not be read."""
+        from penstock.spark.catalyst.types import holds_as_declared  # explaining needs no PySpark
+
+        types = {each.name: each.dataType for each in self.frame.schema}
+        return field.name in types and holds_as_declared(types[field.name], field.type)
+
+    def parts(self) -> list[str]:
+        return [""]
+
+    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        """For the other engines: what is there, if it ends."""
+        if self.frame.isStreaming:
+            raise EngineError(
+                "a streaming DataFrame can be read by the spark engine only",
+                hint="connect(spark), or --engine spark",
+            )
+        table = self.frame.select(*schema.names).toArrow()
+        for batch in fit_batches(table.to_batches(), schema, "", rejects):
+            if batch.num_rows:
+                yield Chunk(batch)
+
+
+def dataframe_source(frame: Any, schema: Schema | None) -> tuple[DataFrameSource, Schema]:
+    """A source for a DataFrame, and its schema: the given one, or the frame's own."""
+    if not hasattr(frame, "isStreaming"):
+        raise SourceError(f"a {type(frame).__name__} is not a table", expected="a Spark DataFrame")
+    from penstock.spark.catalyst.types import (
+        from_spark,  # a program without PySpark imports this file, too
+    )
+
+    if schema is None:
+        return DataFrameSource(frame), from_spark(frame.schema)
+    found = pa.schema([(each.name, _arrow_type(each.dataType)) for each in frame.schema])
+    check_columns(found, schema, "the DataFrame")
+    return DataFrameSource(frame), schema
+
+
+def _arrow_type(spark_type: Any) -> pa.DataType:
+    """As which type a column arrives, whether or not the stream takes it."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    try:
+        return to_arrow_type(spark_type, timezone="UTC")
+    except PySparkException:  # intervals of months, of which Arrow's are the nearest
+        return pa.month_day_nano_interval()

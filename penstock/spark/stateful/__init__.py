@@ -1,0 +1,1 @@
+"""The stateful step: buckets of a stage, their registers, and whose state it is."""

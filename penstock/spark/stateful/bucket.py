@@ -1,0 +1,328 @@
+"""One bucket of a stage: the operator, what had been promised to it, and where its results go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.arrays import Ints
+from penstock.model.clock import Clock, ManualClock
+from penstock.operators.batch import Batch, signed_record
+from penstock.operators.build import operator_for
+from penstock.operators.measured import Measured
+from penstock.operators.moving import drop_all, load_moved
+from penstock.operators.operator import Item, LateRows, Progress, TakesPartials
+from penstock.plan.identity import origins
+from penstock.plan.query import Late
+from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamDefinition
+from penstock.promises.by_sub_source import NOTHING
+from penstock.runs.status import bound_texts
+from penstock.spark.plan.config import StageConfig
+from penstock.spark.stateful.marking import marked
+from penstock.spark.stateful.merging import merged, order_columns, placed
+from penstock.spark.stateful.registers import (
+    SourceRegister,
+    StageRegister,
+    slowest,
+)
+from penstock.spark.stateful.starts import Starts
+from penstock.spark.tasks.chain import Chain
+from penstock.spark.tasks.ingest import split_at_stamp
+from penstock.spark.tasks.messages import Message, Packed, PackedKind, RowsPiece, pack_rows
+from penstock.state.chunks import ChunkStore, Tree, Within, pack, required
+
+Register: TypeAlias = SourceRegister | StageRegister
+
+
+class Bucket:
+    def __init__(self, config: StageConfig, number: int, now: int) -> None:
+        self.config = config
+        self.number = number
+        self.clock = ManualClock(now)  # the time of the micro-batch
+        self.operator = operator_for(config.stage.physical, self.clock)
+        self._measured = Measured(self.operator, config.stage.physical.operator.value)
+        inputs = config.stage.node.inputs
+        self._origins = [origins(each) for each in inputs]  # by port, as all that follow
+        self._types = [
+            {each.field.qualified: each.field.type for each in node.progress} for node in inputs
+        ]
+        self._told = [Progress() for _ in inputs]
+        self._chains: list[Chain] = []
+        self.registers: list[Register] = []
+        for entry, parts, feeding in zip(
+            config.stage.entries, config.parts, config.feeding, strict=True
+        ):
+            _, above = split_at_stamp(entry)
+            self._chains.append(Chain(above, self.clock))
+            if isinstance(entry.leaf, Scan):
+                register = _source_register(entry.leaf, parts, self.clock, config.live)
+                self.registers.append(register)
+            else:
+                self.registers.append(StageRegister(feeding, self._origins[entry.port]))
+        self._tail = Chain(config.destination.tail.steps, self.clock)
+        self._router = config.destination.router()
+        fed = config.destination.stage
+        self.order_columns = order_columns(config.stage, fed.stage) if fed is not None else None
+        self.late = 0
+        self.sent = 0  # messages, since the bucket is here
+        self._identified = False  # whether the state says whose it is
+        self._moved = False  # whether the store has chunks of another operator
+
+    # --- a micro-batch ---------------------------------------------------------------------------
+
+    def take_in(self, messages: list[Message], now: int) -> Iterator[Packed]:
+        """Everything that the micro-batch has for this bucket, in order.  All of its tuples are
+        measured against what had been promised before it: tasks do not know of each other."""
+        self.clock.at = max(self.clock.at, now)
+        self.late = 0
+        outgoing = _BucketOutput(self)
+        for message in messages:
+            register = self.registers[message.entry]
+            if isinstance(register, SourceRegister):
+                register.let_in_files(message.joins)
+        messages = merged(messages)
+        starts = [self._starts(message) for message in messages]
+        for message, start in zip(messages, starts, strict=True):
+            port = self._port(message.entry)
+            for piece in message.rows:
+                outgoing.add(self._measured.on_batch(port, self._marked(message, piece, start)))
+            for tree in message.panes:
+                self._take_partials(message, tree, start)
+        for message, start in zip(messages, starts, strict=True):
+            self._advance(message, start)
+        self._look_for_idle()
+        for port, before in enumerate(self._told):
+            told = slowest([self._told_by(entry) for entry in self._entries(port)])
+            if told != before:
+                outgoing.add(self._measured.on_progress(port, told))
+                self._told[port] = told
+        outgoing.add(self._measured.on_time(self.clock.now()))
+        yield from outgoing.packed()
+
+    def _port(self, entry: int) -> int:
+        return self.config.stage.entries[entry].port
+
+    def _entries(self, port: int) -> list[int]:
+        """The ways to a port."""
+        entries = self.config.stage.entries
+        return [number for number, entry in enumerate(entries) if entry.port == port]
+
+    def _starts(self, message: Message) -> Starts | None:
+        register = self.registers[message.entry]
+        if message.reports is None or not isinstance(register, SourceRegister):
+            return None
+        return register.join(message.reports)
+
+    def _marked(self, message: Message, piece: RowsPiece, start: Starts | None) -> Batch:
+        register = self.registers[message.entry]
+        if start is None or not isinstance(register, SourceRegister) or not register.name:
+            return piece.batch
+        batch = piece.batch
+        places = np.zeros(batch.num_rows, np.int64) if batch.places is None else batch.places
+        before = start.of_rows(places, batch.numbers)
+        chain = self._chains[message.entry]
+        types = self._types[self._port(message.entry)]
+        return marked(batch, before, register.name, chain, types)
+
+    def _take_partials(self, message: Message, tree: Tree, start: Starts | None) -> None:
+        """Partial results of tuples, which came as early as what their sub-source had promised."""
+        assert start is not None
+        register = self.registers[message.entry]
+        assert isinstance(register, SourceRegister)
+        operator = cast(TakesPartials, self.operator)  # the physical plan says so
+
+        def bounds_of(places: Ints) -> Ints:
+            before = start.of_rows(places, None)
+            bounds, promised = np.full(len(before), NOTHING), before > NOTHING
+            if register.name is not None:
+                chain = self._chains[message.entry]
+                found = operator.promised_by(chain.bounds({register.name: before[promised]}))
+                if found is not None:
+                    bounds[promised] = found
+            return bounds
+
+        self.late += operator.on_partials(tree, bounds_of)
+
+    def _advance(self, message: Message, start: Starts | None) -> None:
+        register = self.registers[message.entry]
+        if isinstance(register, StageRegister):
+            if message.progress is not None:
+                register.advance(message.origin, message.progress)
+        elif not message.more:
+            if message.reports is not None and start is not None:
+                register.advance(start, message.reports, message.high)
+            register.leave_out_files(message.leaves)
+            register.ended = register.ended or message.ended
+            if message.promise is not None and register.name is not None:
+                register.raise_to(message.promise)
+
+    def _look_for_idle(self) -> None:
+        for register in self.registers:
+            if isinstance(register, SourceRegister) and register.idle is not None:
+                register.idle.wait(register.high)
+
+    @property
+    def looks_at_clock(self) -> int | None:
+        """When time alone may have something to say: a source may be idle, or answers are due."""
+        due = [
+            register.idle.due()
+            for register in self.registers
+            if isinstance(register, SourceRegister) and register.idle and not register.ended
+        ]
+        answers = self.operator.due()
+        if answers is not None:
+            due.append(answers)
+        return min(due, default=None)
+
+    def _told_by(self, entry: int) -> Progress:
+        register = self.registers[entry]
+        told = register.progress()
+        # what comes from another stage has gone through its steps before it was sent
+        return told if isinstance(register, StageRegister) else self._chains[entry].progress(told)
+
+    def status(self) -> Tree:
+        """What is open; the first bucket, which knows what all know, says also how far the sources
+        have come, and who holds them back."""
+        told = [
+            _told_of(entry.leaf.stream, register)
+            for entry, register in zip(self.config.stage.entries, self.registers, strict=True)
+            if isinstance(entry.leaf, Scan) and isinstance(register, SourceRegister)
+        ]
+        open_ = self.operator.open_results().save()
+        return {
+            "sources": told if self.number == 0 else [],
+            "open": open_,
+            "operator": self._measured.status().save(),
+            "stage": self.config.token,
+        }
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def save(self, store: ChunkStore) -> None:
+        own = Within(store, "operator/")
+        if self._moved:
+            drop_all(own)
+            self._moved = False
+        if not self._identified:
+            self.config.identity.write(store, self.config.stage.physical.operator.value)
+            self._identified = True
+        self.operator.save(own)
+        for number, register in enumerate(self.registers):
+            register.save(Within(store, f"entry {number}/"))
+        for port, told in enumerate(self._told):
+            store.put(_told_name(port), told.save(self._origins[port]))
+        store.put("run", self.config.token)
+
+    def load(self, store: ChunkStore) -> None:
+        self._identified = self.config.identity.owns(store)  # before anything else is read
+        if not self._identified:
+            return
+        goes_on = store.get("run") == self.config.token
+        for number, register in enumerate(self.registers):
+            own = Within(store, f"entry {number}/")
+            register.load(own)
+            if goes_on and isinstance(register, SourceRegister):
+                register.go_on_waiting(own)
+        self._told = [
+            Progress.load(required(store, _told_name(port)), self._origins[port])
+            for port in range(len(self._told))
+        ]
+        self._load_operator(store)
+
+    def _load_operator(self, store: ChunkStore) -> None:
+        """State that is of another algorithm moves."""
+        node = self.config.stage.physical
+        was = self.config.identity.operator(store) or node.operator.value
+        own = Within(store, "operator/")
+        self._moved = load_moved(self.operator, node, was, own, self.clock)
+        self._identified = not self._moved
+
+
+class _BucketOutput:
+    """What a bucket has to say in a micro-batch."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+        self._rows: list[Batch] = []
+        self._late: list[pa.RecordBatch] = []
+        self._progress: Progress | None = None
+
+    def add(self, items: Iterable[Item]) -> None:
+        for item in items:
+            if isinstance(item, LateRows):
+                self._late.append(item.batch)
+            elif isinstance(item, Progress):
+                self._progress = item
+            else:
+                self._rows.append(item)
+
+    def packed(self) -> Iterator[Packed]:
+        bucket, config = self._bucket, self._bucket.config
+        own = config.bucket_keys[bucket.number]
+        if config.destination.stage is not None:  # which passes on what is not for it
+            own = config.destination.stage.bucket_keys[0]
+        for late in self._late:
+            bucket.late += late.num_rows
+            if config.late is not Late.DROP:
+                yield Packed(own, PackedKind.LATE, pack_rows(late))
+        pieces = [self._piece(batch) for batch in self._rows]
+        pieces = [piece for piece in pieces if piece.batch.num_rows]
+        if config.destination.stage is None:
+            for piece in pieces:
+                yield Packed(own, PackedKind.ROWS, pack_rows(signed_record(piece.batch)))
+        else:
+            yield from self._messages(pieces, config.destination.stage)
+        yield Packed(own, PackedKind.STATUS, pack(bucket.status()), late=bucket.late)
+
+    def _piece(self, given: Batch) -> RowsPiece:
+        """Results after the steps that follow."""
+        tail, columns = self._bucket._tail, self._bucket.order_columns
+        given = given.without_broken()
+        if columns is None:
+            return RowsPiece(tail.batch(given))
+        left = tail.batch(replace(given, lineage=np.arange(given.num_rows)))
+        assert left.lineage is not None
+        return RowsPiece(replace(left, lineage=None), placed(given.rows, columns, left.lineage))
+
+    def _messages(self, rows: list[RowsPiece], stage: StageConfig) -> Iterator[Packed]:
+        """Results and progress for every bucket of the next stage."""
+        bucket, destination = self._bucket, self._bucket.config.destination
+        pieces: list[list[RowsPiece]] = [[] for _ in range(stage.buckets)]
+        assert bucket._router is not None
+        for piece in rows:
+            buckets = bucket._router.buckets(piece.batch.rows)
+            for number in np.unique(buckets).tolist():
+                mine = pa.array(buckets == number)
+                order = piece.order.filter(mine) if piece.order is not None else None
+                pieces[number].append(RowsPiece(piece.batch.filter(mine), order))
+        progress = self._progress and bucket._tail.progress(self._progress)
+        for number, mine in enumerate(pieces):
+            message = Message(destination.entry, bucket.number, rows=mine, progress=progress)
+            key = stage.bucket_keys[number]
+            place = (bucket.number << 32) + bucket.sent
+            yield Packed(key, PackedKind.MESSAGE, message.pack(), place)
+        bucket.sent += 1
+
+
+def _told_name(port: int) -> str:
+    return f"told {port}" if port else "told"
+
+
+def _told_of(stream: StreamDefinition, register: SourceRegister) -> Tree:
+    texts = bound_texts(stream, register.low, register.high)
+    return {"stream": stream.name, **register.status(), **texts}
+
+
+def _source_register(
+    scan: Scan, parts: tuple[str, ...], clock: Clock, live: bool
+) -> SourceRegister:
+    stream = scan.stream
+    if stream.progress is None:
+        return SourceRegister(None, None, [], clock)
+    name = scan.schema.fields[stream.schema.index(stream.attribute.name)].qualified
+    return SourceRegister(stream.progress, name, list(parts), clock, live)

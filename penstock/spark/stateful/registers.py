@@ -1,0 +1,193 @@
+"""What had been promised before a micro-batch: a register per origin, and the lowest of them all.
+
+Every bucket of a stage gets the same reports and comes to the same registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from penstock.model.arrays import Ints, Mask
+from penstock.model.clock import Clock
+from penstock.model.progress import Ordered
+from penstock.model.punctuation import BEGINNING, Bound
+from penstock.operators.operator import Progress
+from penstock.plan.streams import StreamProgress
+from penstock.promises.by_sub_source import NOTHING, stable_order
+from penstock.promises.idle import IdleSubSources
+from penstock.promises.newcomers import lowest_over, watermarks
+from penstock.promises.running_bounds import RunningBounds
+from penstock.promises.sub_source_bounds import highest_of_each
+from penstock.promises.sub_sources import SubSourceNames
+from penstock.spark.stateful.starts import Starts
+from penstock.spark.tasks.reports import Moves, Reports
+from penstock.state.chunks import ChunkStore, Tree, Within, required
+
+
+def joined_at(moves: Moves, starts: Starts, known: Mask, others: int | None, low: int) -> Ints:
+    """The low-watermark at the first row of each sub-source of a task: there it joins, if it is not
+    `known`.  `others` is the lowest bound of those that the task has no rows of, None if nobody is
+    known, `low` the watermark so far."""
+    size = len(known)
+    order = stable_order(moves.places)
+    places, at = moves.places[order], moves.at[order]
+    last = np.append(places[1:] != places[:-1], True) if len(places) else np.zeros(0, np.bool_)
+    until = np.append(at[1:], size)[: len(at)]
+    until[last] = size
+    reached = np.maximum(starts.bounds[places], moves.bounds[order])
+    reached = np.maximum(reached, starts.passed(places, moves.held[order]))
+    # before its first move, a sub-source stands where it stood, if it is there
+    first = np.full(size, size)
+    first[places[::-1]] = at[::-1]
+    begins = np.where(known, 0, np.arange(size) + 1)
+    lowest = lowest_over(
+        np.concatenate([begins, at]),
+        np.concatenate([first, until]),
+        np.concatenate([starts.bounds, reached]),
+        size,
+    )
+    return watermarks(lowest, others, low)
+
+
+class SourceRegister(RunningBounds):
+    """The sub-sources of one scan, moved on by the reports of tasks instead of by rows."""
+
+    def __init__(
+        self,
+        progress: StreamProgress | None,
+        name: str | None,
+        known: list[str],
+        clock: Clock,
+        live: bool = False,
+    ) -> None:
+        """`name` is the progressing column, if there is one; `known` are the files that are
+        sub-sources from the start.  What is read to its end is never silent; what is `live` may
+        be."""
+        policy = progress.policy if progress is not None else None
+        super().__init__(policy.rule if policy is not None else Ordered())
+        self.name = name
+        self._names = SubSourceNames(progress)
+        self._joined = NOTHING  # where newcomers have joined in this micro-batch, so far
+        self.let_in_files(known)
+        self.high: Bound = BEGINNING
+        self.ended = False
+        self.idle = None
+        if live and policy is not None and policy.idle_after is not None:
+            self.idle = IdleSubSources(self, policy, clock)
+
+    def let_in_files(self, names: list[str]) -> None:
+        """Files that are there from now on."""
+        if names:
+            self.let_in(self._names.of_files(names))
+
+    def join(self, reports: Reports) -> Starts:
+        """Let in the newcomers among the sub-sources of a task."""
+        codes = self._names.numbers(reports.names)
+        self._reserve(int(codes.max(initial=-1)) + 1)
+        known = self._waited_for[codes]
+        bounds = self._bounds[codes]
+        bounds[known] = np.maximum(bounds[known], self._low)
+        slack = self._held.slack if self._held is not None else 0
+        starts = Starts(codes, bounds, *self._recent(codes), slack)
+        if not known.all():
+            others = self._lowest_without(codes) if self._waiting else None
+            joined = joined_at(reports.moves, starts, known, others, max(self._low, self._joined))
+            self._joined = int(joined[~known][-1])
+            bounds[~known] = np.maximum(bounds[~known], joined[~known])
+            self._wait_for(codes[~known])
+            self._move(codes, bounds)
+        return starts
+
+    def leave_out_files(self, names: list[str]) -> None:
+        """Nobody waits for files that have come to their end."""
+        for code in self._names.of_files(names).tolist() if names else []:
+            if self.knows(code):
+                self.leave_out(np.array([code]))
+                if self.idle is not None:
+                    self.idle.forget(np.array([code]))
+
+    def advance(self, starts: Starts, reports: Reports, high: Bound) -> None:
+        """Move on to where a task has come."""
+        codes = starts.codes
+        if self.idle is not None and len(reports):
+            self.idle.heard(codes[reports.rows > 0])
+        reached = np.maximum(self._bounds[codes], reports.bounds)
+        if self._held is not None and self._held.slack:
+            released = self._held.released(codes, reports.sizes, reports.recent)
+            reached = np.maximum(reached, highest_of_each(reports.sizes, released))
+        self._move(codes, np.maximum(reached, self._low))
+        self._joined = NOTHING
+        self.high = max(self.high, high)
+
+    def status(self) -> Tree:
+        """How far the source has come, and whom it waits for."""
+        names, others = ([], 0) if self.ended else self._names.some_texts(self.held_back_by)
+        status = {"low": self.low, "high": self.high, "ended": self.ended}
+        return {**status, "waits_for": names, "waits_for_others": others}
+
+    def finish(self) -> None:
+        """Nothing comes any more."""
+        self.ended = True
+
+    def progress(self) -> Progress:
+        if self.name is None:
+            return Progress(ended=self.ended)
+        bounds, high = (
+            {} if bound == BEGINNING else {self.name: bound} for bound in (self.low, self.high)
+        )
+        return Progress(bounds, high, self.ended)
+
+    def save(self, store: ChunkStore) -> None:
+        super().save(store)
+        self._names.save(store)
+        if self.idle is not None:
+            self.idle.save(Within(store, "idle/"))
+        store.put("source", {"high": self.high, "ended": self.ended})
+
+    def load(self, store: ChunkStore) -> None:
+        super().load(store)
+        self._names.load(store)
+        saved = required(store, "source")
+        self.high, self.ended = saved["high"], saved["ended"]
+        if self.idle is not None:
+            self.idle.begin_anew()
+
+    def go_on_waiting(self, store: ChunkStore) -> None:
+        """Nothing has stopped since this was saved, so silence has gone on, too."""
+        if self.idle is not None and store.get("idle/last") is not None:
+            self.idle.load(Within(store, "idle/"))
+
+
+class StageRegister:
+    """The buckets of a stage that feeds this one."""
+
+    def __init__(self, buckets: int, origins: Mapping[str, str]) -> None:
+        """`origins` is by which names the columns of progress are saved."""
+        self._told = [Progress() for _ in range(buckets)]
+        self._origins = origins
+
+    def advance(self, origin: int, progress: Progress) -> None:
+        self._told[origin] = progress
+
+    def progress(self) -> Progress:
+        return slowest(self._told)
+
+    def save(self, store: ChunkStore) -> None:
+        store.put("buckets", [each.save(self._origins) for each in self._told])
+
+    def load(self, store: ChunkStore) -> None:
+        self._told = [Progress.load(each, self._origins) for each in required(store, "buckets")]
+
+
+def slowest(told: list[Progress]) -> Progress:
+    """What several inputs promise together."""
+    waiting = [each.bounds for each in told if not each.ended]
+    common = set.intersection(*map(set, waiting)) if waiting else set()
+    bounds = {name: min(each[name] for each in waiting) for name in common}
+    high: dict[str, Bound] = {}
+    for each in told:
+        for name, bound in each.high.items():
+            high[name] = max(bound, high.get(name, BEGINNING))
+    return Progress(bounds, high, not waiting)

@@ -1,0 +1,1 @@
+"""What tasks do before the shuffle: bounds, messages to buckets, stateless ways."""

@@ -1,0 +1,110 @@
+"""Stateless steps in a row, for batches and for progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from penstock.model.arrays import Ints
+from penstock.model.clock import Clock
+from penstock.operators.batch import Batch
+from penstock.operators.operator import Operator, Progress
+from penstock.operators.stateless.filter import FilterOperator
+from penstock.operators.stateless.project import ProjectOperator
+from penstock.operators.stateless.stamp import StampOperator
+from penstock.plan.stateless import Filter, Project, Stamp
+from penstock.spark.plan.stages import Branch, Step
+
+
+class Chain:
+    def __init__(self, steps: Sequence[Step], clock: Clock) -> None:
+        self._links = [_link(step, clock) for step in steps]
+
+    def batch(self, batch: Batch) -> Batch:
+        """The rows that come through, with what is beside them."""
+        for link in self._links:
+            if batch.num_rows == 0:
+                break
+            batch = link.batch(batch)
+        return batch
+
+    def progress(self, progress: Progress) -> Progress:
+        for link in self._links:
+            progress = link.progress(progress)
+        return progress
+
+    def bounds(self, bounds: Mapping[str, Ints]) -> Mapping[str, Ints]:
+        """What many bounds become, each of which could be progress of its own."""
+        for link in self._links:
+            bounds = link.bounds(bounds)
+        return bounds
+
+
+class _Link(Protocol):
+    def batch(self, batch: Batch) -> Batch: ...
+
+    def progress(self, progress: Progress) -> Progress: ...
+
+    def bounds(self, bounds: Mapping[str, Ints]) -> Mapping[str, Ints]: ...
+
+
+def _link(step: Step, clock: Clock) -> _Link:
+    match step:
+        case Filter():
+            return _Through(FilterOperator(step))
+        case Project():
+            return _Through(ProjectOperator(step))
+        case Stamp():
+            return _Through(StampOperator(step, clock))
+        case Branch():
+            return _Into(step)
+
+
+class _Through:
+    """An operator that makes at most one batch of a batch."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+
+    def batch(self, batch: Batch) -> Batch:
+        for item in self._operator.on_batch(0, batch):
+            if isinstance(item, Batch):
+                return item
+        return batch.take(np.zeros(0, np.int64))
+
+    def progress(self, progress: Progress) -> Progress:
+        (made,) = self._operator.on_progress(0, progress)
+        assert isinstance(made, Progress)
+        return made
+
+    def bounds(self, bounds: Mapping[str, Ints]) -> Mapping[str, Ints]:
+        # all others leave what there was as it is
+        if isinstance(self._operator, ProjectOperator):
+            return self._operator.bounds(bounds)
+        return bounds
+
+
+class _Into:
+    """Into a union: columns get its names.  Who waits for whom is settled behind the shuffle."""
+
+    def __init__(self, branch: Branch) -> None:
+        given = [field.qualified for field in branch.union.branches[branch.port].schema]
+        own = (field.qualified for field in branch.union.schema)
+        self._names = dict(zip(given, own, strict=True))
+        self._progressing = {each.field.qualified for each in branch.union.progress}
+
+    def batch(self, batch: Batch) -> Batch:
+        return batch.renamed(self._names)
+
+    def progress(self, progress: Progress) -> Progress:
+        names = self._names
+        bounds = {names[name]: bound for name, bound in progress.bounds.items() if name in names}
+        bounds = {name: bound for name, bound in bounds.items() if name in self._progressing}
+        high = {names[name]: bound for name, bound in progress.high.items() if name in names}
+        return Progress(bounds, high, progress.ended)
+
+    def bounds(self, bounds: Mapping[str, Ints]) -> Mapping[str, Ints]:
+        renamed = {self._names[name]: ticks for name, ticks in bounds.items()}
+        return {name: ticks for name, ticks in renamed.items() if name in self._progressing}

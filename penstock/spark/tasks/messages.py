@@ -1,0 +1,156 @@
+"""What travels between tasks: one binary row per bucket instead of a row per tuple."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import pyarrow as pa
+
+from penstock.model.punctuation import BEGINNING, Bound
+from penstock.operators.batch import Batch
+from penstock.operators.operator import Progress
+from penstock.spark.tasks.reports import Reports
+from penstock.state.chunks import Tree, pack, unpack
+
+
+class PackedKind(IntEnum):
+    """What a packed row holds."""
+
+    MESSAGE = 0  # to a bucket of a stage
+    ROWS = 1  # results
+    LATE = 2  # tuples that missed windows
+    REJECTED = 3  # rows that could not take part
+    STATUS = 4  # how a bucket is doing
+
+
+PACKED = (
+    "bucket int, kind int, place bigint, payload binary, read bigint, late bigint, rejected bigint"
+)
+PACKED_ARROW = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("kind", pa.int32()),
+        ("place", pa.int64()),
+        ("payload", pa.binary()),
+        ("read", pa.int64()),
+        ("late", pa.int64()),
+        ("rejected", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """`place` puts the messages of a micro-batch in the order in which they are to be taken; the
+    counts are for the account of the run."""
+
+    bucket: int
+    kind: PackedKind
+    payload: bytes = b""
+    place: int = 0
+    read: int = 0
+    late: int = 0
+    rejected: int = 0
+
+
+def packed_batch(rows: Iterable[Packed]) -> pa.RecordBatch:
+    given = list(rows)
+    arrays = [
+        pa.array([getattr(row, field.name) for row in given], field.type) for field in PACKED_ARROW
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=PACKED_ARROW)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsPiece:
+    """Tuples, the sub-source of each (None: all of the first report) and, under SLACK, the number
+    of each in it (None: high enough).  Results that are to be merged say where they belong."""
+
+    batch: Batch
+    order: pa.RecordBatch | None = None
+
+    def save(self) -> Tree:
+        batch = self.batch
+        broken = None if batch.broken is None else dict(batch.broken)
+        return [batch.rows, batch.signs, broken, batch.places, batch.numbers, self.order]
+
+    @staticmethod
+    def load(saved: Tree) -> RowsPiece:
+        *of_batch, order = saved
+        return RowsPiece(Batch(*of_batch), order)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """From a task or a bucket to a bucket, by the entry `entry` of its stage."""
+
+    entry: int
+    origin: int = 0  # the bucket that it comes from, if it does
+    reports: Reports | None = None  # of a task, on its sub-sources
+    high: Bound = BEGINNING
+    rows: list[RowsPiece] = field(default_factory=list)
+    panes: list[Tree] = field(default_factory=list)
+    progress: Progress | None = None  # of a bucket
+    joins: list[str] = field(default_factory=list)  # sub-sources that there are from now on
+    leaves: list[str] = field(default_factory=list)  # sub-sources that have come to their end
+    promise: int | None = None  # of a source: no later tuple is below it
+    ended: bool = False
+    more: bool = False  # comes from the task, with reports that go on from these
+
+    def pack(self) -> bytes:
+        return pack(
+            {
+                "entry": self.entry,
+                "origin": self.origin,
+                "reports": self.reports.save() if self.reports is not None else None,
+                "high": self.high,
+                "rows": [piece.save() for piece in self.rows],
+                "panes": self.panes,
+                "progress": self.progress.save() if self.progress is not None else None,
+                "joins": self.joins,
+                "leaves": self.leaves,
+                "promise": self.promise,
+                "ended": self.ended,
+                "more": self.more,
+            }
+        )
+
+    @staticmethod
+    def unpack(payload: bytes) -> Message:
+        tree = unpack(payload)
+        progress = tree["progress"]
+        return Message(
+            tree["entry"],
+            tree["origin"],
+            Reports.load(tree["reports"]) if tree["reports"] is not None else None,
+            tree["high"],
+            [RowsPiece.load(piece) for piece in tree["rows"]],
+            tree["panes"],
+            Progress.load(progress) if progress is not None else None,
+            tree["joins"],
+            tree["leaves"],
+            tree["promise"],
+            tree["ended"],
+            tree["more"],
+        )
+
+
+def portions_read(stream: str, upto: int) -> bytes:
+    """A status: up to which portion the feed of a stream has been read."""
+    return pack({"portions": {stream: upto}}) if upto else b""
+
+
+def pack_rows(batch: pa.RecordBatch) -> bytes:
+    """Rows for the end of a pipeline, as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def unpack_rows(payload: bytes) -> pa.Table:
+    with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
+        return reader.read_all()

@@ -1,0 +1,73 @@
+import pyarrow as pa
+import pytest
+
+from penstock.operators.batch import Batch
+from penstock.operators.folding.small_batches import SmallBatches
+from penstock.operators.operator import Item, Progress
+from penstock.operators.windows.paned import Paned
+from penstock.operators.windows.two_level import TwoLevel
+from tests.operators.algorithms_helper import Row, Stream, defined, items, outcome
+from tests.operators.restarting import Restarting
+
+
+def batch(*values: int) -> pa.RecordBatch:
+    return pa.record_batch({"v": pa.array(values, pa.int64())})
+
+
+def test_large_batches_do_not_wait() -> None:
+    waiting, large = SmallBatches(), batch(*range(10_000))
+    assert waiting.add(large) == [large]
+    assert waiting.take() == []
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(1, 128), (100, 82), (5000, 2)])
+def test_they_wait_until_they_are_many(rows: int, expected: int) -> None:
+    waiting = SmallBatches()
+    for count in range(1, expected):
+        assert waiting.add(batch(*[count] * rows)) == []
+    (joined,) = waiting.add(batch(*[expected] * rows))
+    everything = [count for count in range(1, expected + 1) for _ in range(rows)]
+    assert joined.column(0).to_pylist() == everything
+    assert waiting.take() == []
+
+
+def test_only_batches_of_one_schema_are_joined() -> None:
+    waiting = SmallBatches()
+    never = pa.schema([pa.field("v", pa.int64(), nullable=False)])
+    other = pa.RecordBatch.from_arrays([pa.array([2])], schema=never)
+    assert waiting.add(batch(1)) == []
+    assert waiting.add(other) == [batch(1)]
+    assert waiting.take() == [other]
+
+
+ROWS: list[Row] = [(f"{t % 7}", t, 1.0, t // 4) for t in range(1200)]
+WINDOWS = Stream(ROWS, 200, 100, 0, 0, "count(*) AS n, sum(v) AS s, first(v) AS f", "k")
+
+
+@pytest.mark.parametrize("algorithm", [Paned, TwoLevel])
+@pytest.mark.parametrize("cut", [1, 3, 100])
+def test_answers_are_the_defined_ones_while_batches_wait(algorithm: type[Paned], cut: int) -> None:
+    node = WINDOWS.node(cut)
+    waited: list[int] = []
+
+    class Watched(algorithm):  # type: ignore[misc, valid-type]
+        def on_batch(self, port: int, batch: Batch) -> list[Item]:
+            found = list(super().on_batch(port, batch))
+            waited.append(len(self.waiting.batches))
+            return found
+
+    assert outcome(Watched(node), node) == defined(node)
+    assert any(waited)
+    assert outcome(Restarting(lambda: algorithm(node), 5), node) == defined(node)
+
+
+def test_nothing_waits_when_windows_are_released() -> None:
+    node = WINDOWS.node(3)
+    operator = Paned(node)
+    for item in items(node):
+        if isinstance(item, Progress):
+            if any(isinstance(out, Batch) for out in operator.on_progress(0, item)):
+                assert not operator.waiting.batches
+        else:
+            assert isinstance(item, Batch)
+            list(operator.on_batch(0, item))

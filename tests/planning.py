@@ -1,0 +1,17 @@
+"""Plans of queries for one host or the other, whichever engine their database has."""
+
+from __future__ import annotations
+
+from penstock.optimizer.optimize import physical_plan
+from penstock.optimizer.settings import Settings
+from penstock.physical.host import Host
+from penstock.physical.plan import PhysicalPlan
+from penstock.plan.query import QueryPlan
+
+
+def in_process(query: QueryPlan) -> PhysicalPlan:
+    return physical_plan(query, Settings(host=Host.LOCAL))
+
+
+def on_spark(query: QueryPlan) -> PhysicalPlan:
+    return physical_plan(query, Settings(host=Host.SPARK))
