@@ -28,7 +28,7 @@ from penstock.expressions.spelling import SPELLINGS
 from penstock.model.arrays import Ints
 from penstock.model.duration import DAY
 from penstock.model.types import BIGINT, INT64_MAX, Kind, Type, as_decimal
-from penstock.sources.text import parse_cells, parse_column
+from penstock.sources.fitting.text import parse_cells, parse_column
 
 Converted: TypeAlias = tuple[pa.Array, Flags | None]
 Converter: TypeAlias = Callable[[pa.Array], Converted]

@@ -10,7 +10,7 @@ from penstock.errors import RunError, shortened
 from penstock.model.duration import DAY
 from penstock.model.texts import to_text
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
-from penstock.sources.cells import parse_cell
+from penstock.sources.fitting.cells import parse_cell
 
 _INT32 = (-(2**31), 2**31 - 1)
 _INT64 = (INT64_MIN, INT64_MAX)

@@ -17,10 +17,10 @@ import pyarrow as pa
 from penstock.errors import SourceError, nearest
 from penstock.model.schema import Schema
 from penstock.sources.allowed import Allowed, refuse_file, resolve
-from penstock.sources.data_file import DataFile, check_unchanged, look_at
-from penstock.sources.delimited import read_delimited
-from penstock.sources.json_lines import read_json_blocks, read_json_lines
-from penstock.sources.parquet import read_parquet
+from penstock.sources.formats.data_file import DataFile, check_unchanged, look_at
+from penstock.sources.formats.delimited import read_delimited
+from penstock.sources.formats.json_lines import read_json_blocks, read_json_lines
+from penstock.sources.formats.parquet import read_parquet
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk, PartRead, nothing_of
 

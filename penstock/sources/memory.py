@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
-from penstock.sources.arrow_columns import check_columns, fit_batches
 from penstock.sources.asynchronous import AsyncSource, async_source
-from penstock.sources.infer import SAMPLE, schema_of_arrow, schema_of_rows
+from penstock.sources.fitting.arrow_columns import check_columns, fit_batches
+from penstock.sources.fitting.infer import SAMPLE, schema_of_arrow, schema_of_rows
 from penstock.sources.once import Made, Once, items_of
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.rows import RowSource, promptly, read_batches

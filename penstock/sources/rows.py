@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.schema import Schema
-from penstock.sources.columns import whole_rows
-from penstock.sources.objects import fit_objects, why_misfit
+from penstock.sources.fitting.columns import whole_rows
+from penstock.sources.fitting.objects import fit_objects, why_misfit
 from penstock.sources.reasons import row_as_json
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk

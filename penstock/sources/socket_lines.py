@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
-from penstock.sources.json_lines import LONGEST_LINE, read_at_once
-from penstock.sources.json_values import SPACES, read_lines
+from penstock.sources.formats.json_lines import LONGEST_LINE, read_at_once
+from penstock.sources.formats.json_values import SPACES, read_lines
 from penstock.sources.live import PATIENCE, LiveSource, nothing
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
-from penstock.sources.data_file import DataFile
 from penstock.sources.files import FileFormat, FileSource, format_of
+from penstock.sources.formats.data_file import DataFile
 from penstock.sources.rejects import RejectLog
 
 

@@ -33,7 +33,7 @@ from penstock.model.types import (
     to_python,
 )
 from penstock.plan.expressions import Literal
-from penstock.sources.text import parse_column
+from penstock.sources.fitting.text import parse_column
 
 _TYPES: dict[str, Type] = {
     "BOOLEAN": BOOLEAN,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import EngineError, SourceError
 from penstock.model.schema import Field, Schema
-from penstock.sources.arrow_columns import check_columns, fit_batches
+from penstock.sources.fitting.arrow_columns import check_columns, fit_batches
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from penstock.errors import CheckpointError, SourceError
 from penstock.model.schema import Schema
-from penstock.sources.data_file import DataFile
 from penstock.sources.files import read_file
+from penstock.sources.formats.data_file import DataFile
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
 from penstock.spark.run.outcome import rejects_of

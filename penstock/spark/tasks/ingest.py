@@ -27,7 +27,7 @@ from penstock.operators.windows.panes.partial import PaneMaker
 from penstock.plan.stateless import Scan, Stamp
 from penstock.promises.ingest import Ingest
 from penstock.promises.sub_sources import SubSources, distinct
-from penstock.sources.arrow_columns import fit_batches
+from penstock.sources.fitting.arrow_columns import fit_batches
 from penstock.sources.rejects import RejectKind, RejectLog, rejects_batch
 from penstock.sources.source import Chunk
 from penstock.spark.plan.config import StageConfig

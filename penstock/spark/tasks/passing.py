@@ -23,7 +23,7 @@ from penstock.plan.can_fail import may_fail
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
 from penstock.promises.ingest import Ingest
 from penstock.runs.answer import Account
-from penstock.sources.arrow_columns import fit_batches
+from penstock.sources.fitting.arrow_columns import fit_batches
 from penstock.sources.rejects import RejectKind, RejectLog, rejects_batch
 from penstock.sources.source import Chunk
 from penstock.spark.catalyst.columns import column_or_reason, quoted

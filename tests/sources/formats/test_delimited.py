@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from penstock.errors import SourceError
 from penstock.model.schema import Field, Schema
 from penstock.model.types import INT, STRING
-from penstock.sources import delimited
-from penstock.sources.data_file import DataFile
-from penstock.sources.delimited import read_delimited
 from penstock.sources.files import FileSource
+from penstock.sources.formats import delimited
+from penstock.sources.formats.data_file import DataFile
+from penstock.sources.formats.delimited import read_delimited
 from penstock.sources.rejects import RejectLog
 
 

@@ -25,7 +25,7 @@ from penstock.model.types import (
     decimal_type,
     to_python,
 )
-from penstock.sources.objects import fit_objects, plain_value, why_misfit
+from penstock.sources.fitting.objects import fit_objects, plain_value, why_misfit
 
 MONEY = decimal_type(5, 2)
 BAD = "bad"

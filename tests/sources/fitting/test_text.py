@@ -26,8 +26,8 @@ from penstock.model.types import (
     decimal_type,
     to_python,
 )
-from penstock.sources.cells import parse_cell, why_bad
-from penstock.sources.text import parse_cells, parse_column, parse_whole
+from penstock.sources.fitting.cells import parse_cell, why_bad
+from penstock.sources.fitting.text import parse_cells, parse_column, parse_whole
 
 DAY = 86_400_000_000
 BAD = "bad"

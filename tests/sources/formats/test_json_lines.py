@@ -22,10 +22,10 @@ from penstock.model.types import (
     decimal_type,
     to_python,
 )
-from penstock.sources import json_lines
-from penstock.sources.data_file import DataFile
-from penstock.sources.json_lines import read_at_once, read_json_lines
-from penstock.sources.json_values import read_lines
+from penstock.sources.formats import json_lines
+from penstock.sources.formats.data_file import DataFile
+from penstock.sources.formats.json_lines import read_at_once, read_json_lines
+from penstock.sources.formats.json_values import read_lines
 from penstock.sources.rejects import RejectLog
 
 ALL = Schema(

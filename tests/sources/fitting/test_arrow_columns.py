@@ -22,7 +22,7 @@ from penstock.model.types import (
     decimal_type,
     to_python,
 )
-from penstock.sources.arrow_columns import castable, fit_column
+from penstock.sources.fitting.arrow_columns import castable, fit_column
 
 MONEY = decimal_type(5, 2)
 

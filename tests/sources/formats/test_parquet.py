@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import SourceError
-from penstock.sources.data_file import DataFile
 from penstock.sources.files import FileSource
-from penstock.sources.parquet import read_parquet
+from penstock.sources.formats.data_file import DataFile
+from penstock.sources.formats.parquet import read_parquet
 from penstock.sources.rejects import RejectLog
 
 

@@ -20,13 +20,13 @@ import pyarrow.csv
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
 from penstock.model.types import Kind, Type
-from penstock.sources.cells import why_bad
-from penstock.sources.columns import Converted, find_columns, whole_rows
-from penstock.sources.data_file import DataFile
+from penstock.sources.fitting.cells import why_bad
+from penstock.sources.fitting.columns import Converted, find_columns, whole_rows
+from penstock.sources.fitting.text import parse_column
+from penstock.sources.formats.data_file import DataFile
+from penstock.sources.formats.utf8 import MARK, Utf8Marker, unmarked
 from penstock.sources.reasons import quoted, row_as_json
 from penstock.sources.rejects import StreamRejects
-from penstock.sources.text import parse_column
-from penstock.sources.utf8 import MARK, Utf8Marker, unmarked
 
 BLOCK = 4 << 20  # bytes; no row may be longer
 

@@ -17,11 +17,11 @@ import pyarrow.json
 from penstock.errors import SourceError
 from penstock.model.schema import Field, Schema
 from penstock.model.types import Kind
-from penstock.sources.data_file import DataFile
-from penstock.sources.json_values import SPACES, read_lines
+from penstock.sources.fitting.text import parse_column
+from penstock.sources.formats.data_file import DataFile
+from penstock.sources.formats.json_values import SPACES, read_lines
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Restart
-from penstock.sources.text import parse_column
 
 BLOCK = 4 << 20
 LONGEST_LINE = 64 << 20

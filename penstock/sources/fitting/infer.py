@@ -25,7 +25,7 @@ from penstock.model.types import (
     decimal_type,
     from_arrow,
 )
-from penstock.sources.objects import scalar_of
+from penstock.sources.fitting.objects import scalar_of
 
 SAMPLE = 1000  # rows
 # In this order: a bool is an int, and a datetime is a date.

@@ -9,8 +9,8 @@ import pyarrow.parquet
 
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
-from penstock.sources.arrow_columns import check_columns, fit_batches
-from penstock.sources.data_file import DataFile
+from penstock.sources.fitting.arrow_columns import check_columns, fit_batches
+from penstock.sources.formats.data_file import DataFile
 from penstock.sources.rejects import StreamRejects
 
 BATCH = 65_536  # rows

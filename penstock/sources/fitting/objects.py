@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from penstock.model.duration import DAY
 from penstock.model.types import INT64_MAX, INT64_MIN, Kind, Type, to_arrow
-from penstock.sources.cells import exact_decimal, parse_cell, why_bad
-from penstock.sources.columns import Converted, all_good
+from penstock.sources.fitting.cells import exact_decimal, parse_cell, why_bad
+from penstock.sources.fitting.columns import Converted, all_good
+from penstock.sources.fitting.text import parse_column
 from penstock.sources.reasons import does_not_fit, is_not, quoted
-from penstock.sources.text import parse_column
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EXACT_DOUBLE = 2**53

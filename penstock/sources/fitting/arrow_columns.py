@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
 from penstock.model.types import Kind, Type
-from penstock.sources.columns import Converted, all_good, find_columns, whole_rows
+from penstock.sources.fitting.columns import Converted, all_good, find_columns, whole_rows
 from penstock.sources.reasons import does_not_fit, row_as_json
 from penstock.sources.rejects import StreamRejects
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.model.types import Kind, Type, to_arrow
-from penstock.sources.cells import parse_cell
-from penstock.sources.columns import Converted, all_good
+from penstock.sources.fitting.cells import parse_cell
+from penstock.sources.fitting.columns import Converted, all_good
 
 _FIRST_DAY = -719_162  # 0001-01-01; Arrow also knows a year 0
 

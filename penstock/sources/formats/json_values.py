@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from penstock.model.schema import Schema
 from penstock.model.types import Kind, Type
-from penstock.sources.cells import why_bad
-from penstock.sources.columns import Converted, whole_rows
+from penstock.sources.fitting.cells import why_bad
+from penstock.sources.fitting.columns import Converted, whole_rows
+from penstock.sources.fitting.text import parse_column
 from penstock.sources.reasons import is_not, quoted, row_as_json
 from penstock.sources.rejects import StreamRejects
-from penstock.sources.text import parse_column
 
 SPACES = b" \t\r\n"
 

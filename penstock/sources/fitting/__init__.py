@@ -1,0 +1,1 @@
+"""Values as the declared types: whole columns at once where Arrow can, cell by cell where not."""

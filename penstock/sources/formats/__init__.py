@@ -1,0 +1,1 @@
+"""Formats of files: CSV, JSON lines and Parquet, block by block."""
