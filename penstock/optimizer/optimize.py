@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from penstock.optimizer.canonical_order import canonical_order
@@ -38,9 +39,13 @@ def optimize(
     """A plan with the same answer, by all rules of the host or by some.  It depends on the query
     and on what its sources hold: neither on a clock nor on chance."""
     plan: Any = query
+    asked = query
     for rule in RULES[settings.host] if rules is None else rules:
         plan = rule(plan, settings)
-    return plan if isinstance(plan, PhysicalPlan) else lower(plan, settings)
+        if isinstance(plan, QueryPlan) and rule is not prune_columns:
+            asked = plan  # which columns are read is not what is asked
+    lowered = plan if isinstance(plan, PhysicalPlan) else lower(plan, settings)
+    return replace(lowered, query=asked)
 
 
 def rewrite(query: QueryPlan, settings: Settings) -> QueryPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -86,7 +87,13 @@ def process(here: Path) -> Callable[..., subprocess.Popen[str]]:
             },
             text=True,
             encoding="utf-8",
+            preexec_fn=_interruptible,
             **{**pipes, **options},
         )
 
     return start
+
+
+def _interruptible() -> None:
+    """Shells let what they start in the background ignore Ctrl-C, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

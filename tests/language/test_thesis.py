@@ -144,7 +144,7 @@ def test_pa_splits_the_stream_and_group_by_the_window() -> None:
 
 
 def test_plain_aggregates_have_nothing_below_them_but_the_stream() -> None:
-    assert kinds(bound("q5-1").plan) == ["Query", "Project", "WindowAggregate", "Scan"]
+    assert kinds(bound("q5-1").plan) == ["QueryPlan", "Project", "WindowAggregate", "Scan"]
 
 
 def test_the_union_is_read_as_it_is_bracketed() -> None:
@@ -240,5 +240,5 @@ def test_an_alias_names_the_whole_union() -> None:
 
 
 def test_nothing_is_left_between_a_join_and_its_columns() -> None:
-    assert kinds(bound("q5-8").plan) == ["Query", "Project", "Join", "Scan", "Scan"]
+    assert kinds(bound("q5-8").plan) == ["QueryPlan", "Project", "Join", "Scan", "Scan"]
     assert len(only("q5-8", Project).columns) == 5

@@ -13,6 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import penstock as ps
+from penstock.optimizer.optimize import physical_plan
+from penstock.optimizer.settings import Settings
+from penstock.physical.host import Host
 from penstock.plan.query import QueryPlan
 from penstock.runs.outlet import Outlet
 from penstock.sinks.appended_file import AppendedFile
@@ -23,7 +26,6 @@ from penstock.sinks.sink import Sink
 from penstock.spark.run.options import Options
 from penstock.spark.run.streaming import SparkRun
 from penstock.spark.session.session import session
-from tests.planning import on_spark
 
 SIDES = ("rows", "late", "rejected")
 JSONL = OutputFormat.JSONL
@@ -65,7 +67,8 @@ def main(master: str, portions: str, sinks: str, directory: str, *queries: str) 
         own = Path(directory) / path.stem
         receiver = SINKS[sinks](query.plan, own)
         options = Options(own / "checkpoint", portions=int(portions), buckets=2, final=True)
-        run = SparkRun(on_spark(query.plan), spark, receiver, options)
+        plan = physical_plan(query.plan, Settings(host=Host.SPARK))
+        run = SparkRun(plan, spark, receiver, options)
         run.start()
         print("started", path.stem, flush=True)
         run.wait()
