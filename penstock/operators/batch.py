@@ -42,6 +42,8 @@ class Batch:
     lineage: Ints | None = None
 
     def __post_init__(self) -> None:
+        if self.is_plain:
+            return
         beside = (self.signs, self.places, self.numbers, self.lineage)
         for each in (*beside, *(self.broken or {}).values()):
             if each is not None and len(each) != self.rows.num_rows:
@@ -54,8 +56,13 @@ class Batch:
     @property
     def is_plain(self) -> bool:
         """Whether there is nothing beside the rows."""
-        beside = (self.signs, self.broken, self.places, self.numbers, self.lineage)
-        return all(each is None for each in beside)
+        return (
+            self.signs is None
+            and self.broken is None
+            and self.places is None
+            and self.numbers is None
+            and self.lineage is None
+        )
 
     def with_rows(self, rows: pa.RecordBatch) -> Batch:
         """Other columns for the same rows."""

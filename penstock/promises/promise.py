@@ -105,7 +105,8 @@ class Promise:
             if len(rows) == 0:
                 return
         ticks = rows.ticks(self._type)
-        before = self._before(rows, ticks, part)
+        lowest, highest = extremes(ticks)  # punctuations have none, and are below all tuples
+        before = self._before(rows, ticks, lowest, highest, part)
         if of_groups is not None:
             before = of_groups if before is None else np.maximum(before, of_groups)
         batch = rows.batch
@@ -115,21 +116,23 @@ class Promise:
             before = before[tuples] if before is not None else None
         if batch.num_rows == 0:
             return
-        self.high = max(self.high, extremes(ticks)[1])
+        self.high = max(self.high, highest)
         named = Batch(batch.rename_columns(self._names))
         if before is not None and np.count_nonzero(broken := ticks < before):
             named = named.breaking(self._name, before, broken)
         yield named
 
-    def _before(self, rows: Rows, ticks: Ints, part: str) -> Ints | None:
+    def _before(self, rows: Rows, ticks: Ints, lowest: int, highest: int, part: str) -> Ints | None:
         """The bound of its sub-source before each row; None if all tuples keep the promise."""
         sub_sources = self.sub_sources.of(rows.batch, part)
         if self._idle is not None:
             self._idle.heard(distinct(sub_sources))
         if rows.punctuates is None:
-            if isinstance(sub_sources, int) and self._bounds.kept_by(sub_sources, *extremes(ticks)):
+            if not isinstance(sub_sources, int):
+                return self._bounds.before(sub_sources, ticks, None)
+            if self._bounds.kept_by(sub_sources, lowest, highest):
                 return None
-            return self._bounds_before(sub_sources, ticks, None)
+            return self._bounds.before_of(sub_sources, ticks, None)
         promised = np.full(len(rows), NOTHING)
         promised[rows.punctuates] = said = rows.said(self._type)
         if len(said):  # whatever lies below has been passed
