@@ -15,7 +15,7 @@ from penstock.model.progress import Delay, Ordered, Punctuated, Slack, Timestamp
 from penstock.model.schema import Schema
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.expression_texts import aggregate_text, expression_text, shortened_text
-from penstock.plan.joins import Difference, Join, Sequence
+from penstock.plan.joins import Difference, Join, JoinKind, Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -118,6 +118,8 @@ class _Describer:
                 )
             case Union():
                 return self._union(node)
+            case Lookup():
+                return self._lookup(node)
             case Join() | Difference() | Sequence():
                 return self._together(node)
         raise AssertionError(f"{type(node).__name__} has no identity")
@@ -173,6 +175,15 @@ class _Describer:
             ),
         )
 
+    def _lookup(self, node: Lookup) -> _Described:
+        """Rows of a table stand beside tuples, and are read anew by every run."""
+        below, table = self.of(node.input), self.of(node.table)
+        columns = below.columns | table.columns
+        title = f"{node.kind.value.lower()} lookup"
+        on = [] if node.condition is None else [f"on {expression_text(node.condition, columns)}"]
+        lines = [*below.below(title, *on), *(f"    {line}" for line in table.lines)]
+        return _Described(lines, below.columns if node.kind.left_alone else columns)
+
     def _together(self, node: Join | Difference | Sequence) -> _Described:
         """Tuples of several inputs are kept as they are, with all their columns."""
         branches = [self.of(each) for each in node.inputs]
@@ -188,6 +199,8 @@ class _Describer:
         if isinstance(node, Difference):
             texts = [*branches[0].columns.values(), f"{number}.changed_at"]
             columns = _named(node.schema, texts)
+        if isinstance(node, Join) and node.kind.left_alone:
+            columns = branches[0].columns
         return _Described(lines, columns)
 
 
@@ -196,12 +209,19 @@ def _conditions(node: Join | Difference | Sequence, columns: Mapping[str, str]) 
     match node:
         case Join():
             yield f"window {node.window}"
+            if node.kind is not JoinKind.INNER:
+                yield f"kind {node.kind.value}"
+            for each in node.also:
+                pair = [expression_text(column, columns) for column in (each.left, each.right)]
+                yield f"also {' and '.join(pair)} within {each.window}"
         case Difference():
             yield f"ranges {node.ranges}"
             for left, right in node.keys:
                 yield f"on {expression_text(left, columns)} = {expression_text(right, columns)}"
         case Sequence():
             yield f"{node.mode.value} within {node.within}"
+            if any(node.keeps):
+                yield f"keeps {node.keeps}"
     if not isinstance(node, Difference) and node.condition is not None:
         yield f"on {expression_text(node.condition, columns)}"
 

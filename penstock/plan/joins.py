@@ -1,4 +1,6 @@
-"""Nodes that bring tuples of several streams together: join, difference, sequence."""
+"""Nodes that bring tuples of several streams together: join, difference, sequence, and the look-up
+of tuples in a table.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from penstock.errors import PlanError, Span
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN
-from penstock.plan.expressions import Column, Expression
-from penstock.plan.node import Node, Progressing
+from penstock.plan.expressions import Call, Column, Expression, columns_of, conjuncts
+from penstock.plan.node import Node, Progressing, Unary
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 
 
@@ -47,10 +49,43 @@ class Bands:
 JoinWindow: TypeAlias = Ranges | Tumbling | Bands
 
 
+@dataclass(frozen=True, slots=True)
+class TimeCondition:
+    """Two more columns, of different inputs, whose times have to fit: inputs that are joins have
+    several."""
+
+    left: Column
+    right: Column
+    window: SlidingJoin | TumblingJoin | BandJoin
+
+
+class JoinKind(Enum):
+    """What becomes of tuples without a partner, and of the partners."""
+
+    INNER = "INNER"
+    LEFT = "LEFT"  # left tuples without a partner come with NULLs
+    RIGHT = "RIGHT"
+    FULL = "FULL"
+    SEMI = "SEMI"  # left tuples that have a partner, once and alone
+    ANTI = "ANTI"  # left tuples that have none
+
+    @property
+    def keeps(self) -> tuple[bool, bool]:
+        """Of which sides tuples without a partner come."""
+        left = self in (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI)
+        return left, self in (JoinKind.RIGHT, JoinKind.FULL)
+
+    @property
+    def left_alone(self) -> bool:
+        """Whether only the columns of the left side come out."""
+        return self in (JoinKind.SEMI, JoinKind.ANTI)
+
+
 @dataclass(frozen=True)
 class Join(Node):
     """The combinations, one tuple of each input, whose times fit pairwise and for which the
-    condition is true.  N-ary, so that an optimizer can choose the order for each stream."""
+    condition is true.  N-ary, so that an optimizer can choose the order for each stream; what keeps
+    tuples without a partner, or gives only left ones, has two inputs."""
 
     stateful: ClassVar[bool] = True
     branches: tuple[Node, ...]
@@ -58,10 +93,14 @@ class Join(Node):
     window: JoinWindow
     condition: Expression | None
     span: Span | None = field(default=None, compare=False, repr=False)
+    kind: JoinKind = JoinKind.INNER
+    also: tuple[TimeCondition, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.branches) < 2 or len(self.branches) != len(self.attributes):
             raise PlanError("a join needs at least two inputs, each with a windowing attribute")
+        if self.kind is not JoinKind.INNER and len(self.branches) > 2:
+            raise PlanError(f"a {self.kind.value} join has two inputs")
         if self.condition is not None and self.condition.type != BOOLEAN:
             raise PlanError(f"a join condition is BOOLEAN, not {self.condition.type}")
         for branch, attribute in zip(self.branches, self.attributes, strict=True):
@@ -74,17 +113,31 @@ class Join(Node):
 
     @cached_property
     def schema(self) -> Schema:
+        given = self.branches[:1] if self.kind.left_alone else self.branches
+        return Schema(tuple(field_ for branch in given for field_ in branch.schema))
+
+    @cached_property
+    def pair_schema(self) -> Schema:
+        """The columns of all inputs, which the condition is about."""
         return Schema(tuple(field_ for branch in self.branches for field_ in branch.schema))
 
     @cached_property
     def progress(self) -> tuple[Progressing, ...]:
+        """A column that may be NULL, for want of a partner, promises nothing."""
+        attributes = self.attributes
+        if self.kind is not JoinKind.INNER:
+            left, right = self.kind.keeps
+            nullable = (right, left or self.kind.left_alone)
+            pairs = zip(attributes, nullable, strict=True)
+            attributes = tuple(each for each, may_be_null in pairs if not may_be_null)
         return tuple(
             Progressing(self.schema.fields[attribute.position(self.schema)], "complete pairs")
-            for attribute in self.attributes
+            for attribute in attributes
         )
 
     def details(self) -> list[str]:
-        lines = [f"Join{f' ON {self.condition}' if self.condition else ''}"]
+        kind = "" if self.kind is JoinKind.INNER else f"{self.kind.value} "
+        lines = [f"{kind}Join{f' ON {self.condition}' if self.condition else ''}"]
         length = Domain(self.attributes[0].type).format_length
         match self.window:
             case Ranges(ticks):
@@ -99,6 +152,83 @@ class Join(Node):
                     low, high = length(band.low), length(band.high)
                     lines.append(f"band: {low} <= {right} - {left} <= {high}")
         return lines
+
+
+def equal_keys(
+    left: Schema, right: Schema, condition: Expression | None
+) -> tuple[list[tuple[Expression, Expression]], list[Expression]]:
+    """A condition on two inputs taken apart: the expressions of the left and of the right one that
+    have to be equal, and what else has to hold.
+
+    >>> from penstock.model.types import BIGINT
+    >>> a, b = Column("k", BIGINT, "a"), Column("k", BIGINT, "b")
+    >>> fields = [Schema((Field("k", BIGINT, name),)) for name in "ab"]
+    >>> equal_keys(*fields, Call("eq", (b, a), BOOLEAN)) == ([(a, b)], [])
+    True
+    """
+    keys, others = [], []
+    for each in conjuncts(condition) if condition is not None else ():
+        pair = _sides(each, left, right)
+        if pair is None:
+            others.append(each)
+        else:
+            keys.append(pair)
+    return keys, others
+
+
+def _sides(each: Expression, left: Schema, right: Schema) -> tuple[Expression, Expression] | None:
+    """The two sides of an equality between one input and the other."""
+    if not isinstance(each, Call) or each.function != "eq":
+        return None
+    one, other = each.arguments
+    if one.type != other.type:
+        return None
+    if _is_of(one, left) and _is_of(other, right):
+        return one, other
+    return (other, one) if _is_of(one, right) and _is_of(other, left) else None
+
+
+def _is_of(expression: Expression, schema: Schema) -> bool:
+    """Whether an expression has columns, all of them of one input."""
+    known = {(each.name, each.relation) for each in schema}
+    found = [(each.name, each.relation) for each in columns_of(expression)]
+    return bool(found) and all(each in known for each in found)
+
+
+@dataclass(frozen=True)
+class Lookup(Unary):
+    """Every tuple with the rows of a table for which the condition is true.  The table is complete
+    before the first tuple comes, so no window is needed and nothing is kept of tuples."""
+
+    input: Node
+    table: Node
+    condition: Expression | None
+    kind: JoinKind = JoinKind.INNER
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.kind in (JoinKind.RIGHT, JoinKind.FULL):
+            raise PlanError("which rows of a table find no partner is known when the stream ends")
+        if any(each.stateful or each.signed for each in self.table.walk()):
+            raise PlanError("a table is read, filtered and projected, nothing more")
+
+    @cached_property
+    def pair_schema(self) -> Schema:
+        return self.input.schema + self.table.schema
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.input.schema if self.kind.left_alone else self.pair_schema
+
+    @cached_property
+    def progress(self) -> tuple[Progressing, ...]:
+        return self.input.progress
+
+    def details(self) -> list[str]:
+        kind = "" if self.kind is JoinKind.INNER else f"{self.kind.value} "
+        tables = ", ".join(each.details()[0] for each in self.table.walk())
+        lines = [f"{kind}Lookup{f' ON {self.condition}' if self.condition else ''}"]
+        return [*lines, f"table: {tables}"]
 
 
 @dataclass(frozen=True)
@@ -158,7 +288,8 @@ class SequenceMode(Enum):
 
 @dataclass(frozen=True)
 class Sequence(Node):
-    """Every tuple of `second` with the tuple of `first` that it follows."""
+    """Every tuple of `second` with the tuple of `first` that it follows.  `keeps` says of which of
+    the two tuples without a partner come, with NULLs beside them."""
 
     stateful: ClassVar[bool] = True
     first: Node
@@ -168,8 +299,11 @@ class Sequence(Node):
     condition: Expression | None
     within: int | None
     span: Span | None = field(default=None, compare=False, repr=False)
+    keeps: tuple[bool, bool] = (False, False)
 
     def __post_init__(self) -> None:
+        if self.keeps[0] and self.within is None:
+            raise PlanError("without WITHIN, a first tuple could be followed at any time")
         if self.first.signed or self.second.signed:
             raise PlanError("a sequence over a difference has no meaning yet")
         if self.within is not None and self.within < 0:
@@ -187,7 +321,12 @@ class Sequence(Node):
 
     @cached_property
     def progress(self) -> tuple[Progressing, ...]:
-        followed = self.attributes if self.within is not None else self.attributes[1:]
+        first, second = self.attributes
+        followed = []
+        if self.within is not None and not self.keeps[1]:
+            followed.append(first)
+        if not self.keeps[0]:
+            followed.append(second)
         return tuple(
             Progressing(self.schema.fields[attribute.position(self.schema)], "complete pairs")
             for attribute in followed
@@ -200,4 +339,7 @@ class Sequence(Node):
             lines.append(f"on: {self.condition}")
         if self.within is not None:
             lines.append(f"within: {Domain(first.type).format_length(self.within)}")
+        kept = [name for name, kept in zip(("first", "second"), self.keeps, strict=True) if kept]
+        if kept:
+            lines.append(f"without a partner: {' and '.join(kept)} tuples")
         return lines

@@ -96,10 +96,13 @@ class StreamDefinition:
     schema: Schema
     progress: StreamProgress | None = None
     source: Source | None = field(default=None, compare=False)
+    is_table: bool = False  # complete before the first tuple of any stream is looked at
 
     def __post_init__(self) -> None:
         if self.progress is not None:
             Domain(self.attribute.type)
+            if self.is_table:
+                raise PlanError("a table does not progress: it is complete")
 
     @property
     def attribute(self) -> Field:

@@ -13,13 +13,13 @@ from penstock.model.schema import Field
 from penstock.model.types import to_arrow
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.expressions import Column
-from penstock.plan.joins import Difference, Join, Sequence
+from penstock.plan.joins import Difference, Join, Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.reference.difference import difference
 from penstock.reference.group_aggregate import distinct, group_aggregate, in_time
-from penstock.reference.join import join
+from penstock.reference.join import join, lookup
 from penstock.reference.relation import Relation
 from penstock.reference.run import Run
 from penstock.reference.scan import scan
@@ -79,6 +79,8 @@ def evaluate(node: Node, run: Run) -> Relation:
             return distinct(node, given[0], run)
         case Join():
             return join(node, given, run)
+        case Lookup():
+            return lookup(node, given[0], evaluate(node.table, run))
         case Difference():
             return difference(node, given[0], given[1], run)
         case Sequence():

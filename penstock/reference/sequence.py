@@ -15,12 +15,13 @@ def sequence(node: Sequence, first: Relation, second: Relation, run: Run) -> Rel
     """Both sides in the order of time, equal times in the order of their columns from left to
     right, so that arrival makes no difference.  RECENT takes the latest first tuple at or before
     the second, of equal ones the greatest; CHRONICLE the earliest that is still unused, of equal
-    ones the least."""
+    ones the least.  Tuples without a partner come with NULLs, where they are asked for."""
     domain = Domain(node.attributes[0].type)
     firsts = _in_order(first, node.attributes[0].position(first.schema), domain, node, 0, run)
     seconds = _in_order(second, node.attributes[1].position(second.schema), domain, node, 1, run)
     holds = evaluator(node.condition, node.schema) if node.condition is not None else None
     used: set[int] = set()
+    paired: set[int] = set()
     pairs = []
     for at, row in seconds:
         candidates = [
@@ -32,14 +33,24 @@ def sequence(node: Sequence, first: Relation, second: Relation, run: Run) -> Rel
             and (holds is None or holds((*other.values, *row.values)) is True)
         ]
         if not candidates:
+            if node.keeps[1]:
+                alone = (*[None] * len(first.schema), *row.values)
+                pairs.append(Row(alone, lineage=row.lineage))
             continue
         if node.mode is SequenceMode.RECENT:
             chosen = candidates[-1]
         else:
             chosen = candidates[0]
             used.add(chosen)
+        paired.add(chosen)
         other = firsts[chosen][1]
         pairs.append(Row((*other.values, *row.values), lineage=(*other.lineage, *row.lineage)))
+    if node.keeps[0]:
+        pairs += [
+            Row((*row.values, *[None] * len(second.schema)), lineage=row.lineage)
+            for number, (_, row) in enumerate(firsts)
+            if number not in paired
+        ]
     return Relation(node.schema, pairs, {**first.high, **second.high})
 
 
