@@ -13,6 +13,7 @@ from penstock.model.arrays import Ints
 from penstock.model.clock import Clock, ManualClock
 from penstock.operators.batch import Batch, signed_record
 from penstock.operators.build import operator_for
+from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.measured import Measured
 from penstock.operators.moving import drop_all, load_moved
 from penstock.operators.operator import Item, LateRows, Progress, TakesPartials
@@ -21,6 +22,7 @@ from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.promises.by_sub_source import NOTHING
+from penstock.promises.group_promises import GroupPromises
 from penstock.runs.status import bound_texts
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.marking import marked
@@ -98,8 +100,9 @@ class Bucket:
         self._look_for_idle()
         for port, before in enumerate(self._told):
             told = slowest([self._told_by(entry) for entry in self._entries(port)])
-            if told != before:
-                outgoing.add(self._measured.on_progress(port, told))
+            groups = self._told_of_groups(port)
+            if told != before or groups is not None:
+                outgoing.add(self._measured.on_progress(port, replace(told, groups=groups)))
                 self._told[port] = told
         outgoing.add(self._measured.on_time(self.clock.now()))
         yield from outgoing.packed()
@@ -125,6 +128,8 @@ class Bucket:
         batch = piece.batch
         places = np.zeros(batch.num_rows, np.int64) if batch.places is None else batch.places
         before = start.of_rows(places, batch.numbers)
+        if piece.groups is not None and message.groups is not None:
+            before = np.maximum(before, register.of_groups(message.groups)[piece.groups])
         chain = self._chains[message.entry]
         types = self._types[self._port(message.entry)]
         return marked(batch, before, register.name, chain, types)
@@ -153,7 +158,9 @@ class Bucket:
         if isinstance(register, StageRegister):
             if message.progress is not None:
                 register.advance(message.origin, message.progress)
-        elif not message.more:
+            return
+        register.raise_groups(message.promised)
+        if not message.more:
             if message.reports is not None and start is not None:
                 register.advance(start, message.reports, message.high)
             register.leave_out_files(message.leaves)
@@ -184,6 +191,18 @@ class Bucket:
         told = register.progress()
         # what comes from another stage has gone through its steps before it was sent
         return told if isinstance(register, StageRegister) else self._chains[entry].progress(told)
+
+    def _told_of_groups(self, port: int) -> GroupBounds | None:
+        """What has been promised for single groups.  Where other tuples come to the port, too, it
+        says nothing about those."""
+        told = None
+        for entry in (entries := self._entries(port)):
+            register = self.registers[entry]
+            if isinstance(register, SourceRegister):
+                told = register.told_of_groups()
+                if told is not None:
+                    told = self._chains[entry].progress(Progress(groups=told)).groups
+        return told if len(entries) == 1 else None
 
     def status(self) -> Tree:
         """What is open; the first bucket, which knows what all know, says also how far the sources
@@ -325,4 +344,8 @@ def _source_register(
     if stream.progress is None:
         return SourceRegister(None, None, [], clock)
     name = scan.schema.fields[stream.schema.index(stream.attribute.name)].qualified
-    return SourceRegister(stream.progress, name, list(parts), clock, live)
+    said = stream.progress.group_punctuation
+    groups = None
+    if said is not None:
+        groups = GroupPromises(said.group, stream.schema, name, scan.schema.arrow.names)
+    return SourceRegister(stream.progress, name, list(parts), clock, live, groups)

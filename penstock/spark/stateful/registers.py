@@ -8,20 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
 from penstock.model.clock import Clock
 from penstock.model.progress import Ordered
 from penstock.model.punctuation import BEGINNING, Bound
+from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Progress
 from penstock.plan.streams import StreamProgress
 from penstock.promises.by_sub_source import NOTHING, stable_order
+from penstock.promises.group_promises import GroupPromises
 from penstock.promises.idle import IdleSubSources
 from penstock.promises.newcomers import lowest_over, watermarks
 from penstock.promises.running_bounds import RunningBounds
 from penstock.promises.sub_source_bounds import highest_of_each
 from penstock.promises.sub_sources import SubSourceNames
 from penstock.spark.stateful.starts import Starts
+from penstock.spark.tasks.messages import GroupsPromised
 from penstock.spark.tasks.reports import Moves, Reports
 from penstock.state.chunks import ChunkStore, Tree, Within, required
 
@@ -61,16 +65,18 @@ class SourceRegister(RunningBounds):
         known: list[str],
         clock: Clock,
         live: bool = False,
+        groups: GroupPromises | None = None,
     ) -> None:
         """`name` is the progressing column, if there is one; `known` are the files that are
         sub-sources from the start.  What is read to its end is never silent; what is `live` may
-        be."""
+        be.  `groups` are those that the stream is punctuated for."""
         policy = progress.policy if progress is not None else None
         super().__init__(policy.rule if policy is not None else Ordered())
         self.name = name
         self._names = SubSourceNames(progress)
         self._joined = NOTHING  # where newcomers have joined in this micro-batch, so far
         self.let_in_files(known)
+        self.groups = groups
         self.high: Bound = BEGINNING
         self.ended = False
         self.idle = None
@@ -139,16 +145,33 @@ class SourceRegister(RunningBounds):
         )
         return Progress(bounds, high, self.ended)
 
+    def of_groups(self, keys: list[pa.Array]) -> Ints:
+        """What had been promised for some groups."""
+        return self.groups.of(keys) if self.groups is not None else np.full(len(keys[0]), NOTHING)
+
+    def raise_groups(self, promised: GroupsPromised | None) -> None:
+        if promised is not None and self.groups is not None:
+            self.groups.raise_to(*promised)
+
+    def told_of_groups(self) -> GroupBounds | None:
+        """What has been promised for groups since the last time.  Those that the whole source has
+        passed are forgotten."""
+        return self.groups.told(self.low) if self.groups is not None else None
+
     def save(self, store: ChunkStore) -> None:
         super().save(store)
         self._names.save(store)
         if self.idle is not None:
             self.idle.save(Within(store, "idle/"))
+        if self.groups is not None:
+            self.groups.save(Within(store, "groups/"))
         store.put("source", {"high": self.high, "ended": self.ended})
 
     def load(self, store: ChunkStore) -> None:
         super().load(store)
         self._names.load(store)
+        if self.groups is not None:
+            self.groups.load(Within(store, "groups/"))
         saved = required(store, "source")
         self.high, self.ended = saved["high"], saved["ended"]
         if self.idle is not None:

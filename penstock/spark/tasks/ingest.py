@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RunError
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Codes, Ints
 from penstock.model.clock import SystemClock
 from penstock.model.progress import ProgressPolicy, Slack
 from penstock.model.punctuation import BEGINNING, Bound
@@ -36,6 +36,7 @@ from penstock.spark.sources.feed import Portion
 from penstock.spark.tasks.bounds import TaskBounds
 from penstock.spark.tasks.buckets import Router
 from penstock.spark.tasks.chain import Chain
+from penstock.spark.tasks.groups import TaskGroups
 from penstock.spark.tasks.messages import (
     Message,
     Packed,
@@ -83,6 +84,10 @@ class IngestTask:
         )
         below, above = split_at_stamp(entry)
         self._below, self._above = Chain(below, self._clock), Chain(above, self._clock)
+        self._groups = None  # where they are punctuated, and can be late
+        if _punctuates_groups(self._scan) and in_order:
+            routing = config.stage.keys(entry.port)
+            self._groups = TaskGroups(self._scan, self._above, routing)
         self._stamp = next((step for step in below if isinstance(step, Stamp)), None)
         self._high: Bound = BEGINNING
         self._outgoing = [_Outgoing() for _ in range(config.buckets)]
@@ -126,6 +131,8 @@ class IngestTask:
                     self._take(item if self._in_order else item.without_broken())
                 elif isinstance(item, Progress):
                     self._high = max([self._high, *item.high.values()])
+                    if self._groups is not None:
+                        self._groups.tell(item.groups)
             if self._waiting >= _FLUSH:
                 yield from self._messages(more=True)
         yield from self._messages(ended=ended, promise=promise)
@@ -142,9 +149,22 @@ class IngestTask:
         batch = self._below.batch(batch)
         if latent and batch.num_rows:
             self._observe_stamps(batch.rows)
+        if self._groups is not None:
+            self._take_of_groups(batch, self._groups)
+            return
         batch = self._above.batch(batch)
         if batch.num_rows:
             self._route(batch)
+
+    def _take_of_groups(self, batch: Batch, groups: TaskGroups) -> None:
+        """The steps may drop the columns that groups are told by, so tuples say of which one they
+        are.  Panes would have to be apart for every group: the plan makes none."""
+        codes = groups.of(batch.rows)
+        left = self._above.batch(replace(batch, lineage=np.arange(batch.num_rows)))
+        if left.num_rows:
+            assert left.lineage is not None
+            self._waiting += left.num_rows
+            self._route_rows(replace(left, lineage=None), codes[left.lineage])
 
     def _observe_stamps(self, batch: pa.RecordBatch) -> None:
         assert self._stamp is not None
@@ -173,11 +193,12 @@ class IngestTask:
         if batch.num_rows:
             self._route_panes(batch)
 
-    def _route_rows(self, batch: Batch) -> None:
+    def _route_rows(self, batch: Batch, groups: Codes | None = None) -> None:
         buckets = self._kit.router.buckets(batch.rows)
         for bucket, rows in _by_bucket(buckets):
             own = batch if len(rows) == batch.num_rows else batch.take(rows)
-            self._outgoing[bucket].rows.append(RowsPiece(own))
+            of_groups = groups[rows] if groups is not None else None
+            self._outgoing[bucket].rows.append(RowsPiece(own, groups=of_groups))
 
     def _route_panes(self, batch: Batch) -> None:
         maker = self._kit.maker
@@ -197,19 +218,23 @@ class IngestTask:
     def _messages(
         self, ended: bool = False, promise: int | None = None, more: bool = False
     ) -> Iterator[Packed]:
-        reports = self._reports()
-        for bucket, outgoing in enumerate(self._outgoing):
+        reports, groups = self._reports(), self._groups
+        told = groups.promised(self._kit.router, self._config.buckets) if groups else repeat(None)
+        for (bucket, outgoing), promised in zip(enumerate(self._outgoing), told, strict=False):
+            rows, keys = groups.among(outgoing.rows) if groups else (outgoing.rows, None)
             message = Message(
                 self._number,
                 reports=reports,
                 high=self._high,
-                rows=outgoing.rows,
+                rows=rows,
                 panes=outgoing.panes,
                 joins=self._joins,
                 leaves=[] if more else self._leaves,
                 promise=promise,
                 ended=ended,
                 more=more,
+                groups=keys,
+                promised=promised,
             )
             place = (self._task << 32) + self._sent
             key = self._config.bucket_keys[bucket]
@@ -282,6 +307,11 @@ def split_at_stamp(entry: Entry) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         if isinstance(step, Stamp):
             return entry.steps[: number + 1], entry.steps[number + 1 :]
     return (), entry.steps
+
+
+def _punctuates_groups(scan: Scan) -> bool:
+    progress = scan.stream.progress
+    return progress is not None and progress.group_punctuation is not None
 
 
 def _policy(scan: Scan) -> ProgressPolicy | None:
