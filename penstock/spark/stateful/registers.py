@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.model.arrays import Ints, Mask
 from penstock.model.clock import Clock
 from penstock.model.progress import Ordered
-from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.punctuation import BEGINNING, Bound, JointPunctuation
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Progress
 from penstock.plan.streams import StreamProgress
@@ -213,4 +213,25 @@ def slowest(told: list[Progress]) -> Progress:
     for each in told:
         for name, bound in each.high.items():
             high[name] = max(bound, high.get(name, BEGINNING))
-    return Progress(bounds, high, not waiting)
+    joint = _slowest_jointly([each.joint for each in told if not each.ended])
+    return Progress(bounds, high, not waiting, joint=joint)
+
+
+def _slowest_jointly(told: list[tuple[JointPunctuation, ...]]) -> tuple[JointPunctuation, ...]:
+    """What several inputs promise together about pairs of columns.  A tuple below the lowest of
+    their bounds on both columns would be below both bounds of the input that it comes from, which
+    has promised that there is none.  A pair about which one of them says nothing is left out:
+    whoever gets less is told less, and nothing wrong."""
+    if not told:
+        return ()
+    first, *others = told
+    found = []
+    for promise in first:
+        bounds = [promise.bounds]
+        for each in others:
+            same = [p.on(promise.attributes) for p in each if p.is_on(promise.attributes)]
+            bounds += [p.bounds for p in same[:1]]
+        if len(bounds) == len(told):
+            one, other = zip(*bounds, strict=True)
+            found.append(JointPunctuation(promise.attributes, (min(one), min(other))))
+    return tuple(found)

@@ -78,7 +78,7 @@ class RowsPiece:
     def save(self) -> Tree:
         batch = self.batch
         broken = None if batch.broken is None else dict(batch.broken)
-        beside = [batch.signs, broken, batch.places, batch.numbers]
+        beside = [batch.signs, broken, batch.places, batch.numbers, batch.lineage]
         return [batch.rows, *beside, self.order, self.groups]
 
     @staticmethod
