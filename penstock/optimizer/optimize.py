@@ -14,6 +14,7 @@ from penstock.optimizer.lower import lower
 from penstock.optimizer.pre_aggregate import pre_aggregate
 from penstock.optimizer.prune_columns import prune_columns
 from penstock.optimizer.settings import Settings
+from penstock.optimizer.slice_bands import slice_bands
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
@@ -28,7 +29,7 @@ LOGICAL: dict[Host, tuple[Rule, ...]] = {
 }
 PHYSICAL: dict[Host, tuple[Rule, ...]] = {
     Host.LOCAL: (lower,),
-    Host.SPARK: (prune_columns, lower, drop_needless_order, pre_aggregate),
+    Host.SPARK: (prune_columns, lower, drop_needless_order, slice_bands, pre_aggregate),
 }
 RULES: dict[Host, tuple[Rule, ...]] = {host: LOGICAL[host] + PHYSICAL[host] for host in Host}
 

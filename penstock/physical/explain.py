@@ -54,6 +54,8 @@ def _details(node: PhysicalNode) -> Iterator[str]:
 
 
 def _meeting(port: Port) -> str:
+    if port.slices is not None:
+        return f"tuples meet in {port.slices}"
     keys = ", ".join(map(str, port.keys or ()))
     where = f"tuples meet by {keys}" if keys else "all tuples meet in one place"
     return where + (", folded into panes before" if port.pre_aggregated else "")

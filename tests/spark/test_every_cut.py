@@ -220,7 +220,8 @@ def test_tuples_are_folded_before_they_are_sent() -> None:
 @given(
     data=st.data(),
     rule=st.sampled_from(RULES),
-    select=st.sampled_from([*PANED, *OTHERS]).filter(lambda sql: "row-num" not in sql),
+    # rows of one rank come in the order of arrival, which several tasks do not share
+    select=st.sampled_from([*PANED, *OTHERS]).filter(lambda sql: "ROWS, WA" not in sql),
     late=st.sampled_from(["", " LATE SIDE"]),
     rows=ROWS,
     buckets=st.integers(1, 3),
