@@ -1,4 +1,4 @@
-"""Let tuples that are joined by their times alone meet in slices of time, instead of in one place."""
+"""Let tuples that are joined by their times alone meet in slices of time, not all in one place."""
 
 from __future__ import annotations
 

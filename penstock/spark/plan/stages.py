@@ -52,7 +52,7 @@ class Stage:
     @property
     def one_bucket(self) -> bool:
         """Whether all tuples have to meet, so that there is only one bucket."""
-        return not all(port.keys for port in self.physical.ports)
+        return not all(port.keys or port.slices for port in self.physical.ports)
 
     def keys(self, port: int) -> tuple[Expression, ...]:
         """Tuples that agree on these meet in one bucket."""

@@ -14,6 +14,7 @@ from penstock.model.clock import Clock, ManualClock
 from penstock.operators.batch import Batch, signed_record
 from penstock.operators.build import operator_for
 from penstock.operators.groups.bounds import GroupBounds
+from penstock.operators.groups.grouped import InTime
 from penstock.operators.measured import Measured
 from penstock.operators.moving import drop_all, load_moved
 from penstock.operators.operator import Item, LateRows, Progress, TakesPartials
@@ -54,6 +55,12 @@ class Bucket:
             {each.field.qualified: each.field.type for each in node.progress} for node in inputs
         ]
         self._told = [Progress() for _ in inputs]
+        # where tuples go to several buckets, one of which counts those that are late
+        self._in_time = {
+            number: InTime([port.slices.attribute], config.stage.node.inputs[number])
+            for number, port in enumerate(config.stage.physical.ports)
+            if port.slices is not None
+        }
         self._chains: list[Chain] = []
         self.registers: list[Register] = []
         for entry, parts, feeding in zip(
@@ -65,7 +72,10 @@ class Bucket:
                 register = _source_register(entry.leaf, parts, self.clock, config.live)
                 self.registers.append(register)
             else:
-                self.registers.append(StageRegister(feeding, self._origins[entry.port]))
+                before = sum(config.feeding[: len(self.registers)])
+                others = sum(config.feeding) - before - feeding
+                names = self._origins[entry.port]
+                self.registers.append(StageRegister(feeding, names, before, others))
         self._tail = Chain(config.destination.tail.steps, self.clock)
         self._router = config.destination.router()
         fed = config.destination.stage
@@ -92,7 +102,9 @@ class Bucket:
         for message, start in zip(messages, starts, strict=True):
             port = self._port(message.entry)
             for piece in message.rows:
-                outgoing.add(self._measured.on_batch(port, self._marked(message, piece, start)))
+                batch = self._marked(message, piece, start)
+                if batch.num_rows:
+                    outgoing.add(self._measured.on_batch(port, batch))
             for tree in message.panes:
                 self._take_partials(message, tree, start)
         for message, start in zip(messages, starts, strict=True):
@@ -122,17 +134,19 @@ class Bucket:
         return register.join(message.reports)
 
     def _marked(self, message: Message, piece: RowsPiece, start: Starts | None) -> Batch:
-        register = self.registers[message.entry]
-        if start is None or not isinstance(register, SourceRegister) or not register.name:
-            return piece.batch
-        batch = piece.batch
+        register, batch = self.registers[message.entry], piece.batch
+        if isinstance(register, StageRegister):
+            return register.told_apart(batch, message.origin)
+        if start is None or not register.name:
+            return batch
         places = np.zeros(batch.num_rows, np.int64) if batch.places is None else batch.places
         before = start.of_rows(places, batch.numbers)
         if piece.groups is not None and message.groups is not None:
             before = np.maximum(before, register.of_groups(message.groups)[piece.groups])
         chain = self._chains[message.entry]
-        types = self._types[self._port(message.entry)]
-        return marked(batch, before, register.name, chain, types)
+        port = self._port(message.entry)
+        batch = marked(batch, before, register.name, chain, self._types[port])
+        return self._in_time[port].split_signed(batch)[0] if piece.copies else batch
 
     def _take_partials(self, message: Message, tree: Tree, start: Starts | None) -> None:
         """Partial results of tuples, which came as early as what their sub-source had promised."""
@@ -314,11 +328,9 @@ class _BucketOutput:
         pieces: list[list[RowsPiece]] = [[] for _ in range(stage.buckets)]
         assert bucket._router is not None
         for piece in rows:
-            buckets = bucket._router.buckets(piece.batch.rows)
-            for number in np.unique(buckets).tolist():
-                mine = pa.array(buckets == number)
-                order = piece.order.filter(mine) if piece.order is not None else None
-                pieces[number].append(RowsPiece(piece.batch.filter(mine), order))
+            for number, which, copies in bucket._router.routes(piece.batch.rows):
+                order = piece.order.take(pa.array(which)) if piece.order is not None else None
+                pieces[number].append(RowsPiece(piece.batch.take(which), order, copies=copies))
         progress = self._progress and bucket._tail.progress(self._progress)
         for number, mine in enumerate(pieces):
             message = Message(destination.entry, bucket.number, rows=mine, progress=progress)

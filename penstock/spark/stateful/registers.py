@@ -6,6 +6,7 @@ Every bucket of a stage gets the same reports and comes to the same registers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from penstock.model.arrays import Ints, Mask
 from penstock.model.clock import Clock
 from penstock.model.progress import Ordered
 from penstock.model.punctuation import BEGINNING, Bound, JointPunctuation
+from penstock.operators.batch import Batch
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Progress
 from penstock.plan.streams import StreamProgress
@@ -186,10 +188,22 @@ class SourceRegister(RunningBounds):
 class StageRegister:
     """The buckets of a stage that feeds this one."""
 
-    def __init__(self, buckets: int, origins: Mapping[str, str]) -> None:
-        """`origins` is by which names the columns of progress are saved."""
+    def __init__(
+        self, buckets: int, origins: Mapping[str, str], before: int = 0, others: int = 0
+    ) -> None:
+        """`origins` is by which names the columns of progress are saved.  So many buckets of other
+        stages feed this one: `before` and others, in the order of the entries."""
         self._told = [Progress() for _ in range(buckets)]
         self._origins = origins
+        self._before = before
+        self._all = before + buckets + others
+
+    def told_apart(self, batch: Batch, origin: int) -> Batch:
+        """Rows of a bucket, with numbers for their lineage that no other bucket's rows have: every
+        bucket numbers its own from 0 on."""
+        if batch.lineage is None:
+            return batch
+        return replace(batch, lineage=batch.lineage * self._all + self._before + origin)
 
     def advance(self, origin: int, progress: Progress) -> None:
         self._told[origin] = progress

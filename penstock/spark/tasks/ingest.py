@@ -6,9 +6,9 @@ folds tuples into partial panes where the stage allows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise, repeat
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,10 @@ from penstock.spark.plan.config import StageConfig
 from penstock.spark.plan.stages import Entry
 from penstock.spark.sources.feed import Portion
 from penstock.spark.tasks.bounds import TaskBounds
-from penstock.spark.tasks.buckets import Router
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.groups import TaskGroups
 from penstock.spark.tasks.messages import (
+    GroupsPromised,
     Message,
     Packed,
     PackedKind,
@@ -46,6 +46,7 @@ from penstock.spark.tasks.messages import (
     portions_read,
 )
 from penstock.spark.tasks.reports import Reports
+from penstock.spark.tasks.routing import PortRouter, by_bucket
 
 _FLUSH = 1 << 22  # rows after which a task sends what it has
 _WORTH_PANES = 256  # rows of a sub-source for which panes of its own are cheaper than the rows
@@ -194,11 +195,10 @@ class IngestTask:
             self._route_panes(batch)
 
     def _route_rows(self, batch: Batch, groups: Codes | None = None) -> None:
-        buckets = self._kit.router.buckets(batch.rows)
-        for bucket, rows in _by_bucket(buckets):
+        for bucket, rows, copies in self._kit.router.routes(batch.rows):
             own = batch if len(rows) == batch.num_rows else batch.take(rows)
             of_groups = groups[rows] if groups is not None else None
-            self._outgoing[bucket].rows.append(RowsPiece(own, groups=of_groups))
+            self._outgoing[bucket].rows.append(RowsPiece(own, groups=of_groups, copies=copies))
 
     def _route_panes(self, batch: Batch) -> None:
         maker = self._kit.maker
@@ -209,7 +209,7 @@ class IngestTask:
             self._route_rows(replace(batch, broken=None, numbers=None))
             return
         buckets = self._kit.bucket_of_groups()[groups]
-        for bucket, pairs in _by_bucket(buckets):
+        for bucket, pairs in by_bucket(buckets):
             own = made if len(pairs) == len(made) else maker.take(made, pairs)
             self._outgoing[bucket].panes.append(own.save(maker.folder))
 
@@ -219,7 +219,9 @@ class IngestTask:
         self, ended: bool = False, promise: int | None = None, more: bool = False
     ) -> Iterator[Packed]:
         reports, groups = self._reports(), self._groups
-        told = groups.promised(self._kit.router, self._config.buckets) if groups else repeat(None)
+        told: Iterable[GroupsPromised | None] = repeat(None)
+        if groups is not None:
+            told = groups.promised(self._kit.router.keys, self._config.buckets)
         for (bucket, outgoing), promised in zip(enumerate(self._outgoing), told, strict=False):
             rows, keys = groups.among(outgoing.rows) if groups else (outgoing.rows, None)
             message = Message(
@@ -270,7 +272,7 @@ class Kit:
 
     def __init__(self, config: StageConfig, entry: int) -> None:
         stage, port = config.stage, config.stage.entries[entry].port
-        self.router = Router(stage.keys(port), stage.schema(port), config.buckets)
+        self.router = PortRouter(stage, port, config.buckets)
         self.maker = PaneMaker(stage.node) if stage.makes_panes(port) else None  # type: ignore[arg-type]
         self._of_groups: Ints = np.zeros(0, np.int64)
         self._sub_sources: SubSources | None = None
@@ -288,7 +290,7 @@ class Kit:
             self._of_groups = self._of_groups[:0]
         if len(self._of_groups) < len(keys):
             fresh = keys.take(np.arange(len(self._of_groups), len(keys)))
-            hashed = self.router.hashed(fresh, len(keys) - len(self._of_groups))
+            hashed = self.router.keys.hashed(fresh, len(keys) - len(self._of_groups))
             self._of_groups = np.concatenate([self._of_groups, hashed])
         return self._of_groups
 
@@ -321,17 +323,3 @@ def _policy(scan: Scan) -> ProgressPolicy | None:
 def _worth_panes(places: Ints | None) -> bool:
     """Panes are apart for every sub-source, because each has a promise of its own."""
     return places is None or len(distinct(places)) * _WORTH_PANES <= len(places)
-
-
-def _by_bucket(buckets: Ints) -> Iterator[tuple[int, Ints]]:
-    """The positions of each bucket, in order."""
-    if len(buckets) == 0:
-        return
-    if buckets[0] == buckets[-1] and (buckets == buckets[0]).all():
-        yield int(buckets[0]), np.arange(len(buckets))
-        return
-    order = np.argsort(buckets.astype(np.uint16), kind="stable")
-    ordered = buckets[order]
-    cuts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
-    for begin, end in pairwise(cuts):
-        yield int(ordered[begin]), order[begin:end]

@@ -69,22 +69,24 @@ def packed_batch(rows: Iterable[Packed]) -> pa.RecordBatch:
 class RowsPiece:
     """Tuples, the sub-source of each (None: all of the first report) and, under SLACK, the number
     of each in it (None: high enough).  Results that are to be merged say where they belong; where
-    groups are punctuated, tuples say of which group of the message they are."""
+    groups are punctuated, tuples say of which group of the message they are.  `copies` are of
+    tuples that go to another bucket, too, and are counted there if they are late."""
 
     batch: Batch
     order: pa.RecordBatch | None = None
     groups: Ints | None = None
+    copies: bool = False
 
     def save(self) -> Tree:
         batch = self.batch
         broken = None if batch.broken is None else dict(batch.broken)
         beside = [batch.signs, broken, batch.places, batch.numbers, batch.lineage]
-        return [batch.rows, *beside, self.order, self.groups]
+        return [batch.rows, *beside, self.order, self.groups, self.copies]
 
     @staticmethod
     def load(saved: Tree) -> RowsPiece:
-        *of_batch, order, groups = saved
-        return RowsPiece(Batch(*of_batch), order, groups)
+        *of_batch, order, groups, copies = saved
+        return RowsPiece(Batch(*of_batch), order, groups, copies)
 
 
 class GroupsPromised(NamedTuple):
