@@ -28,6 +28,18 @@ def late_schemas(query: QueryPlan) -> list[pa.Schema]:
     return [_with_late_columns(*each, amends) for each in _all_finding_late(query)]
 
 
+def late_layouts(query: QueryPlan) -> dict[tuple[str, ...], pa.Schema]:
+    """By the names that the columns of late tuples have inside: what they are outside."""
+    amends = query.amend_for is not None
+    found: dict[tuple[str, ...], pa.Schema] = {}
+    for schema, bound, ids in _all_finding_late(query):
+        outside = _with_late_columns(schema, bound, ids, amends)
+        inside = schema.arrow.names
+        added = late_names(inside)[: len(outside) - len(inside)]
+        found.setdefault((*inside, *added), outside)
+    return found
+
+
 def plain_names(query: QueryPlan) -> dict[tuple[str, ...], list[str]]:
     """By the names that columns have inside, which may begin with that of a relation: what they are
     called outside, where they can be told apart without it."""
@@ -62,16 +74,16 @@ def _has_tuples(node: Node) -> bool:
 
 
 def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
-    """Results are never late, so only the first stateful operator on each way."""
+    """Results are never late, so only what tuples come to."""
     if isinstance(node, Join | Difference | Sequence):
         for given, timed in zip(node.inputs, node.attributes, strict=True):
             yield from _finding_late(given)
-            if not any(inner.stateful for inner in given.walk()):
+            if _has_tuples(given):
                 yield given.schema, timed.type, BIGINT
         return
-    below = [found for each in node.inputs for found in _finding_late(each)]
-    if below:
-        yield from below
+    for given in node.inputs:
+        yield from _finding_late(given)
+    if not any(map(_has_tuples, node.inputs)):
         return
     match node:
         case WindowAggregate():

@@ -1,4 +1,4 @@
-"""Joins in tasks and buckets, against the reference engine: whatever the kind of the join, its keys,
+"""Joins in tasks and buckets, against the reference engine: whatever the kind of join, its keys,
 the cut into micro-batches, the number of buckets and the restarts are."""
 
 from __future__ import annotations
@@ -6,16 +6,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.sources.source import Chunk
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.tasks import ingest
 from tests.reference.helpers import Row
 from tests.spark.test_every_cut import Cuts, assert_reference, cuts, run_in_cuts
-from tests.spark.without_spark import Given, WithoutSpark, rows_of
+from tests.spark.without_spark import WithoutSpark
 
 SCHEMA = "k STRING, f DOUBLE, x INT, t BIGINT"
 ROWS = st.lists(
