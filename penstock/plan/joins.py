@@ -14,6 +14,7 @@ from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN
 from penstock.plan.can_fail import may_fail
+from penstock.plan.algorithms import JoinAlgorithm, Reason
 from penstock.plan.expressions import Call, Column, Expression, columns_of, conjuncts
 from penstock.plan.node import Node, Progressing, Unary
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
@@ -63,6 +64,7 @@ class TimeCondition:
         length = Domain(self.left.type).format_length
         if isinstance(self.window, TumblingJoin):
             return f"{self.left} and {self.right} in one RANGE TUMBLING {length(self.window.range)}"
+            return f"{self.left} and {self.right} in the same {length(self.window.range)}"
         band = self.window.band if isinstance(self.window, SlidingJoin) else self.window
         return f"{length(band.low)} <= {self.right} - {self.left} <= {length(band.high)}"
 
@@ -103,6 +105,7 @@ class Join(Node):
     span: Span | None = field(default=None, compare=False, repr=False)
     kind: JoinKind = JoinKind.INNER
     also: tuple[TimeCondition, ...] = ()
+    hint: JoinAlgorithm | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.branches) < 2 or len(self.branches) != len(self.attributes):
@@ -165,6 +168,8 @@ class Join(Node):
                     low, high = length(band.low), length(band.high)
                     lines.append(f"band: {low} <= {right} - {left} <= {high}")
         lines += [f"also: {each}" for each in self.also]
+        if self.hint is not None:
+            lines.append(f"algorithm: {self.hint.name} ({self.hint.value}), {Reason.HINT.value}")
         return lines
 
 
