@@ -13,8 +13,8 @@ from penstock.errors import PlanError, Span
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN
-from penstock.plan.can_fail import may_fail
 from penstock.plan.algorithms import JoinAlgorithm, Reason
+from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Call, Column, Expression, columns_of, conjuncts
 from penstock.plan.node import Node, Progressing, Unary
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin

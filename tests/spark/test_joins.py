@@ -51,6 +51,25 @@ BY_TIME = [
     "SELECT s.x AS x, r.x AS y FROM s [RANGE TUMBLING 8], r [RANGE TUMBLING 8] WHERE s.x <= r.x",
     "SELECT a.x AS x, b.x AS y FROM s AS a, s AS b WHERE b.t > a.t AND b.t < a.t + 5",
 ]
+KINDS = ["LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"]
+OF_KINDS = [
+    f"SELECT {'s.x AS x' if kind[:4] in ('SEMI', 'ANTI') else 's.x AS x, r.x AS y'} FROM {joined}"
+    for kind in KINDS
+    for joined in (
+        f"s [RANGE 5] {kind} r [RANGE 3] ON s.k = r.k",
+        f"s {kind} r ON s.f = r.f AND s.x < r.x AND r.t BETWEEN s.t - 2 AND s.t + 7",
+        f"s {kind} r ON s.x < r.x AND r.t BETWEEN s.t - 1 AND s.t + 2",
+        f"s [RANGE TUMBLING 8] {kind} r [RANGE TUMBLING 8] ON s.x <= r.x",
+    )
+]
+SEVERAL = [
+    "SELECT s.x AS x, r.x AS y, q.x AS z FROM s [RANGE 5], r [RANGE 3], s AS q [RANGE 4]"
+    " WHERE s.k = r.k AND r.f = q.f",
+    "SELECT s.x AS x, r.x AS y, q.x AS z FROM s, r, s AS q WHERE r.t BETWEEN s.t - 1 AND s.t + 2"
+    " AND q.t BETWEEN r.t AND r.t + 1",
+    "SELECT s.x AS x FROM s WHERE NOT EXISTS"
+    " (SELECT 1 AS one FROM r WHERE r.k = s.k AND r.t BETWEEN s.t AND s.t + 5)",
+]
 IN_A_ROW = [
     "SELECT s.k AS k, count(*) AS n, sum(r.x) AS z [RANGE 10, SLIDE 5, WA s.t]"
     " FROM s [RANGE 5], r [RANGE 3] WHERE s.k = r.k GROUP BY s.k",
@@ -86,8 +105,8 @@ def run(query: ps.Query, planned: dict[str, Cuts], buckets: int, restarts: set[i
 @given(
     data=st.data(),
     rule=st.sampled_from(RULES),
-    select=st.sampled_from([*KEYED, *BY_TIME, *IN_A_ROW]),
-    late=st.sampled_from(["", " LATE SIDE"]),
+    select=st.sampled_from([*KEYED, *BY_TIME, *OF_KINDS, *SEVERAL, *IN_A_ROW]),
+    late=st.sampled_from(["", " LATE SIDE", " LATE AMEND", " LATE AMEND FOR 5"]),
     s=ROWS,
     r=ROWS,
     buckets=st.integers(1, 4),

@@ -14,7 +14,6 @@ from penstock.model.clock import Clock, ManualClock
 from penstock.operators.batch import Batch, signed_record
 from penstock.operators.build import operator_for
 from penstock.operators.groups.bounds import GroupBounds
-from penstock.operators.groups.grouped import InTime
 from penstock.operators.measured import Measured
 from penstock.operators.moving import drop_all, load_moved
 from penstock.operators.operator import Item, LateRows, Progress, TakesPartials
@@ -55,12 +54,6 @@ class Bucket:
             {each.field.qualified: each.field.type for each in node.progress} for node in inputs
         ]
         self._told = [Progress() for _ in inputs]
-        # where tuples go to several buckets, one of which counts those that are late
-        self._in_time = {
-            number: InTime([port.slices.attribute], config.stage.node.inputs[number])
-            for number, port in enumerate(config.stage.physical.ports)
-            if port.slices is not None
-        }
         self._chains: list[Chain] = []
         self.registers: list[Register] = []
         for entry, parts, feeding in zip(
@@ -103,8 +96,10 @@ class Bucket:
             port = self._port(message.entry)
             for piece in message.rows:
                 batch = self._marked(message, piece, start)
-                if batch.num_rows:
-                    outgoing.add(self._measured.on_batch(port, batch))
+                items = self._measured.on_batch(port, batch)
+                if piece.copies:  # another bucket tells if they are late
+                    items = [item for item in items if not isinstance(item, LateRows)]
+                outgoing.add(items)
             for tree in message.panes:
                 self._take_partials(message, tree, start)
         for message, start in zip(messages, starts, strict=True):
@@ -144,9 +139,8 @@ class Bucket:
         if piece.groups is not None and message.groups is not None:
             before = np.maximum(before, register.of_groups(message.groups)[piece.groups])
         chain = self._chains[message.entry]
-        port = self._port(message.entry)
-        batch = marked(batch, before, register.name, chain, self._types[port])
-        return self._in_time[port].split_signed(batch)[0] if piece.copies else batch
+        types = self._types[self._port(message.entry)]
+        return marked(batch, before, register.name, chain, types)
 
     def _take_partials(self, message: Message, tree: Tree, start: Starts | None) -> None:
         """Partial results of tuples, which came as early as what their sub-source had promised."""
