@@ -10,11 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.model.punctuation import JointPunctuation
+from penstock.operators.operator import Progress
+from penstock.sources.source import Chunk
 from penstock.spark.sources.feeds import streams_of
+from penstock.spark.stateful.registers import slowest
 from penstock.spark.tasks import ingest
-from tests.reference.helpers import Row
+from tests.reference.helpers import Row, tuples
 from tests.spark.test_every_cut import Cuts, assert_reference, cuts, run_in_cuts
-from tests.spark.without_spark import WithoutSpark
+from tests.spark.without_spark import Given, WithoutSpark, rows_of
 
 SCHEMA = "k STRING, f DOUBLE, x INT, t BIGINT"
 ROWS = st.lists(
@@ -83,6 +87,9 @@ IN_A_ROW = [
     "  WHERE q.k = r.k) AS j",
     "SELECT count(*) AS n [RANGE 8, SLIDE 8, WA s.t] FROM s, r"
     " WHERE r.t BETWEEN s.t - 1 AND s.t + 2",
+    # complete by what is promised about both times together
+    "SELECT s.t AS a, r.t AS b, count(*) AS n FROM s [RANGE 5], r [RANGE 9] WHERE s.k = r.k"
+    " GROUP BY s.t, r.t",
 ]
 
 
@@ -131,3 +138,25 @@ def test_every_cut(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest, "_FLUSH", flush)
         run(query, planned, buckets, restarts)
+
+
+def test_what_buckets_promise_together_about_pairs() -> None:
+    """No tuple that one of them may still give is below both bounds."""
+    told = [
+        Progress({"a": 3}, joint=(JointPunctuation(("a", "b"), (7, 9)),)),
+        Progress({"a": 5}, joint=(JointPunctuation(("b", "a"), (4, 8)),)),
+    ]
+    assert slowest(told).joint == (JointPunctuation(("a", "b"), (7, 4)),)
+    assert slowest([*told, Progress(ended=True)]).joint == (JointPunctuation(("a", "b"), (7, 4)),)
+    assert slowest([*told, Progress({"a": 9, "b": 9})]).joint == ()
+
+
+def test_groups_leave_by_what_is_promised_about_both_times() -> None:
+    """Both streams are at 10, so a pair may follow that is at 5 of s, or one that is at 1 of r; but
+    none that is below 10 of both."""
+    s, r = [("a", 0.0, 1, 7), ("b", 0.0, 1, 10)], [("a", 0.0, 2, 8), ("c", 0.0, 2, 13)]
+    query = asked(IN_A_ROW[-1], {"ordered": True}, s, r)
+    job = WithoutSpark(query.plan, 2)
+    batches = rows_of(query.plan)
+    job.run({name: [Given([Chunk(batch)])] for name, batch in batches.items()})
+    assert tuples(job.received.table(query.plan)) == [(7, 8, 1)]
