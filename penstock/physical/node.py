@@ -33,6 +33,8 @@ class OperatorKind(Enum):
     SLIDE_BY_TUPLE = "SlideByTuple"
     GROUPED = "Grouped"
     DISTINCT = "Distinct"
+    RECENT = "Recent"
+    CHRONICLE = "Chronicle"
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"
     REVISING_GROUPS = "RevisingGroups"
