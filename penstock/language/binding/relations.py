@@ -172,9 +172,6 @@ class RelationBinder:
 
     def join(self, sources: list[BoundSource], predicates: list[Expression], span: Span) -> Node:
         """All sources as one n-ary join whose condition is all of the predicates."""
-        for source in sources:
-            if source.node.signed:
-                raise BindError("a difference cannot be joined", span=source.span)
         windows = [source.window for source in sources]
         attributes = [self._attribute(source, source.node) for source in sources]
         _same_domain(attributes, span)
