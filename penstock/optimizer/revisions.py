@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.errors import EngineError
+from penstock.errors import EngineError, Span
 from penstock.physical.asked import Asked
 from penstock.physical.node import OperatorKind
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
+from penstock.plan.joins import Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Scan
@@ -75,14 +76,20 @@ def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
         case WindowAggregate() if not asked.answers_early:
             return OperatorKind.DEFERRED_SLIDE_BY_TUPLE
         case WindowAggregate():
-            raise EngineError(
-                f"the local engine has no early answers for {node.describe_window()} yet",
-                span=node.span,
-                expected="windows over values",
-                hint="leave EMIT EARLY out, or the reference engine: --engine reference",
-            )
+            raise _no_early_answers(node.describe_window(), node.span)
         case GroupAggregate():
             return OperatorKind.REVISING_GROUPS
         case Distinct() if asked.amends:
             return OperatorKind.AMENDING_DISTINCT
+        case Sequence() if asked.answers_early:
+            raise _no_early_answers("a sequence", node.span)
     return None
+
+
+def _no_early_answers(what: str, span: Span | None) -> EngineError:
+    return EngineError(
+        f"the local engine has no early answers for {what} yet",
+        span=span,
+        expected="windows over values",
+        hint="leave EMIT EARLY out, or the reference engine: --engine reference",
+    )

@@ -35,6 +35,8 @@ class OperatorKind(Enum):
     GROUPED = "Grouped"
     DISTINCT = "Distinct"
     OA_JOIN = "OaJoin"
+    RECENT = "Recent"
+    CHRONICLE = "Chronicle"
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"
     REVISING_GROUPS = "RevisingGroups"

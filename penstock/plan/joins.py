@@ -263,7 +263,9 @@ class Difference(Node):
     """The tuples in the left window while no tuple with the same keys is in the right window: a
     positive item when one enters that state, a negative one when it leaves, at `changed_at`.
 
-    A range of None keeps tuples for ever."""
+    A range of None keeps tuples for ever.  Tuples of an input that has signs itself are in their
+    window from a positive item until it is taken back, or until they are too old, whichever comes
+    first."""
 
     stateful: ClassVar[bool] = True
     left: Node
@@ -279,8 +281,11 @@ class Difference(Node):
             raise PlanError("a difference needs at least one column to compare")
         if any(span is not None and span < 0 for span in self.ranges):
             raise PlanError("a window is not shorter than nothing")
-        if self.left.signed or self.right.signed:
-            raise PlanError("a difference of a difference has no meaning yet")
+        if "changed_at" in self.left.schema.names:
+            raise PlanError(
+                "the left side has a column changed_at already, and the difference adds one",
+                hint="a sub-query in which it is called something else: changed_at AS since",
+            )
 
     @property
     def inputs(self) -> tuple[Node, ...]:
