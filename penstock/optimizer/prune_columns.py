@@ -11,6 +11,7 @@ from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.aggregates import GroupAggregate, WindowAggregate
 from penstock.plan.expressions import Column, Expression, columns_of
+from penstock.plan.joins import Lookup
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
@@ -38,6 +39,8 @@ def _pruned(node: Node, needed: _Needed) -> Node:
             return node if needed is None else _narrowed(node, needed)
         case Filter():
             below = _with(needed, [node.predicate])
+        case Lookup():
+            below = _with(needed, [] if node.condition is None else [node.condition])
         case Stamp():
             below = _with(needed, [node.column])
         case Project():

@@ -1,0 +1,1 @@
+"""Operators that bring tuples of several inputs together."""
