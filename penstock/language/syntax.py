@@ -214,11 +214,12 @@ class CreateStream:
     source: FilesSyntax | SocketSyntax | ValuesSyntax | None
     progress: ProgressClause | None
     span: Span
+    is_table: bool = False  # CREATE TABLE
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    kind: str  # STREAM or QUERY
+    kind: str  # STREAM, TABLE or QUERY
     name: Name
     if_exists: bool
     span: Span

@@ -9,6 +9,7 @@ from penstock.model.clock import Clock
 from penstock.operators.groups.distinct import DistinctOperator
 from penstock.operators.groups.grouped import GroupedOperator
 from penstock.operators.joins.chronicle import Chronicle
+from penstock.operators.joins.lookup import LookupOperator
 from penstock.operators.joins.oa_join import OaJoin
 from penstock.operators.joins.recent import Recent
 from penstock.operators.operator import Operator
@@ -53,6 +54,7 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.SLIDE_BY_TUPLE: SlideByTupleOperator,
     OperatorKind.GROUPED: GroupedOperator,
     OperatorKind.DISTINCT: DistinctOperator,
+    OperatorKind.LOOKUP: LookupOperator,
 }
 
 # over streams that promise something for single groups

@@ -17,7 +17,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.joins import Join, Sequence, SequenceMode, equal_keys
+from penstock.plan.joins import Join, Lookup, Sequence, SequenceMode, equal_keys
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -110,6 +110,8 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.STAMP
         case Union():
             return OperatorKind.UNION
+        case Lookup() if host is Host.LOCAL:
+            return OperatorKind.LOOKUP
         case WindowAggregate() if not signed:
             return _window_operator(node)
         case GroupAggregate() if not signed:

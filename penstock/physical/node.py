@@ -37,6 +37,7 @@ class OperatorKind(Enum):
     OA_JOIN = "OaJoin"
     RECENT = "Recent"
     CHRONICLE = "Chronicle"
+    LOOKUP = "Lookup"
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"
     REVISING_GROUPS = "RevisingGroups"

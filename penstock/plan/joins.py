@@ -253,9 +253,11 @@ class Lookup(Unary):
 
     def details(self) -> list[str]:
         kind = "" if self.kind is JoinKind.INNER else f"{self.kind.value} "
-        tables = ", ".join(each.details()[0] for each in self.table.walk())
         lines = [f"{kind}Lookup{f' ON {self.condition}' if self.condition else ''}"]
-        return [*lines, f"table: {tables}"]
+        for each in self.table.walk():
+            title, *others = each.details()
+            lines.append(f"table: {', '.join([title, *others])}")
+        return lines
 
 
 @dataclass(frozen=True)

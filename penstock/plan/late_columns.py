@@ -10,7 +10,7 @@ from penstock.model.names import late_names
 from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, BOOLEAN, Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.joins import Difference, Join, Sequence
+from penstock.plan.joins import Difference, Join, Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -68,7 +68,7 @@ def _all_finding_late(query: QueryPlan) -> list[tuple[Schema, Type, Type]]:
 
 def _has_tuples(node: Node) -> bool:
     """Whether tuples of a stream come out of it, not only results, which are never late."""
-    if isinstance(node, Filter | Project | Stamp | Union):
+    if isinstance(node, Filter | Project | Stamp | Union | Lookup):
         return any(_has_tuples(each) for each in node.inputs)
     return isinstance(node, Scan)
 

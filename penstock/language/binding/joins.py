@@ -249,16 +249,17 @@ class JoinBinder:
         for source, clause in self._clauses:
             if source in self._compared:
                 continue
-            if not self.joined:
+            if isinstance(self.tree, Leaf):
                 raise BindError(
                     "the window of an aggregate stands after the SELECT list, before FROM",
                     span=clause.span,
                 )
+            name = source.alias or "this input"
             raise BindError(
-                f"the window of {source.alias or 'this input'} counts for nothing: no input that it"
-                " is joined with has one",
+                f"the window of {name} counts for nothing: no stream that it is joined with has"
+                " one",
                 span=clause.span,
-                hint="leave it out, or give the others windows, too",
+                hint="leave it out" + (", or give the others windows, too" if self.joined else ""),
             )
 
 

@@ -20,6 +20,7 @@ from penstock.language.binding.relations import (
     unlike,
 )
 from penstock.language.binding.scope import Scope
+from penstock.language.binding.tables import is_table
 from penstock.language.binding.windows import (
     BoundWindow,
     WindowBinder,
@@ -278,6 +279,12 @@ class SelectBinder:
         return not grouped_by_distinct
 
     def _endless(self, what: str, columns: str) -> BindError:
+        if is_table(self.given.node):
+            return BindError(
+                f"{what} over a table alone is not part of the dialect",
+                span=self.select.span,
+                expected="a stream that is looked up in the table",
+            )
         return BindError(
             f"{what} over an endless stream never completes without a window",
             span=self.select.span,

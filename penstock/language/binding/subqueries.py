@@ -105,9 +105,9 @@ def compared(
     values = _values(test.value)
     if len(values) != len(columns):
         raise BindError(
-            f"IN compares {len(values)} with the {len(columns)} columns of the sub-query",
+            f"the sub-query of IN has {len(columns)} column{'s' * (len(columns) != 1)}",
             span=test.span,
-            expected="as many on both sides",
+            expected=f"{len(values)}, as many as stand before IN",
         )
     equal = []
     for value, column in zip(values, columns, strict=True):
