@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from penstock.optimizer.binary_joins import binary_joins
 from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.choose_algorithm import choose_algorithm
+from penstock.optimizer.count_in_one_place import count_in_one_place
 from penstock.optimizer.drop_needless_order import drop_needless_order
 from penstock.optimizer.leave_room import leave_room
 from penstock.optimizer.lower import lower
@@ -35,6 +36,7 @@ PHYSICAL: dict[Host, tuple[Rule, ...]] = {
         prune_columns,
         lower,
         drop_needless_order,
+        count_in_one_place,
         slice_bands,
         pre_aggregate,
     ),

@@ -43,7 +43,8 @@ def slice_bands(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa
 
 def _sliced(node: PhysicalNode) -> PhysicalNode:
     ports = tuple(replace(port, input=_sliced(port.input)) for port in node.ports)
-    if len(ports) == 2 and all(port.keys == () for port in ports):
+    by_time = len(ports) == 2 and all(port.keys == () for port in ports)
+    if by_time and not node.whole_windows:  # whose results are counted
         slices = _slices(node.logical)
         if slices is not None:
             pairs = zip(ports, slices, strict=True)

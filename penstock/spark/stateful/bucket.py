@@ -202,7 +202,7 @@ class Bucket:
 
     def _told_of_groups(self, port: int) -> GroupBounds | None:
         """What has been promised for single groups.  Where other tuples come to the port, too, it
-        says nothing about those."""
+        says nothing about those; and where results are counted, no group leaves ahead of others."""
         told = None
         for entry in (entries := self._entries(port)):
             register = self.registers[entry]
@@ -210,7 +210,8 @@ class Bucket:
                 told = register.told_of_groups()
                 if told is not None:
                     told = self._chains[entry].progress(Progress(groups=told)).groups
-        return told if len(entries) == 1 else None
+        alone = len(entries) == 1 and not self.config.stage.physical.whole_windows
+        return told if alone else None
 
     def status(self) -> Tree:
         """What is open; the first bucket, which knows what all know, says also how far the sources
