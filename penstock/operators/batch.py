@@ -4,9 +4,9 @@ the bounds that rows broke, and where rows come from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +88,35 @@ class Batch:
             None if self.places is None else self.places[which],
             None if self.numbers is None else self.numbers[which],
             None if self.lineage is None else self.lineage[which],
+        )
+
+    @staticmethod
+    def joined(several: Sequence[Batch]) -> Batch:
+        """One after the other; if one has something beside its rows, all have it."""
+        first, *others = several
+        if not others:
+            return first
+        rows = pa.concat_batches([each.rows for each in several])
+        if first.is_plain:
+            return Batch(rows)
+        broken = None
+        if first.broken is not None:
+            columns = {
+                name: [(each.broken or {})[name] for each in several] for name in first.broken
+            }
+            broken = {name: pa.concat_arrays(each) for name, each in columns.items()}
+
+        def beside(of: Callable[[Batch], npt.NDArray[Any] | None]) -> npt.NDArray[Any] | None:
+            found = [each for each in map(of, several) if each is not None]
+            return np.concatenate(found) if found else None
+
+        return Batch(
+            rows,
+            beside(lambda each: each.signs),
+            broken,
+            beside(lambda each: each.places),
+            beside(lambda each: each.numbers),
+            beside(lambda each: each.lineage),
         )
 
     def renamed(self, names: Mapping[str, str]) -> Batch:

@@ -110,7 +110,7 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.STAMP
         case Union():
             return OperatorKind.UNION
-        case Lookup() if host is Host.LOCAL:
+        case Lookup():
             return OperatorKind.LOOKUP
         case WindowAggregate() if not signed:
             return _window_operator(node)

@@ -5,8 +5,13 @@ What Spark adds to them is transport: everything goes through packed messages he
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import gettempdir
+from uuid import uuid4
+from weakref import finalize
 
 import pyarrow as pa
 
@@ -20,6 +25,7 @@ from penstock.spark.plan.stages import Stage
 from penstock.spark.run.job import Job, Sources
 from penstock.spark.run.outcome import Tally, deliver
 from penstock.spark.sources.feeds import streams_of
+from penstock.spark.sources.tables import TableFiles
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.tasks.ingest import IngestTask, Kit
 from penstock.spark.tasks.messages import Message, Packed, PackedKind, packed_batch
@@ -48,7 +54,10 @@ class WithoutSpark:
 
     def __init__(self, query: QueryPlan | PhysicalPlan, buckets: int, live: bool = False) -> None:
         plan = query if isinstance(query, PhysicalPlan) else on_spark(query)
-        self._job = Job(plan, Sources({}, {}), buckets)
+        folder = Path(gettempdir()) / f"penstock-{uuid4().hex}"
+        finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        tables = TableFiles(plan.query, None, folder, strict=False)
+        self._job = Job(plan, Sources({}, {}), buckets, tables=tables)
         (self._entry,) = self._job.entries
         assert isinstance(self._entry.leaf, Stage)
         config = self._job._config(self._entry.leaf, Destination(self._entry, None))

@@ -29,7 +29,7 @@ AT_ONCE = 1 << 16  # pairs that are looked at together
 class LookupOperator(Stateless):
     def __init__(self, node: Lookup, together: int = AT_ONCE) -> None:
         self._kind = node.kind
-        self._schema = node.schema.arrow
+        self.schema = node.schema.arrow
         self._together = together
         keys, others = equal_keys(node.input.schema, node.table.schema, node.condition)
         self._own_keys = [compile_expression(own, node.input.schema) for own, _ in keys]
@@ -111,7 +111,7 @@ class LookupOperator(Stateless):
         given = batch if same else batch.take(own)
         rows = self._table.take(pa.array(its, mask=its < 0))
         columns = [*given.rows.columns, *rows.columns]
-        yield given.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        yield given.with_rows(pa.RecordBatch.from_arrays(columns, schema=self.schema))
 
 
 class _Condition:

@@ -4,8 +4,11 @@ rows, its late tuples, and the rows that could not take part."""
 from __future__ import annotations
 
 import atexit
+import logging
 import shutil
 import tempfile
+import uuid
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,14 +16,20 @@ from typing import TYPE_CHECKING
 from penstock.errors import EngineError
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
+from penstock.sources.rejects import Reject
 from penstock.spark.frames.observing import Metrics, free_name, observed_plainly
 from penstock.spark.run.job import Frame, Job, Sources
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
 from penstock.spark.sources.dataframe import DataFrameSource
 from penstock.spark.sources.feeds import batch_sources, streams_of
+from penstock.spark.sources.tables import TableFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_LOG = logging.getLogger("penstock")
+_SHOWN = 5  # rejects that are told of
 
 
 class Wanted(Enum):
@@ -40,8 +49,13 @@ def dataframe(
     metrics: Metrics | None = None,
 ) -> DataFrame:
     """`metrics` is the name of the counts, or an Observation that gets them."""
-    sources = _sources(plan.query, spark, strict, buckets, wanted)
-    job = Job(plan, sources, buckets, strict)
+    # read whenever somebody asks
+    directory = Path(tempfile.gettempdir()) / f"penstock-{uuid.uuid4().hex}"
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    sources = _sources(plan.query, spark, strict, buckets, wanted, directory)
+    tables = TableFiles(plan.query, spark, directory, strict)
+    job = Job(plan, sources, buckets, strict, tables=tables)
+    _tell(tables.rejects)
     name = metrics if metrics is not None else free_name(job.frames)
     match wanted:
         case Wanted.ROWS:
@@ -54,12 +68,26 @@ def dataframe(
         case Wanted.LATE:
             rows = job.late_rows()
         case Wanted.REJECTED:
-            rows = job.rejected_rows()
+            rows = job.rejected_rows(tables.rejects)
     return rows.observed(name)
 
 
+def _tell(rejects: Sequence[Reject]) -> None:
+    """Rows of tables that could not take part: a stream of Spark's has no place for them."""
+    if rejects:
+        lines = [f"{len(rejects):,} rows of tables were rejected:"]
+        lines += [f"  {reject}" for reject in rejects[:_SHOWN]]
+        lines += [f"  … and {len(rejects) - _SHOWN:,} more"] if len(rejects) > _SHOWN else []
+        _LOG.warning("%s", "\n".join(lines))
+
+
 def _sources(
-    query: QueryPlan, spark: SparkSession, strict: bool, buckets: int, wanted: Wanted
+    query: QueryPlan,
+    spark: SparkSession,
+    strict: bool,
+    buckets: int,
+    wanted: Wanted,
+    directory: Path,
 ) -> Sources:
     streams = streams_of(query)
     frames = {
@@ -68,8 +96,6 @@ def _sources(
         if isinstance(stream.source, DataFrameSource)
     }
     if not any(frame.isStreaming for frame in frames.values()):
-        directory = Path(tempfile.mkdtemp(prefix="penstock-"))  # read whenever somebody asks
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
         return batch_sources(query, spark, directory, strict)
     if len(frames) < len(streams):
         others = sorted(streams.keys() - frames.keys())

@@ -9,7 +9,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.spark.catalyst.reading import columns_read
-from penstock.spark.plan.stages import Entry, Stage, entries_of
+from penstock.spark.plan.stages import Entry, Stage, Step, TableStep, entries_of
 from penstock.spark.sources.dataframe import DataFrameSource
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def _named(stage: Stage) -> str:
     return "InOrder" if isinstance(stage.node, QueryPlan) else type(stage.node).__name__
 
 
-def _step(step: object) -> str:
-    return type(step).__name__
+def _step(step: Step) -> str:
+    return type(step.lookup if isinstance(step, TableStep) else step).__name__
 
 
 def _catalyst(scan: Scan, frames: Frames, what_else: str) -> Iterator[str]:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.model.schema import Schema
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.plan.expressions import Expression
+from penstock.plan.joins import Lookup
 from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.spark.tasks.tables import TableFile
+
+if TYPE_CHECKING:
+    from penstock.spark.sources.tables import TableFiles
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,19 @@ class Branch:
     port: int
 
 
-Step: TypeAlias = Filter | Project | Stamp | Branch
+@dataclass(frozen=True)
+class TableStep:
+    """Beside the rows of a table, which are in a file once somebody has read them."""
+
+    lookup: Lookup
+    file: TableFile | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return self.lookup.schema
+
+
+Step: TypeAlias = Filter | Project | Stamp | Branch | TableStep
 
 
 @dataclass(frozen=True)
@@ -73,8 +90,9 @@ class Stage:
         yield self
 
 
-def entries_of(node: PhysicalNode) -> tuple[Entry, ...]:
-    """All ways on which tuples come out of an operator.
+def entries_of(node: PhysicalNode, tables: TableFiles | None = None) -> tuple[Entry, ...]:
+    """All ways on which tuples come out of an operator.  Where it is to be run, somebody has to
+    read the `tables` in it.
 
     before: Filter (Paned (Union (Read a, Filter (Read b))))
     after:  Entry(Stage(Paned, [Entry(a, [Branch 0]), Entry(b, [Filter, Branch 1])]), [Filter])
@@ -86,17 +104,22 @@ def entries_of(node: PhysicalNode) -> tuple[Entry, ...]:
         entries = tuple(
             replace(entry, port=number)
             for number, each in enumerate(node.inputs)
-            for entry in entries_of(each)
+            for entry in entries_of(each, tables)
         )
         return (Entry(Stage(node, entries)),)
     if isinstance(logical, Union):
         return tuple(
             entry.then(Branch(logical, number))
             for number, each in enumerate(node.inputs)
-            for entry in entries_of(each)
+            for entry in entries_of(each, tables)
         )
-    assert isinstance(logical, Filter | Project | Stamp)
-    return tuple(entry.then(logical) for entry in entries_of(node.inputs[0]))
+    step: Step
+    if isinstance(logical, Lookup):
+        step = TableStep(logical, tables.whole(logical) if tables is not None else None)
+    else:
+        assert isinstance(logical, Filter | Project | Stamp)
+        step = logical
+    return tuple(entry.then(step) for entry in entries_of(node.inputs[0], tables))
 
 
 def waits_for_order(root: PhysicalNode) -> bool:

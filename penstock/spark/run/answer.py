@@ -12,11 +12,12 @@ from penstock.errors import EngineError
 from penstock.physical.plan import PhysicalPlan
 from penstock.runs.answer import Answer
 from penstock.runs.gathered import Gathered
-from penstock.sources.rejects import RejectKind
+from penstock.sources.rejects import Reject, RejectKind
 from penstock.spark.run.job import Job
 from penstock.spark.run.outcome import deliver
 from penstock.spark.session.session import BUCKETS, PARTITIONS, setting
 from penstock.spark.sources.feeds import batch_sources, streams_of
+from penstock.spark.sources.tables import TableFiles
 from penstock.spark.tasks.worker_errors import failure
 
 if TYPE_CHECKING:
@@ -35,17 +36,22 @@ def answer(
                 hint="query.start(…), or query.dataframe()",
             )
     gathered = Gathered(query)
-    tally = deliver(packed_answer(plan, spark, strict, buckets), gathered)
+    packed, of_tables = packed_answer(plan, spark, strict, buckets)
+    tally = deliver(packed, gathered, rejects=of_tables)
     unreadable = gathered.log.count(RejectKind.BAD_ROW)
     return gathered.answer(tally.read - unreadable, tally.late)
 
 
-def packed_answer(plan: PhysicalPlan, spark: SparkSession, strict: bool, buckets: int) -> pa.Table:
-    """All that comes out of the job, packed."""
+def packed_answer(
+    plan: PhysicalPlan, spark: SparkSession, strict: bool, buckets: int
+) -> tuple[pa.Table, list[Reject]]:
+    """All that comes out of the job, packed, and the rows of tables that could not take part."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
         sources = batch_sources(plan.query, spark, Path(directory), strict)
+        tables = TableFiles(plan.query, spark, Path(directory), strict)
+        job = Job(plan, sources, buckets, strict, tables=tables)
         try:
             with setting(spark, {PARTITIONS: str(buckets)}):
-                return Job(plan, sources, buckets, strict).packed().toArrow()
+                return job.packed().toArrow(), tables.rejects
         except Exception as error:
             raise failure(error) from error

@@ -63,10 +63,10 @@ class BatchRun:
     def _work(self) -> None:
         order = self.query.progress[0].field.qualified if self.query.in_order else None
         try:
-            packed = packed_answer(self._plan, self._spark, self._strict, self._buckets)
+            packed, of_tables = packed_answer(self._plan, self._spark, self._strict, self._buckets)
             if self.stopped:
                 return
-            self.tally = deliver(packed, self._receiver, order)
+            self.tally = deliver(packed, self._receiver, order, of_tables)
             self._receiver.commit(0)
             if self.watch is not None:
                 self.watch(self.progress())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import EngineError
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.stateless import Scan
+from penstock.sources.rejects import Reject, rejects_batch
 from penstock.spark.catalyst.columns import SETTINGS
 from penstock.spark.catalyst.reading import read
 from penstock.spark.frames.columns import (
@@ -31,13 +32,14 @@ from penstock.spark.run.checkpoint import algorithms_on_spark, identity_on_spark
 from penstock.spark.session.session import setting
 from penstock.spark.session.worker_python import installed_packages
 from penstock.spark.sources.feed import portions_in
+from penstock.spark.sources.tables import TableFiles
 from penstock.spark.stateful.batch_stage import at_once
 from penstock.spark.stateful.identity import StateIdentity
 from penstock.spark.stateful.step import StageStep
 from penstock.spark.tasks.buckets import keys_for
 from penstock.spark.tasks.coalesced import joined
 from penstock.spark.tasks.ingest import IngestTask, Kit
-from penstock.spark.tasks.messages import PACKED, packed_batch
+from penstock.spark.tasks.messages import PACKED, Packed, PackedKind, pack_rows, packed_batch
 from penstock.spark.tasks.passing import Passing, plain
 from penstock.spark.tasks.worker_memory import settle
 
@@ -79,8 +81,10 @@ class Job:
         buckets: int,
         strict: bool = False,
         bounded: bool = False,
+        tables: TableFiles | None = None,
     ) -> None:
-        """A `bounded` run ends by itself, so nobody has to look at the clock."""
+        """A `bounded` run ends by itself, so nobody has to look at the clock.  What tuples are
+        looked up in is read from `tables` now."""
         self.query = plan.query
         self._plan = plan
         self._bounded = bounded
@@ -88,7 +92,7 @@ class Job:
         self._buckets = buckets
         self._strict = strict
         self._token = uuid.uuid4().hex
-        self.entries = entries_of(plan.root)
+        self.entries = entries_of(plan.root, tables)
 
     @property
     def frames(self) -> list[DataFrame]:
@@ -135,11 +139,18 @@ class Job:
             )
         return self._counted(able)
 
-    def rejected_rows(self) -> FrameWithCounts:
-        """The rows that could not take part, which needs no state."""
+    def rejected_rows(self, of_tables: Sequence[Reject] = ()) -> FrameWithCounts:
+        """The rows that could not take part, which needs no state.  Those `of_tables` are known
+        already; Spark adds no rows that are known to a stream."""
         columns = reject_columns()
         scans = [node.logical for node in self._plan.root.walk() if isinstance(node.logical, Scan)]
-        return self._counted([(Entry(scan), columns) for scan in scans])
+        made = self._counted([(Entry(scan), columns) for scan in scans])
+        if self.streaming or not of_tables:
+            return made
+        payload = pack_rows(rejects_batch(list(of_tables)))
+        packed = Packed(0, PackedKind.REJECTED, payload, rejected=len(of_tables))
+        known = [self._spark.createDataFrame(table) for table in columns.tables([packed])]
+        return made._replace(frame=reduce(DataFrame.union, [made.frame, *known]))
 
     def _counted(self, ways: list[tuple[Entry, FrameColumns]]) -> FrameWithCounts:
         with installed_packages(self._spark):

@@ -61,12 +61,20 @@ class Tally:
         return Account(self.read, self.late, self.rejected)
 
 
-def deliver(packed: pa.Table, receiver: Receiver, order: str | None = None) -> Tally:
-    """Hand packed rows to whoever wants them, results in the order of a column if one is named."""
+def deliver(
+    packed: pa.Table,
+    receiver: Receiver,
+    order: str | None = None,
+    rejects: Sequence[Reject] = (),
+) -> Tally:
+    """Hand packed rows to whoever wants them, results in the order of a column if one is named.
+    `rejects` are rows that the driver has found."""
     read, late, rejected = (
         pc.sum(packed.column(name)).as_py() or 0 for name in ("read", "late", "rejected")
     )
-    tally = Tally(read, late, rejected)
+    tally = Tally(read, late, rejected + len(rejects))
+    if rejects:
+        receiver.on_rejects(rejects)
     rows: list[pa.RecordBatch] = []
     sources: dict[str, SourceStatus] = {}  # what is said last counts
     open_: dict[str, OpenResults] = {}  # by stage; a window may be open in several buckets

@@ -6,6 +6,7 @@ import itertools
 import shutil
 import tempfile
 import threading
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ from penstock.spark.session.session import (
 from penstock.spark.session.versions import file_manager
 from penstock.spark.sources.feeds import Feeds, parts_of, streaming_sources
 from penstock.spark.sources.file_watch import FileWatch
+from penstock.spark.sources.tables import TableFiles
 from penstock.spark.tasks.worker_errors import failure, is_of_spark
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class SparkRun:
         self.checkpoint = (given or Path(tempfile.mkdtemp(prefix="penstock-"))).resolve()
         self._own = self.checkpoint / "penstock"
         self._lock = CheckpointLock(self._own)
+        self._tables = Path(tempfile.gettempdir()) / f"penstock-{uuid.uuid4().hex}"
         try:
             self._begin(strict)
         except BaseException:
@@ -90,7 +93,9 @@ class SparkRun:
         self.closed = closed_before(self._feeds, self._books, self.checkpoint, options.bounded)
         self._feeds.fill(strict, options.portions, kept=not self._temporary)
         sources = streaming_sources(self._feeds, self._spark, begun.parts)
-        self.job = Job(self._plan, sources, self._buckets, strict, options.bounded)
+        tables = TableFiles(query, self._spark, self._tables, strict)
+        self.job = Job(self._plan, sources, self._buckets, strict, options.bounded, tables)
+        self._of_tables = tables.rejects  # which the first micro-batch of the run tells of
         ends = self._temporary or self._feeds.ending
         closes = options.bounded and (options.final or ends) and self.job.stateful
         self._closing = FinalClosing.of(query, ends) if closes else None
@@ -142,6 +147,7 @@ class SparkRun:
 
     def _leave(self) -> None:
         self._lock.release()
+        shutil.rmtree(self._tables, ignore_errors=True)
         if self._temporary:
             shutil.rmtree(self.checkpoint, ignore_errors=True)
 
@@ -219,7 +225,7 @@ class SparkRun:
         if not self._delivering.acquire(blocking=False):
             raise EngineError("the run is being stopped")
         try:
-            made = deliver(packed.toArrow(), self._receiver, self._order)
+            made = deliver(packed.toArrow(), self._receiver, self._order, self._of_tables)
             self._receiver.commit(batch_id)
             self._books = self._books.with_batch(batch_id, made)
             if not self._temporary:
@@ -231,6 +237,7 @@ class SparkRun:
             raise
         finally:
             self._delivering.release()
+        self._of_tables = []
         self._batches += 1
         self.tally = self.tally.plus(made)
         if self.watch is not None:

@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.model.arrays import Ints
 from penstock.model.clock import Clock
 from penstock.operators.batch import Batch
+from penstock.operators.joins.lookup import LookupOperator
 from penstock.operators.operator import Operator, Progress
 from penstock.operators.stateless.filter import FilterOperator
 from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.stamp import StampOperator
 from penstock.plan.stateless import Filter, Project, Stamp
-from penstock.spark.plan.stages import Branch, Step
+from penstock.spark.plan.stages import Branch, Step, TableStep
+from penstock.spark.tasks.tables import filled
 
 
 class Chain:
@@ -60,6 +63,9 @@ def _link(step: Step, clock: Clock) -> _Link:
             return _Through(StampOperator(step, clock))
         case Branch():
             return _Into(step)
+        case TableStep():
+            assert step.file is not None
+            return _Beside(filled(step.lookup, step.file))
 
 
 class _Through:
@@ -83,6 +89,28 @@ class _Through:
         # all others leave what there was as it is
         if isinstance(self._operator, ProjectOperator):
             return self._operator.bounds(bounds)
+        return bounds
+
+
+class _Beside:
+    """Beside rows of a table, of which a tuple may have many."""
+
+    def __init__(self, operator: LookupOperator) -> None:
+        self._operator = operator
+
+    def batch(self, batch: Batch) -> Batch:
+        items = self._operator.on_batch(0, batch)
+        made = [item for item in items if isinstance(item, Batch)]
+        if not made:
+            # of the columns that come out, no row
+            nothing = pa.RecordBatch.from_pylist([], self._operator.schema)
+            return batch.take(np.zeros(0, np.int64)).with_rows(nothing)
+        return Batch.joined(made)
+
+    def progress(self, progress: Progress) -> Progress:
+        return progress
+
+    def bounds(self, bounds: Mapping[str, Ints]) -> Mapping[str, Ints]:
         return bounds
 
 

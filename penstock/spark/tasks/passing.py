@@ -29,7 +29,7 @@ from penstock.sources.source import Chunk
 from penstock.spark.catalyst.columns import column_or_reason, quoted
 from penstock.spark.catalyst.types import holds_as_declared, spark_type
 from penstock.spark.frames.columns import FrameColumns
-from penstock.spark.plan.stages import Branch, Entry, Step
+from penstock.spark.plan.stages import Branch, Entry, Step, TableStep
 from penstock.spark.sources.feed import portions_in
 from penstock.spark.tasks.bounds import TaskBounds
 from penstock.spark.tasks.chain import Chain
@@ -156,6 +156,8 @@ def _applied(step: Step, frame: DataFrame) -> DataFrame | str:
             return frame.toDF(*step.union.schema.names)
         case Stamp():
             return "tuples are stamped by the kernel's clock"
+        case TableStep():
+            return "tuples are looked up in a table"
 
 
 def _projected(step: Project, schema: Schema, frame: DataFrame) -> DataFrame | str:

@@ -1,0 +1,92 @@
+"""Tables that tuples are looked up in, as Spark's workers get them: the driver reads each once for
+every run, and hands it on as a file.
+
+On one machine, workers map the file into their memory.  On a cluster, Spark sends it to them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.clock import SystemClock
+from penstock.model.schema import Schema
+from penstock.optimizer.rewrite import with_inputs
+from penstock.plan.expressions import Expression
+from penstock.plan.joins import Lookup
+from penstock.plan.node import Node
+from penstock.plan.query import QueryPlan
+from penstock.plan.reading import scans_of
+from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamDefinition
+from penstock.runs.tables import Tables
+from penstock.sources.rejects import Reject
+from penstock.spark.tasks.buckets import Router
+from penstock.spark.tasks.tables import TableFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class TableFiles:
+    def __init__(
+        self, query: QueryPlan, spark: SparkSession | None, directory: Path, strict: bool
+    ) -> None:
+        """The plan that is executed comes without sources; those are in the query.  The directory
+        is made if there is a table."""
+        self._streams: Mapping[str, StreamDefinition] = {
+            scan.stream.name: scan.stream for scan in scans_of(query.input)
+        }
+        self._sourced: dict[tuple[str, Schema], StreamDefinition] = {}
+        self._spark = spark
+        self._directory = directory
+        self._tables = Tables(SystemClock(), strict)
+        self._rejects: dict[int, list[Reject]] = {}  # by table
+
+    @property
+    def rejects(self) -> list[Reject]:
+        """The rows of all tables that could not take part."""
+        return [reject for of_table in self._rejects.values() for reject in of_table]
+
+    def whole(self, lookup: Lookup) -> TableFile:
+        return self._file(self._rows(lookup))
+
+    def parts(
+        self, lookup: Lookup, keys: tuple[Expression, ...], buckets: int
+    ) -> tuple[TableFile, ...]:
+        """The rows for each bucket, by the keys of the table."""
+        rows = self._rows(lookup)
+        of_rows = Router(keys, lookup.table.schema, buckets).buckets(rows)
+        places = [pa.array(np.flatnonzero(of_rows == bucket)) for bucket in range(buckets)]
+        return tuple(self._file(rows.take(own)) for own in places)
+
+    def _rows(self, lookup: Lookup) -> pa.RecordBatch:
+        sourced = replace(lookup, table=self._with_sources(lookup.table))
+        rows = self._tables.rows(sourced)
+        self._rejects.update(self._tables.rejects(sourced))
+        return rows
+
+    def _with_sources(self, node: Node) -> Node:
+        if not isinstance(node, Scan):
+            return with_inputs(node, self._with_sources)
+        place = (node.stream.name, node.stream.schema)
+        if place not in self._sourced:  # one and the same for all, so that it is read once
+            source = self._streams[node.stream.name].source
+            self._sourced[place] = replace(node.stream, source=source)
+        return replace(node, stream=self._sourced[place])
+
+    def _file(self, rows: pa.RecordBatch) -> TableFile:
+        self._directory.mkdir(exist_ok=True)
+        path = self._directory / f"{uuid.uuid4().hex}.arrow"
+        context = self._spark.sparkContext if self._spark is not None else None
+        if context is None or str(context.master).startswith("local"):
+            return TableFile.write(rows, path)
+        made = TableFile.write(rows, path, sent=True)
+        context.addFile(made.path)
+        return made
