@@ -24,7 +24,7 @@ from penstock.language.syntax import CreateQuery, CreateStream, Drop, Explain, N
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.schema import Field, Schema
 from penstock.model.types import TIMESTAMP, Kind, Type, from_arrow
-from penstock.optimizer.settings import STATE_BUDGET
+from penstock.optimizer.settings import BROADCAST_ROWS, STATE_BUDGET
 from penstock.plan.catalog import Catalog
 from penstock.plan.streams import StreamDefinition
 from penstock.runs.answer import Account
@@ -248,14 +248,17 @@ def connect(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     buckets: int = BUCKETS,
+    broadcast_rows: int = BROADCAST_ROWS,
     allow: Sequence[str | Path] | None = None,
 ) -> Database:
     """A new, empty database whose queries run on `engine`: "spark", "local", "reference", or a
     Spark session that is there.  `master` and `conf` are for a session that is not; `buckets` is
-    into how many parts Spark splits the state of a query when it first starts.  `state_budget` is
-    how many bytes the state of a window aggregation should not exceed in process, if another
-    algorithm needs less.  `allow` are the files, directories and hosts (`socket://host:port`) that
-    SQL may read, for those who hand SQL to others; without it, everything."""
+    into how many parts Spark splits the state of a query when it first starts; a table that has
+    about `broadcast_rows` rows or less is at hand in all tasks there, a larger one is split into
+    those parts by the keys that tuples are looked up by.  `state_budget` is how many bytes the
+    state of a window aggregation should not exceed in process, if another algorithm needs less.
+    `allow` are the files, directories and hosts (`socket://host:port`) that SQL may read, for those
+    who hand SQL to others; without it, everything."""
     given = None if isinstance(engine, str) else engine
     return Database(
         engine if isinstance(engine, str) else "spark",
@@ -263,7 +266,7 @@ def connect(
         strict=strict,
         base=Path(base) if base else None,
         state_budget=state_budget,
-        spark=SparkSetting(given, master, conf or {}, buckets),
+        spark=SparkSetting(given, master, conf or {}, buckets, broadcast_rows),
         allow=allow,
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
+from penstock.optimizer.settings import BROADCAST_ROWS, Settings
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import Late, QueryPlan
@@ -40,6 +40,7 @@ class SparkSetting:
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     buckets: int = BUCKETS
+    broadcast_rows: int = BROADCAST_ROWS
 
     @cached_property
     def session(self) -> SparkSession:
@@ -49,7 +50,7 @@ class SparkSetting:
         check_packages()
         from penstock.spark.run.answer import answer
 
-        return answer(_planned(query), self.session, strict, self.buckets)
+        return answer(self.planned(query), self.session, strict, self.buckets)
 
     def run(
         self, query: QueryPlan, receiver: Receiver, strict: bool, options: RunOptions
@@ -60,13 +61,16 @@ class SparkSetting:
         from penstock.spark.run.streaming import SparkRun
 
         if is_at_once(query):
-            return BatchRun(_planned(query), self.session, receiver, self.buckets, strict)
+            return BatchRun(self.planned(query), self.session, receiver, self.buckets, strict)
         chosen = Options(**asdict(options), buckets=self.buckets)
-        return SparkRun(_planned(query), self.session, receiver, chosen, strict)
+        return SparkRun(self.planned(query), self.session, receiver, chosen, strict)
+
+    def planned(self, query: QueryPlan) -> PhysicalPlan:
+        return physical_plan(query, Settings(host=Host.SPARK, broadcast_rows=self.broadcast_rows))
 
     def explain(self, query: QueryPlan) -> str:
         try:
-            return explain_on_spark(_planned(query), self.buckets)
+            return explain_on_spark(self.planned(query), self.buckets)
         except EngineError as error:
             return f"On Spark: {error.message}"
 
@@ -78,12 +82,8 @@ class SparkSetting:
 
         if Wanted(wanted) is Wanted.LATE:  # early answers would be for nothing
             query = replace(delivering_late(query), early_every=None)
-        plan = _planned(query)
+        plan = self.planned(query)
         return dataframe(plan, self.session, strict, self.buckets, Wanted(wanted), metrics)
-
-
-def _planned(query: QueryPlan) -> PhysicalPlan:
-    return physical_plan(query, Settings(host=Host.SPARK))
 
 
 class RunningOnSpark:

@@ -16,6 +16,7 @@ from penstock.optimizer.lower import lower
 from penstock.optimizer.pre_aggregate import pre_aggregate
 from penstock.optimizer.prune_columns import prune_columns
 from penstock.optimizer.settings import Settings
+from penstock.optimizer.shuffle_tables import shuffle_tables
 from penstock.optimizer.slice_bands import slice_bands
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
@@ -35,6 +36,7 @@ PHYSICAL: dict[Host, tuple[Rule, ...]] = {
         binary_joins,
         prune_columns,
         lower,
+        shuffle_tables,
         drop_needless_order,
         count_in_one_place,
         slice_bands,

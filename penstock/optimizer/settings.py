@@ -8,16 +8,21 @@ from penstock.errors import PlanError
 from penstock.physical.host import Host
 
 STATE_BUDGET = 1_000_000_000
+BROADCAST_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`state_budget` is how many bytes the state of a window aggregation should not exceed, and
-    `host` who executes the plan."""
+    `host` who executes the plan.  On Spark, tables of at most `broadcast_rows` rows are at hand
+    wherever tuples are; larger ones are split by their keys."""
 
     state_budget: int = STATE_BUDGET
     host: Host = Host.LOCAL
+    broadcast_rows: int = BROADCAST_ROWS
 
     def __post_init__(self) -> None:
+        if self.broadcast_rows < 0:
+            raise PlanError(f"tables of {self.broadcast_rows} rows", expected="0 or more")
         if self.state_budget < 0:
             raise PlanError(f"a budget of {self.state_budget} bytes", expected="0 or more")

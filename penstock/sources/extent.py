@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,14 @@ from penstock.sources.source import Source
 from penstock.sources.values import ValuesSource
 
 _FILES = 32  # more footers than that are not looked at
+_BYTES = 32  # that a row of a file has, if nothing is known
+
+
+@runtime_checkable
+class ExpectsRows(Protocol):
+    """A source that knows about how many rows it has."""
+
+    def rows_expected(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,24 @@ def extent(source: Source, schema: Schema, column: str) -> SourceExtent | None:
         return SourceExtent(found.rows, found.bounds.cast(field.type.arrow), found.batches)
     except (pa.ArrowException, PenstockError, OSError, LookupError, OverflowError, ValueError):
         return None
+
+
+def rows_expected(source: Source, schema: Schema) -> int | None:
+    """About how many rows there are: as many as `extent` knows of, as the source itself expects, or
+    as fit into files of that size; None if nothing tells."""
+    found = extent(source, schema, schema.fields[0].name)
+    if found is not None:
+        return found.rows
+    if isinstance(source, ExpectsRows):
+        return source.rows_expected()
+    if isinstance(source, FileSource):
+        try:
+            base = source.base or Path.cwd()
+            size = sum((base / name).stat().st_size for name in source.parts())
+        except (OSError, PenstockError):
+            return None
+        return size // _BYTES
+    return None
 
 
 def _of_batches(batches: list[pa.RecordBatch], column: str) -> SourceExtent:

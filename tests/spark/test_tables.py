@@ -1,5 +1,5 @@
-"""Streams looked up in tables on Spark: the rows of the reference, before the shuffle, behind it, and
-where the rows of a large table are in the buckets of their keys."""
+"""Streams looked up in tables on Spark: the rows of the reference, before the shuffle, behind it,
+and where the rows of a large table are in the buckets of their keys."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.optimizer.optimize import physical_plan
+from penstock.optimizer.settings import Settings
+from penstock.physical.host import Host
 from penstock.runs.gathered import Gathered
 from penstock.spark.plan.stages import Stage, entries_of
 from penstock.spark.run.outcome import deliver
@@ -28,7 +31,7 @@ def passed(query: ps.Query) -> list[Row]:
     plan = on_spark(query.plan)
     gathered = Gathered(query.plan)
     with TemporaryDirectory() as folder:
-        tables = TableFiles(plan.query, None, Path(folder), strict=False)
+        tables = TableFiles(plan.query, None, Path(folder), False, 1)
         for entry in entries_of(plan.root, tables):
             (batch,) = rows_of(query.plan).values()
             made = list(Passing(entry, None, strict=False)(iter([batch])))
@@ -46,6 +49,7 @@ def passed(query: ps.Query) -> list[Row]:
     delay=st.sampled_from([0, 5, 50]),
     buckets=st.integers(1, 3),
     restarts=st.sets(st.integers(1, 7)),
+    broadcast_rows=st.sampled_from([0, 2, 100]),
 )
 def test_every_cut(
     data: st.DataObject,
@@ -56,6 +60,7 @@ def test_every_cut(
     delay: int,
     buckets: int,
     restarts: set[int],
+    broadcast_rows: int,
 ) -> None:
     query = ask(
         sql,
@@ -63,9 +68,10 @@ def test_every_cut(
         r=Table(TABLES["r"], r),
         q=Table(TABLES["q"], q),
     )
-    if not any(isinstance(each.leaf, Stage) for each in entries_of(on_spark(query.plan).root)):
+    plan = physical_plan(query.plan, Settings(host=Host.SPARK, broadcast_rows=broadcast_rows))
+    if not any(isinstance(each.leaf, Stage) for each in entries_of(plan.root)):
         assert bag(passed(query)) == bag(tuples(query.collect()))
         return
-    job = WithoutSpark(query.plan, buckets)
+    job = WithoutSpark(plan, buckets)
     run_in_cuts(job, query, {"s": data.draw(cuts(len(rows)))}, 100, restarts)
     assert_reference(query, job)

@@ -56,7 +56,7 @@ class WithoutSpark:
         plan = query if isinstance(query, PhysicalPlan) else on_spark(query)
         folder = Path(gettempdir()) / f"penstock-{uuid4().hex}"
         finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        tables = TableFiles(plan.query, None, folder, strict=False)
+        tables = TableFiles(plan.query, None, folder, False, buckets)
         self._job = Job(plan, Sources({}, {}), buckets, tables=tables)
         (self._entry,) = self._job.entries
         assert isinstance(self._entry.leaf, Stage)

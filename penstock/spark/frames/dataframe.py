@@ -53,7 +53,7 @@ def dataframe(
     directory = Path(tempfile.gettempdir()) / f"penstock-{uuid.uuid4().hex}"
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     sources = _sources(plan.query, spark, strict, buckets, wanted, directory)
-    tables = TableFiles(plan.query, spark, directory, strict)
+    tables = TableFiles(plan.query, spark, directory, strict, buckets)
     job = Job(plan, sources, buckets, strict, tables=tables)
     _tell(tables.rejects)
     name = metrics if metrics is not None else free_name(job.frames)

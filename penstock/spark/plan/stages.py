@@ -61,6 +61,12 @@ class Entry:
 class Stage:
     physical: PhysicalNode
     entries: tuple[Entry, ...]
+    files: tuple[TableFile, ...] = ()  # where tuples are looked up: the rows for each bucket
+
+    @property
+    def passes_tuples(self) -> bool:
+        """Whether what comes out are tuples, which may be late for others, and no results."""
+        return isinstance(self.node, Lookup)
 
     @property
     def node(self) -> Node:
@@ -106,7 +112,10 @@ def entries_of(node: PhysicalNode, tables: TableFiles | None = None) -> tuple[En
             for number, each in enumerate(node.inputs)
             for entry in entries_of(each, tables)
         )
-        return (Entry(Stage(node, entries)),)
+        files: tuple[TableFile, ...] = ()
+        if isinstance(logical, Lookup) and tables is not None:
+            files = tables.parts(logical)
+        return (Entry(Stage(node, entries, files)),)
     if isinstance(logical, Union):
         return tuple(
             entry.then(Branch(logical, number))

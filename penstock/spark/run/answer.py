@@ -48,7 +48,7 @@ def packed_answer(
     """All that comes out of the job, packed, and the rows of tables that could not take part."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
         sources = batch_sources(plan.query, spark, Path(directory), strict)
-        tables = TableFiles(plan.query, spark, Path(directory), strict)
+        tables = TableFiles(plan.query, spark, Path(directory), strict, buckets)
         job = Job(plan, sources, buckets, strict, tables=tables)
         try:
             with setting(spark, {PARTITIONS: str(buckets)}):

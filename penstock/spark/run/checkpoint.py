@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 from zlib import crc32
 
 from penstock.errors import CheckpointError
+from penstock.optimizer.shuffle_tables import are_shuffled, shuffled
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.belonging import check_algorithms, check_format, check_query
 from penstock.plan.identity import algorithms, identity, without_windows
@@ -37,6 +38,7 @@ class Identity:
     buckets: int
     parts: dict[str, list[str]]  # by stream: the sub-sources that were known at the start
     timed: bool = False  # whether it looks at the clock between micro-batches
+    shuffled: list[int] = field(default_factory=list)  # tables that are split by keys, by number
 
 
 def identity_of(
@@ -44,8 +46,15 @@ def identity_of(
 ) -> Identity:
     """Of a query that is `live`, or that ends with what is there."""
     timed = live and _looks_at_clock(plan.query)
-    lines = identity_on_spark(plan)
-    return Identity(FORMAT, lines, algorithms_on_spark(plan), buckets, parts, timed)
+    lines, split = identity_on_spark(plan), are_shuffled(plan)
+    return Identity(FORMAT, lines, algorithms_on_spark(plan), buckets, parts, timed, split)
+
+
+def as_begun(plan: PhysicalPlan, directory: Path) -> PhysicalPlan:
+    """The plan as a checkpoint was begun: a table that has grown large or small since stays where
+    it was, because Spark's state is laid out for the steps that there were."""
+    path = directory / _NAME
+    return shuffled(plan, _read(path).shuffled) if path.exists() else plan
 
 
 def identity_on_spark(plan: PhysicalPlan) -> list[str]:
@@ -56,7 +65,8 @@ def identity_on_spark(plan: PhysicalPlan) -> list[str]:
 def algorithms_on_spark(plan: PhysicalPlan) -> list[str]:
     """Rows wait for their order in a stage of their own, if there is one."""
     lines = algorithms(replace(plan.query, in_order=waits_for_order(plan.root)))
-    return [*lines, *slices(plan)]
+    split = [f"table {number} in buckets" for number in are_shuffled(plan)]
+    return [*lines, *slices(plan), *split]
 
 
 def _looks_at_clock(query: QueryPlan) -> bool:

@@ -269,13 +269,21 @@ def _schema(columns: FrameColumns | None) -> StructType | str:
 
 def _stages_of_tuples(entry: Entry) -> Iterator[Stage]:
     """The last stages that tuples of a source come to, on every way to an entry."""
-    if isinstance(entry.leaf, Scan):
+    stage = entry.leaf
+    if isinstance(stage, Scan):
         return
-    if any(isinstance(each.leaf, Scan) for each in entry.leaf.entries):
-        yield entry.leaf
+    if not stage.passes_tuples and any(_gives_tuples(each.leaf) for each in stage.entries):
+        yield stage
         return
-    for each in entry.leaf.entries:
+    for each in stage.entries:
         yield from _stages_of_tuples(each)
+
+
+def _gives_tuples(leaf: Scan | Stage) -> bool:
+    """Whether tuples of a source come out, not only results."""
+    if isinstance(leaf, Scan):
+        return True
+    return leaf.passes_tuples and any(_gives_tuples(each.leaf) for each in leaf.entries)
 
 
 class Ingesting:

@@ -15,7 +15,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress, Watch
 from penstock.spark.run.books import Books
-from penstock.spark.run.checkpoint import claim, identity_of
+from penstock.spark.run.checkpoint import as_begun, claim, identity_of
 from penstock.spark.run.closing import FinalClosing, closed_before
 from penstock.spark.run.job import Job
 from penstock.spark.run.lock import CheckpointLock
@@ -83,6 +83,7 @@ class SparkRun:
     def _begin(self, strict: bool) -> None:
         """Make the checkpoint this run's own, and its feeds ready."""
         options, query = self.options, self.query
+        self._plan = as_begun(self._plan, self._own)
         own = identity_of(self._plan, options.buckets, parts_of(query), not options.bounded)
         begun = claim(self._own, own)
         settle_in(self.checkpoint, self._own)
@@ -93,7 +94,7 @@ class SparkRun:
         self.closed = closed_before(self._feeds, self._books, self.checkpoint, options.bounded)
         self._feeds.fill(strict, options.portions, kept=not self._temporary)
         sources = streaming_sources(self._feeds, self._spark, begun.parts)
-        tables = TableFiles(query, self._spark, self._tables, strict)
+        tables = TableFiles(query, self._spark, self._tables, strict, self._buckets)
         self.job = Job(self._plan, sources, self._buckets, strict, options.bounded, tables)
         self._of_tables = tables.rejects  # which the first micro-batch of the run tells of
         ends = self._temporary or self._feeds.ending

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_BYTES = 8  # of a value, if nothing else is known
+_UNKNOWN = 1 << 60  # bytes that a DataFrame has if Spark knows nothing of it, about
+
+
 @dataclass(frozen=True, slots=True)
 class DataFrameSource:
     frame: DataFrame
@@ -31,6 +35,16 @@ class DataFrameSource:
 
         types = {each.name: each.dataType for each in self.frame.schema}
         return field.name in types and holds_as_declared(types[field.name], field.type)
+
+    def rows_expected(self) -> int | None:
+        """What Catalyst expects, if it has an idea."""
+        if self.frame.isStreaming:
+            return None
+        stats = self.frame._jdf.queryExecution().optimizedPlan().stats()
+        if stats.rowCount().isDefined():
+            return int(str(stats.rowCount().get()))
+        size = int(str(stats.sizeInBytes()))
+        return size // (_BYTES * len(self.frame.columns)) if size < _UNKNOWN else None
 
     def parts(self) -> list[str]:
         return [""]

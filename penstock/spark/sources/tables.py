@@ -18,8 +18,7 @@ import pyarrow as pa
 from penstock.model.clock import SystemClock
 from penstock.model.schema import Schema
 from penstock.optimizer.rewrite import with_inputs
-from penstock.plan.expressions import Expression
-from penstock.plan.joins import Lookup
+from penstock.plan.joins import Lookup, equal_keys
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.reading import scans_of
@@ -36,7 +35,12 @@ if TYPE_CHECKING:
 
 class TableFiles:
     def __init__(
-        self, query: QueryPlan, spark: SparkSession | None, directory: Path, strict: bool
+        self,
+        query: QueryPlan,
+        spark: SparkSession | None,
+        directory: Path,
+        strict: bool,
+        buckets: int,
     ) -> None:
         """The plan that is executed comes without sources; those are in the query.  The directory
         is made if there is a table."""
@@ -46,6 +50,7 @@ class TableFiles:
         self._sourced: dict[tuple[str, Schema], StreamDefinition] = {}
         self._spark = spark
         self._directory = directory
+        self._buckets = buckets
         self._tables = Tables(SystemClock(), strict)
         self._rejects: dict[int, list[Reject]] = {}  # by table
 
@@ -57,13 +62,13 @@ class TableFiles:
     def whole(self, lookup: Lookup) -> TableFile:
         return self._file(self._rows(lookup))
 
-    def parts(
-        self, lookup: Lookup, keys: tuple[Expression, ...], buckets: int
-    ) -> tuple[TableFile, ...]:
-        """The rows for each bucket, by the keys of the table."""
+    def parts(self, lookup: Lookup) -> tuple[TableFile, ...]:
+        """The rows for each bucket, by the keys that tuples are looked up by."""
         rows = self._rows(lookup)
-        of_rows = Router(keys, lookup.table.schema, buckets).buckets(rows)
-        places = [pa.array(np.flatnonzero(of_rows == bucket)) for bucket in range(buckets)]
+        pairs, _ = equal_keys(lookup.input.schema, lookup.table.schema, lookup.condition)
+        router = Router([its for _, its in pairs], lookup.table.schema, self._buckets)
+        of_rows = router.buckets(rows)
+        places = [pa.array(np.flatnonzero(of_rows == each)) for each in range(self._buckets)]
         return tuple(self._file(rows.take(own)) for own in places)
 
     def _rows(self, lookup: Lookup) -> pa.RecordBatch:

@@ -16,8 +16,9 @@ from penstock.operators.build import operator_for
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.measured import Measured
 from penstock.operators.moving import drop_all, load_moved
-from penstock.operators.operator import Item, LateRows, Progress, TakesPartials
+from penstock.operators.operator import Item, LateRows, Operator, Progress, TakesPartials
 from penstock.plan.identity import origins
+from penstock.plan.joins import Lookup
 from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
@@ -25,6 +26,7 @@ from penstock.promises.by_sub_source import NOTHING
 from penstock.promises.group_promises import GroupPromises
 from penstock.runs.status import bound_texts
 from penstock.spark.plan.config import StageConfig
+from penstock.spark.plan.stages import Stage
 from penstock.spark.stateful.marking import marked
 from penstock.spark.stateful.merging import merged, order_columns, placed
 from penstock.spark.stateful.registers import (
@@ -36,6 +38,7 @@ from penstock.spark.stateful.starts import Starts
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.ingest import split_at_stamp
 from penstock.spark.tasks.messages import Message, Packed, PackedKind, RowsPiece, pack_rows
+from penstock.spark.tasks.tables import filled
 from penstock.state.chunks import ChunkStore, Tree, Within, pack, required
 
 Register: TypeAlias = SourceRegister | StageRegister
@@ -46,7 +49,7 @@ class Bucket:
         self.config = config
         self.number = number
         self.clock = ManualClock(now)  # the time of the micro-batch
-        self.operator = operator_for(config.stage.physical, self.clock)
+        self.operator = _operator(config.stage, number, self.clock)
         self._measured = Measured(self.operator, config.stage.physical.operator.value)
         inputs = config.stage.node.inputs
         self._origins = [origins(each) for each in inputs]  # by port, as all that follow
@@ -310,7 +313,9 @@ class _BucketOutput:
     def _piece(self, given: Batch) -> RowsPiece:
         """Results after the steps that follow."""
         tail, columns = self._bucket._tail, self._bucket.order_columns
-        given = given.without_broken()
+        if not self._bucket.config.stage.passes_tuples:
+            given = given.without_broken()
+        given = replace(given, places=None, numbers=None)  # which were of this stage's sources
         if columns is None:
             return RowsPiece(tail.batch(given))
         left = tail.batch(replace(given, lineage=np.arange(given.num_rows)))
@@ -333,6 +338,12 @@ class _BucketOutput:
             place = (bucket.number << 32) + bucket.sent
             yield Packed(key, PackedKind.MESSAGE, message.pack(), place)
         bucket.sent += 1
+
+
+def _operator(stage: Stage, bucket: int, clock: Clock) -> Operator:
+    if isinstance(stage.node, Lookup):
+        return filled(stage.node, stage.files[bucket])
+    return operator_for(stage.physical, clock)
 
 
 def _told_name(port: int) -> str:
