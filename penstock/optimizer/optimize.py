@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from penstock.optimizer.binary_joins import binary_joins
 from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.choose_algorithm import choose_algorithm
 from penstock.optimizer.drop_needless_order import drop_needless_order
@@ -28,8 +29,15 @@ LOGICAL: dict[Host, tuple[Rule, ...]] = {
     Host.SPARK: (leave_room, canonical_order),
 }
 PHYSICAL: dict[Host, tuple[Rule, ...]] = {
-    Host.LOCAL: (lower, expect_state),
-    Host.SPARK: (prune_columns, lower, drop_needless_order, pre_aggregate, expect_state),
+    Host.LOCAL: (binary_joins, lower, expect_state),
+    Host.SPARK: (
+        binary_joins,
+        prune_columns,
+        lower,
+        drop_needless_order,
+        pre_aggregate,
+        expect_state,
+    ),
 }
 RULES: dict[Host, tuple[Rule, ...]] = {host: LOGICAL[host] + PHYSICAL[host] for host in Host}
 

@@ -13,6 +13,7 @@ from penstock.errors import PlanError, Span
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN
+from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Call, Column, Expression, columns_of, conjuncts
 from penstock.plan.node import Node, Progressing, Unary
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
@@ -58,6 +59,13 @@ class TimeCondition:
     right: Column
     window: SlidingJoin | TumblingJoin | BandJoin
 
+    def __str__(self) -> str:
+        length = Domain(self.left.type).format_length
+        if isinstance(self.window, TumblingJoin):
+            return f"{self.left} and {self.right} in one RANGE TUMBLING {length(self.window.range)}"
+        band = self.window.band if isinstance(self.window, SlidingJoin) else self.window
+        return f"{length(band.low)} <= {self.right} - {self.left} <= {length(band.high)}"
+
 
 class JoinKind(Enum):
     """What becomes of tuples without a partner, and of the partners."""
@@ -101,6 +109,11 @@ class Join(Node):
             raise PlanError("a join needs at least two inputs, each with a windowing attribute")
         if self.kind is not JoinKind.INNER and len(self.branches) > 2:
             raise PlanError(f"a {self.kind.value} join has two inputs")
+        if self.kind is not JoinKind.INNER and any(each.signed for each in self.branches):
+            raise PlanError(
+                f"a {self.kind.value} join cannot know which tuples of a difference have a partner",
+                expected="streams without negative items, or an INNER join",
+            )
         if self.condition is not None and self.condition.type != BOOLEAN:
             raise PlanError(f"a join condition is BOOLEAN, not {self.condition.type}")
         for branch, attribute in zip(self.branches, self.attributes, strict=True):
@@ -123,16 +136,16 @@ class Join(Node):
 
     @cached_property
     def progress(self) -> tuple[Progressing, ...]:
-        """A column that may be NULL, for want of a partner, promises nothing."""
-        attributes = self.attributes
+        """Columns that have to fit in time, as they stand among the results.  One that may be NULL,
+        for want of a partner, promises nothing."""
+        timed = {*self.attributes, *(c for each in self.also for c in (each.left, each.right))}
         if self.kind is not JoinKind.INNER:
             left, right = self.kind.keeps
             nullable = (right, left or self.kind.left_alone)
-            pairs = zip(attributes, nullable, strict=True)
-            attributes = tuple(each for each, may_be_null in pairs if not may_be_null)
+            for branch, may_be_null in zip(self.branches, nullable, strict=True):
+                timed -= {Column.of(each) for each in branch.schema if may_be_null}
         return tuple(
-            Progressing(self.schema.fields[attribute.position(self.schema)], "complete pairs")
-            for attribute in attributes
+            Progressing(each, "complete pairs") for each in self.schema if Column.of(each) in timed
         )
 
     def details(self) -> list[str]:
@@ -151,6 +164,7 @@ class Join(Node):
                     left, right = self.attributes[i], self.attributes[j]
                     low, high = length(band.low), length(band.high)
                     lines.append(f"band: {low} <= {right} - {left} <= {high}")
+        lines += [f"also: {each}" for each in self.also]
         return lines
 
 
@@ -158,7 +172,8 @@ def equal_keys(
     left: Schema, right: Schema, condition: Expression | None
 ) -> tuple[list[tuple[Expression, Expression]], list[Expression]]:
     """A condition on two inputs taken apart: the expressions of the left and of the right one that
-    have to be equal, and what else has to hold.
+    have to be equal, and what else has to hold.  Those that may fail on a tuple are not among the
+    former: a tuple without a partner in time is no reason to fail.
 
     >>> from penstock.model.types import BIGINT
     >>> a, b = Column("k", BIGINT, "a"), Column("k", BIGINT, "b")
@@ -176,12 +191,19 @@ def equal_keys(
     return keys, others
 
 
+def by_risk(condition: Expression | None) -> tuple[list[Expression], list[Expression]]:
+    """What has to hold, taken apart: what cannot fail, which is looked at first, and what may; that
+    is computed only for tuples for which the former is true."""
+    parts = conjuncts(condition) if condition is not None else ()
+    return [e for e in parts if not may_fail(e)], [e for e in parts if may_fail(e)]
+
+
 def _sides(each: Expression, left: Schema, right: Schema) -> tuple[Expression, Expression] | None:
     """The two sides of an equality between one input and the other."""
     if not isinstance(each, Call) or each.function != "eq":
         return None
     one, other = each.arguments
-    if one.type != other.type:
+    if one.type != other.type or may_fail(each):
         return None
     if _is_of(one, left) and _is_of(other, right):
         return one, other
