@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from tests.engine.joining import CUT, PROMISE, RESTART, check
+from tests.engine.joining import CUT, PICKS, PROMISE, RESTART, check
 from tests.reference.helpers import Stream
 
 ROWS = st.lists(
@@ -52,6 +52,7 @@ SELECT = (
     late=st.sampled_from(["LATE SIDE", "LATE AMEND FOR 3"]),
     cut=CUT,
     restart=RESTART,
+    picks=PICKS,
 )
 def test_three_streams(
     a: Stream,
@@ -64,19 +65,30 @@ def test_three_streams(
     late: str,
     cut: int | None,
     restart: int | None,
+    picks: list[int],
 ) -> None:
     sql = f"{select.format(source=source, where=where, side=side)} {late}"
-    check(sql, cut=cut, restart=restart, a=a, b=b, c=c)
+    check(sql, cut=cut, restart=restart, picks=picks, a=a, b=b, c=c)
 
 
 @settings(deadline=None, max_examples=40)
-@given(rows=ROWS, promise=PROMISE, cut=CUT, restart=RESTART)
+@given(rows=ROWS, promise=PROMISE, cut=CUT, restart=RESTART, picks=PICKS)
 def test_a_stream_four_times(
-    rows: list[tuple[str, int, int]], promise: ps.Progress, cut: int | None, restart: int | None
+    rows: list[tuple[str, int, int]],
+    promise: ps.Progress,
+    cut: int | None,
+    restart: int | None,
+    picks: list[int],
 ) -> None:
     windows = ", ".join(f"s AS {name} [RANGE 2, WA t]" for name in "abcd")
     sql = (
         f"SELECT a.n, b.n, c.n, d.n, d.t FROM {windows}"
         " WHERE a.k = c.k AND b.n = d.n AND d.k = a.k LATE SIDE"
     )
-    check(sql, cut=cut, restart=restart, s=Stream("k STRING, n INT, t INT", rows, promise))
+    check(
+        sql,
+        cut=cut,
+        restart=restart,
+        picks=picks,
+        s=Stream("k STRING, n INT, t INT", rows, promise),
+    )
