@@ -20,7 +20,7 @@ from penstock.language.binding.literals import sql_type
 from penstock.language.binding.select import bind_query
 from penstock.language.binding.streams import bind_progress, bind_stream
 from penstock.language.parse import parse_columns, parse_script, pointing_into
-from penstock.language.syntax import CreateQuery, CreateStream, Drop, Explain, Statement
+from penstock.language.syntax import CreateQuery, CreateStream, Drop, Explain, Name, Statement
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.schema import Field, Schema
 from penstock.model.types import TIMESTAMP, Kind, Type, from_arrow
@@ -31,6 +31,7 @@ from penstock.runs.answer import Account
 from penstock.runs.options import AVAILABLE_NOW
 from penstock.runs.targets import SinkLike
 from penstock.sources.allowed import Allowed
+from penstock.sources.live import LiveSource
 from penstock.sources.memory import memory_source
 from penstock.sources.source import Source
 from penstock.spark.session.session import BUCKETS
@@ -55,7 +56,7 @@ class Explanation:
 
 
 class Database:
-    """Streams and queries by name.  File names in SQL are relative to `base`."""
+    """Streams, tables and queries by name.  File names in SQL are relative to `base`."""
 
     def __init__(
         self,
@@ -147,6 +148,18 @@ class Database:
         bound = bind_progress(progress.clause, columns, self.catalog) if progress else None
         self.catalog.add_stream(StreamDefinition(name, columns, bound, data))
 
+    def table(self, name: str, data: object, *, schema: SchemaLike | None = None) -> None:
+        """Name a table, which streams are looked up in without a window: Arrow, pandas or Polars
+        data, rows, a function that makes some, or a Spark DataFrame that is not streaming.  Every
+        run reads it anew, all of it before the first tuple of a stream."""
+        given = _schema(schema) if schema is not None else None
+        source, columns = _source(_complete(data), given)
+        if isinstance(source, LiveSource):
+            raise BindError(
+                "a table is complete, and asynchronous rows may go on", hint="db.stream"
+            )
+        self.catalog.add_stream(StreamDefinition(name, columns, None, source, is_table=True))
+
     def aggregate(
         self,
         name: str,
@@ -178,12 +191,16 @@ class Database:
         """A query that CREATE QUERY has named."""
         found = self.catalog.relation(name)
         if isinstance(found, StreamDefinition):
-            raise BindError(f"{name!r} is a stream", hint=f"db.sql('SELECT * FROM {name}')")
+            raise BindError(f"{name!r} is a {found.word}", hint=f"db.sql('SELECT * FROM {name}')")
         return Query(found, "", self._setting, name)
 
     @property
     def streams(self) -> list[str]:
-        return [stream.name for stream in self.catalog.streams.values()]
+        return [each.name for each in self.catalog.streams.values() if not each.is_table]
+
+    @property
+    def tables(self) -> list[str]:
+        return [each.name for each in self.catalog.streams.values() if each.is_table]
 
     @property
     def queries(self) -> list[str]:
@@ -198,11 +215,7 @@ class Database:
                 bound = bind_query(statement.query, self.catalog)
                 self.catalog.add_query(statement.name.text, bound, statement.name.span)
             case Drop(kind, name, if_exists):
-                known = self.streams if kind == "STREAM" else self.queries
-                if if_exists and name.text.casefold() not in map(str.casefold, known):
-                    return None
-                drop = self.catalog.drop_stream if kind == "STREAM" else self.catalog.drop_query
-                drop(name.text, name.span)
+                self._drop(kind, name, if_exists)
             case Explain():
                 bound = bind_query(statement.query, self.catalog)
                 query = Query(bound, text, self._setting)
@@ -211,6 +224,15 @@ class Database:
                 bound = bind_query(statement, self.catalog)
                 return Query(bound, text, self._setting, span=statement.span)
         return None
+
+    def _drop(self, kind: str, name: Name, if_exists: bool) -> None:
+        known = {"STREAM": self.streams, "TABLE": self.tables, "QUERY": self.queries}[kind]
+        if if_exists and name.text.casefold() not in map(str.casefold, known):
+            return
+        if kind == "QUERY":
+            self.catalog.drop_query(name.text, name.span)
+        else:
+            self.catalog.drop_stream(name.text, name.span, is_table=kind == "TABLE")
 
     def __repr__(self) -> str:
         return f"<penstock.Database engine={self.engine!r} streams={self.streams}>"
@@ -271,6 +293,15 @@ def _source(data: object, schema: Schema | None) -> tuple[Source, Schema]:
 
         return dataframe_source(data, schema)
     return memory_source(data, schema)
+
+
+def _complete(data: object) -> object:
+    """Data that every run can read anew."""
+    if getattr(data, "isStreaming", False):
+        raise BindError("a table is complete, and a streaming DataFrame goes on", hint="db.stream")
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    return list(data) if isinstance(data, Iterator) else data
 
 
 def _is_spark(data: object) -> bool:

@@ -42,7 +42,8 @@ def report_outcome(outcome: Outcome, query: QueryPlan) -> None:
     if account.rejected:
         typer.echo(f"{count(account.rejected, 'row')} kept aside:", err=True)
         for reject in outcome.first_rejects:
-            typer.echo(f"  {readable(str(reject)).removeprefix('stream ')}", err=True)
+            shown = readable(str(reject)).removeprefix("stream ").removeprefix("table ")
+            typer.echo(f"  {shown}", err=True)
         more = account.rejected - len(outcome.first_rejects)
         if more:
             typer.echo(f"  … and {more:,} more (--rejected FILE)", err=True)

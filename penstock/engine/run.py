@@ -17,6 +17,7 @@ from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING
 from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
+from penstock.operators.joins.lookup import LookupOperator
 from penstock.operators.measured import Measured, OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
@@ -24,10 +25,12 @@ from penstock.optimizer.share_readings import check_one_scan_will_do
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.closing import closing_reach, last_tick
+from penstock.plan.joins import Lookup
 from penstock.plan.stateless import Scan
 from penstock.promises.ingest import Ingest
 from penstock.runs.answer import Account
 from penstock.runs.outlet import Outlet
+from penstock.runs.tables import Tables
 from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk, can_be_read_again
@@ -95,6 +98,7 @@ class LocalRun:
         self._follow = follow
         self.scans: list[SharedScan] = []
         self.stages: list[PlacedOperator] = []  # from the sinks to the sources, query by query
+        self._unfilled: list[tuple[PlacedOperator, LookupOperator, Lookup]] = []
         self.clock = clock
         self._strict = strict
         self._by_stream: dict[tuple[int, int], SharedScan] = {}
@@ -112,8 +116,22 @@ class LocalRun:
         self.meetings = meetings(self.scans, met)  # what is read together
         self._timed = [stage for stage in self.stages if stage.operator.due() is not None]
 
+    def read_tables(self) -> None:
+        """Let the operators that look tuples up in tables have these; once, before any tuple."""
+        waiting, self._unfilled = self._unfilled, []
+        tables = Tables(self.clock, self._strict)
+        told: set[tuple[int, Outlet]] = set()
+        for stage, operator, lookup in waiting:
+            operator.fill(tables.rows(lookup))
+            for table, rejects in tables.rejects(lookup):
+                if rejects and (table, stage.outlet) not in told:
+                    stage.outlet.on_rejects(rejects)
+                told.add((table, stage.outlet))
+
     def feed(self, scan: SharedScan, chunk: Chunk) -> None:
         """Take in what a source has delivered; no rows at all mean that it had nothing to say."""
+        if self._unfilled:
+            self.read_tables()
         ingest = scan.ingest
         scan.caught_up = ingest.followed and not chunk.batch.num_rows and chunk.seen is None
         if chunk.batch.num_rows == 0 and ingest.live:
@@ -134,6 +152,8 @@ class LocalRun:
                 outlet.flush()
 
     def end(self, scan: SharedScan) -> None:
+        if self._unfilled:
+            self.read_tables()
         self._pass(scan, scan.ingest.on_end())
 
     def close_all(self) -> None:
@@ -225,6 +245,8 @@ class LocalRun:
         measured = Measured(operator, node.operator.value)
         stage = PlacedOperator(name, operator, target, port, outlet, measured, node)
         self.stages.append(stage)
+        if isinstance(operator, LookupOperator) and isinstance(node.logical, Lookup):
+            self._unfilled.append((stage, operator, node.logical))
         return stage
 
     def operators(self, outlet: Outlet) -> list[OperatorStatus]:

@@ -108,6 +108,29 @@ Relation: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
+class JoinSyntax:
+    """A relation that is joined to those before it in its chain."""
+
+    kind: str  # INNER, CROSS, or a kind of outer join
+    relation: Relation
+    on: exp.Expr | None
+    as_of: exp.Expr | None  # the time at which a stream is looked up
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Relations with JOIN between them.  Commas stand between chains."""
+
+    first: Relation
+    joins: tuple[JoinSyntax, ...]
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return (self.first, *(join.relation for join in self.joins))
+
+
+@dataclass(frozen=True, slots=True)
 class SelectItem:
     """An expression with an optional alias; `*` and `r.*` are sqlglot's stars."""
 
@@ -122,8 +145,7 @@ class Select:
     items: tuple[SelectItem, ...]
     distinct: bool
     window: WindowClause | None
-    relations: tuple[Relation, ...]
-    on: tuple[exp.Expr, ...]
+    chains: tuple[Chain, ...]
     where: exp.Expr | None
     group_by: tuple[exp.Expr, ...]
     having: exp.Expr | None
@@ -192,11 +214,12 @@ class CreateStream:
     source: FilesSyntax | SocketSyntax | ValuesSyntax | None
     progress: ProgressClause | None
     span: Span
+    is_table: bool = False  # CREATE TABLE
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    kind: str  # STREAM or QUERY
+    kind: str  # STREAM, TABLE or QUERY
     name: Name
     if_exists: bool
     span: Span

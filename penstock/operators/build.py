@@ -8,7 +8,10 @@ from typing import Any
 from penstock.model.clock import Clock
 from penstock.operators.groups.distinct import DistinctOperator
 from penstock.operators.groups.grouped import GroupedOperator
+from penstock.operators.joins.chronicle import Chronicle
+from penstock.operators.joins.lookup import LookupOperator
 from penstock.operators.joins.oa_join import OaJoin
+from penstock.operators.joins.recent import Recent
 from penstock.operators.operator import Operator
 from penstock.operators.revising.deferred import Deferred
 from penstock.operators.revising.distinct import AmendingDistinct
@@ -51,6 +54,7 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.SLIDE_BY_TUPLE: SlideByTupleOperator,
     OperatorKind.GROUPED: GroupedOperator,
     OperatorKind.DISTINCT: DistinctOperator,
+    OperatorKind.LOOKUP: LookupOperator,
 }
 
 # over streams that promise something for single groups
@@ -67,6 +71,12 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
     OperatorKind.DEFERRED_SLIDE_BY_TUPLE: lambda node, asked: Deferred(
         node, asked, SlideByTupleOperator
     ),
+}
+
+# from the logical node, what is asked, and whether rows leave in an order that can be counted in
+_IN_ORDER: dict[OperatorKind, Callable[[Any, Asked | None, bool], Operator]] = {
+    OperatorKind.RECENT: Recent,
+    OperatorKind.CHRONICLE: Chronicle,
 }
 
 # from these, and the clock by which early answers are due
@@ -89,6 +99,8 @@ def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
         return _PUNCTUATED[node.operator](node.logical)
     if node.operator in _PLAIN:
         return _PLAIN[node.operator](node.logical)
+    if node.operator in _IN_ORDER:
+        return _IN_ORDER[node.operator](node.logical, node.asked, node.whole_windows)
     assert node.asked is not None
     if node.operator in _AMENDING:
         return _AMENDING[node.operator](node.logical, node.asked)

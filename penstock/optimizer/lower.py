@@ -17,7 +17,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.joins import Join, equal_keys
+from penstock.plan.joins import Join, Lookup, Sequence, SequenceMode, equal_keys
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -110,6 +110,8 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.STAMP
         case Union():
             return OperatorKind.UNION
+        case Lookup() if host is Host.LOCAL:
+            return OperatorKind.LOOKUP
         case WindowAggregate() if not signed:
             return _window_operator(node)
         case GroupAggregate() if not signed:
@@ -118,6 +120,10 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.DISTINCT
         case Join(branches=(_, _)):
             return OperatorKind.OA_JOIN
+        case Sequence(mode=SequenceMode.RECENT):
+            return OperatorKind.RECENT
+        case Sequence(mode=SequenceMode.CHRONICLE):
+            return OperatorKind.CHRONICLE
     raise EngineError(
         f"the {host.value} engine cannot run a {type(node).__name__.lower()} yet",
         hint="the reference engine: --engine reference, or connect('reference')",
@@ -146,7 +152,7 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
     """Tuples of a port that agree on these have to meet, also with those of other ports that agree
     on theirs; without any, all of them; None: they need not."""
     match node:
-        case Join(branches=(left, right)):
+        case Join(branches=(left, right)) | Sequence(first=left, second=right):
             keys, _ = equal_keys(left.schema, right.schema, node.condition)
             return tuple(pair[port] for pair in keys)
         case WindowAggregate() if node.counts_rows:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from penstock.optimizer.binary_joins import binary_joins
 from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.choose_algorithm import choose_algorithm
+from penstock.optimizer.count_in_one_place import count_in_one_place
 from penstock.optimizer.drop_needless_order import drop_needless_order
 from penstock.optimizer.expect_state import expect_state
 from penstock.optimizer.leave_room import leave_room
@@ -16,6 +17,7 @@ from penstock.optimizer.lower import lower
 from penstock.optimizer.pre_aggregate import pre_aggregate
 from penstock.optimizer.prune_columns import prune_columns
 from penstock.optimizer.settings import Settings
+from penstock.optimizer.slice_bands import slice_bands
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
@@ -35,6 +37,8 @@ PHYSICAL: dict[Host, tuple[Rule, ...]] = {
         prune_columns,
         lower,
         drop_needless_order,
+        count_in_one_place,
+        slice_bands,
         pre_aggregate,
         expect_state,
     ),

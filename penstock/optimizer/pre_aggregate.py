@@ -11,6 +11,7 @@ from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.query import Late
+from penstock.plan.stateless import Scan
 
 
 def pre_aggregate(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa: ARG001
@@ -18,8 +19,8 @@ def pre_aggregate(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # no
     before: Paned, tuples meet by s.k (Read s)
     after:  Paned, tuples meet by s.k, folded into panes before (Read s)
 
-    Late tuples that somebody asks for have to come as they are, and an aggregate that keeps its
-    tuples gains nothing.
+    Late tuples that somebody asks for have to come as they are, an aggregate that keeps its tuples
+    gains nothing, and where single groups are punctuated, panes would have to be apart for each.
 
     >>> import penstock as ps
     >>> from penstock.optimizer.lower import lower
@@ -56,12 +57,14 @@ def _gains(node: PhysicalNode) -> bool:
 
 def _is_read(node: PhysicalNode) -> bool:
     """Whether tuples come from sources: results of other operators are few already."""
-    return any(_reads(node))
+    found = list(_reads(node))
+    return bool(found) and all(found)
 
 
 def _reads(node: PhysicalNode) -> Iterator[bool]:
-    if node.operator is OperatorKind.READ:
-        yield True
+    if isinstance(node.logical, Scan):
+        progress = node.logical.stream.progress
+        yield progress is None or progress.group_punctuation is None
     elif not node.stateful:
         for each in node.inputs:
             yield from _reads(each)

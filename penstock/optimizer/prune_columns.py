@@ -11,6 +11,7 @@ from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.aggregates import GroupAggregate, WindowAggregate
 from penstock.plan.expressions import Column, Expression, columns_of
+from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
@@ -18,6 +19,7 @@ from penstock.plan.streams import StreamDefinition
 from penstock.sources.source import KnowsItsTypes
 
 _Needed: TypeAlias = frozenset[tuple[str | None, str]] | None  # relation and name; None: all
+_NOTHING: frozenset[tuple[str | None, str]] = frozenset()
 
 
 def prune_columns(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
@@ -41,12 +43,62 @@ def _pruned(node: Node, needed: _Needed) -> Node:
         case Stamp():
             below = _with(needed, [node.column])
         case Project():
-            below = _with(frozenset(), [column.expression for column in node.columns])
+            below = _with(_NOTHING, [column.expression for column in node.columns])
         case WindowAggregate() | GroupAggregate():
-            below = _with(frozenset(), _looked_at(node))
+            below = _with(_NOTHING, _looked_at(node))
+        case Join():
+            return _pruned_join(node, needed)
+        case Lookup():
+            return _pruned_lookup(node, needed)
+        case Difference():
+            return _pruned_difference(node, needed)
+        case Sequence():
+            return _pruned_sequence(node, needed)
         case _:  # columns that go by their place, or rows that are compared as a whole
             below = None
     return with_inputs(node, lambda each: _pruned(each, below))
+
+
+def _pruned_join(node: Join, needed: _Needed) -> Join:
+    """What a condition is about, and what comes out; partners need not come out."""
+    own: list[Expression] = [*node.attributes]
+    own += [node.condition] if node.condition is not None else []
+    own += [column for each in node.also for column in (each.left, each.right)]
+    partners = _NOTHING if node.kind.left_alone else needed
+    first, *others = node.branches
+    left = _pruned(first, _with(needed, own))
+    right = [_pruned(each, _with(partners, own)) for each in others]
+    return replace(node, branches=(left, *right))
+
+
+def _pruned_lookup(node: Lookup, needed: _Needed) -> Lookup:
+    own = [node.condition] if node.condition is not None else []
+    rows = _NOTHING if node.kind.left_alone else needed
+    table = _pruned(node.table, _with(rows, own))
+    return replace(node, input=_pruned(node.input, _with(needed, own)), table=table)
+
+
+def _pruned_difference(node: Difference, needed: _Needed) -> Difference:
+    """Nothing of the right side comes out; the columns of the left one do under another name."""
+    if needed is not None:
+        pairs = zip(node.left.schema, node.schema, strict=False)  # but for the last one
+        kept = [of for of, field in pairs if (field.relation, field.name) in needed]
+        needed = frozenset((field.relation, field.name) for field in kept)
+    (at_left, at_right), keys = node.attributes, node.keys
+    left = _pruned(node.left, _with(needed, [at_left, *(one for one, _ in keys)]))
+    right = _pruned(node.right, _with(_NOTHING, [at_right, *(other for _, other in keys)]))
+    return replace(node, left=left, right=right)
+
+
+def _pruned_sequence(node: Sequence, needed: _Needed) -> Sequence:
+    """All columns decide which one of several tuples of one time is taken, from left to right:
+    among the first ones, and where those are used up, among the second ones, too."""
+    if node.mode is SequenceMode.CHRONICLE:
+        needed = None
+    own: list[Expression] = [*node.attributes]
+    own += [node.condition] if node.condition is not None else []
+    second = _pruned(node.second, _with(needed, own))
+    return replace(node, first=_pruned(node.first, None), second=second)
 
 
 def _looked_at(node: WindowAggregate | GroupAggregate) -> list[Expression]:

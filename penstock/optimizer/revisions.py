@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.errors import EngineError
+from penstock.errors import EngineError, Span
+from penstock.operators.revising.above import Above
 from penstock.physical.asked import Asked
 from penstock.physical.node import OperatorKind
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
+from penstock.plan.can_fail import may_fail
+from penstock.plan.joins import Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Scan
@@ -31,11 +34,26 @@ def asked_below(node: Node, asked: Asked | None, port: int = 0) -> Asked | None:
     not revised: it comes when it is final."""
     if asked is None:
         return None
+    if isinstance(node, Lookup):
+        _refuse_trying(node, asked)
     if not node.stateful:
         return replace(asked, above=((node, port), *asked.above))
     if not asked.amends:
         return None
     return Asked(True, asked.amend_for, final_only=True)
+
+
+def _refuse_trying(node: Lookup, asked: Asked) -> None:
+    """Rows that may be taken back are tried where they would go, and nobody tries a look-up."""
+    conditions = [] if node.condition is None else [node.condition]
+    failing = any(map(may_fail, conditions)) or Above.of(asked.above) is not None
+    if failing and any(each.stateful for each in node.input.walk()):
+        raise EngineError(
+            "the local engine cannot revise results (LATE AMEND, EMIT EARLY) that are looked up in"
+            " a table where an expression may fail yet",
+            span=node.span,
+            hint="TRY_CAST, or the reference engine: --engine reference",
+        )
 
 
 def asked_of(node: Node, asked: Asked | None) -> Asked | None:
@@ -75,14 +93,20 @@ def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
         case WindowAggregate() if not asked.answers_early:
             return OperatorKind.DEFERRED_SLIDE_BY_TUPLE
         case WindowAggregate():
-            raise EngineError(
-                f"the local engine has no early answers for {node.describe_window()} yet",
-                span=node.span,
-                expected="windows over values",
-                hint="leave EMIT EARLY out, or the reference engine: --engine reference",
-            )
+            raise _no_early_answers(node.describe_window(), node.span)
         case GroupAggregate():
             return OperatorKind.REVISING_GROUPS
         case Distinct() if asked.amends:
             return OperatorKind.AMENDING_DISTINCT
+        case Sequence() if asked.answers_early:
+            raise _no_early_answers("a sequence", node.span)
     return None
+
+
+def _no_early_answers(what: str, span: Span | None) -> EngineError:
+    return EngineError(
+        f"the local engine has no early answers for {what} yet",
+        span=span,
+        expected="windows over values",
+        hint="leave EMIT EARLY out, or the reference engine: --engine reference",
+    )

@@ -11,6 +11,7 @@ from penstock.model.types import Kind, Type
 from penstock.operators.ticks import to_ticks
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import Column, Expression
+from penstock.plan.joins import Lookup
 from penstock.plan.monotone import rises_with
 from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -88,7 +89,7 @@ def flow_of(node: Node, attribute: Expression) -> Flow | None:
             return _of_scan(node, column)
         case Stamp():
             return flow_of(node.input, column)
-        case Filter():
+        case Filter() | Lookup():
             flow = flow_of(node.input, column)
             return None if flow is None else replace(flow, filtered=True)
         case Project():

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.joins import Lookup
 from penstock.plan.stateless import Scan
 
 
@@ -43,6 +44,8 @@ def _details(node: PhysicalNode) -> Iterator[str]:
         if port.keys is not None:
             which = f"port {number}: " if len(node.ports) > 1 else ""
             yield which + _meeting(port)
+    if isinstance(node.logical, Lookup):
+        yield from node.logical.details()[1:]
     if node.asked is not None and node.stateful:
         yield f"asked: {node.asked}"
     if node.ordering is not Ordering.ANY:
@@ -55,6 +58,8 @@ def _details(node: PhysicalNode) -> Iterator[str]:
 
 
 def _meeting(port: Port) -> str:
+    if port.slices is not None:
+        return f"tuples meet in {port.slices}"
     keys = ", ".join(map(str, port.keys or ()))
     where = f"tuples meet by {keys}" if keys else "all tuples meet in one place"
     return where + (", folded into panes before" if port.pre_aggregated else "")

@@ -8,6 +8,7 @@ from enum import Enum
 
 from penstock.errors import PlanError
 from penstock.physical.asked import Asked
+from penstock.physical.slices import Slices
 from penstock.plan.expressions import Expression
 from penstock.plan.node import Node
 
@@ -34,6 +35,9 @@ class OperatorKind(Enum):
     GROUPED = "Grouped"
     DISTINCT = "Distinct"
     OA_JOIN = "OaJoin"
+    RECENT = "Recent"
+    CHRONICLE = "Chronicle"
+    LOOKUP = "Lookup"
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"
     REVISING_GROUPS = "RevisingGroups"
@@ -53,14 +57,17 @@ class Ordering(Enum):
 @dataclass(frozen=True)
 class Port:
     """An input of an operator.  Tuples that agree on `keys` have to meet in one place; without any
-    all of them do; None: wherever they are.  Where a port is `pre_aggregated`, tuples may be folded
-    before they come to that place."""
+    all of them do, unless they meet by `slices` of time; None: wherever they are.  Where a port is
+    `pre_aggregated`, tuples may be folded before they come to that place."""
 
     input: PhysicalNode
     keys: tuple[Expression, ...] | None = None
     pre_aggregated: bool = False
+    slices: Slices | None = None
 
     def __post_init__(self) -> None:
+        if self.slices is not None and self.keys != ():
+            raise PlanError("tuples meet by keys or by slices of time, not by both")
         if self.pre_aggregated and self.keys is None:
             raise PlanError("nothing is folded for an operator that tuples need not meet in")
 

@@ -235,7 +235,9 @@ class GroupAggregate(Unary):
 
 @dataclass(frozen=True)
 class Distinct(Unary):
-    """Every different tuple once; a progressing column says when it can be forgotten."""
+    """Every different tuple once; a progressing column says when it can be forgotten.
+
+    Of signed items, every different row while at least one tuple with its values is there."""
 
     stateful: ClassVar[bool] = True
     input: Node
@@ -244,8 +246,19 @@ class Distinct(Unary):
     def __post_init__(self) -> None:
         if not self.input.progress:
             raise PlanError("DISTINCT needs a column that progresses")
-        if self.input.signed:
-            raise PlanError("DISTINCT over a difference has no meaning")
+        if self.input.signed and len(self.input.progress) > 1:
+            names = ", ".join(each.field.qualified for each in self.input.progress)
+            raise PlanError(
+                f"DISTINCT over a difference, in which {names} say when items come and go",
+                expected="one such column",
+            )
+
+    @property
+    def when(self) -> int:
+        """The place of the column that says when items come and go, if they have signs.  All others
+        are what rows are distinct by: one is there while a tuple with its values is."""
+        field_ = self.input.progress[0].field
+        return self.schema.index(field_.name, field_.relation)
 
     def details(self) -> list[str]:
         return ["Distinct"]

@@ -1,4 +1,6 @@
-"""The names a database knows: streams, queries and the user's aggregates.  Case does not matter."""
+"""The names a database knows: streams, tables, queries and the user's aggregates.  Case does not
+matter.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,19 @@ from penstock.errors import BindError, Span, nearest, shortened
 from penstock.functions.aggregates import AggregateFunction, aggregate
 from penstock.functions.scalar import scalar
 from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.reading import scans_of
 from penstock.plan.streams import StreamDefinition
 
 
 @dataclass
 class Catalog:
-    streams: dict[str, StreamDefinition] = field(default_factory=dict)
+    streams: dict[str, StreamDefinition] = field(default_factory=dict)  # and tables
     queries: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # name as written, plan
     aggregates: dict[str, AggregateFunction] = field(default_factory=dict)
 
     def add_stream(self, stream: StreamDefinition, span: Span | None = None) -> None:
         if not stream.name:
-            raise BindError("a stream needs a name", span=span)
+            raise BindError(f"a {stream.word} needs a name", span=span)
         self._refuse_taken(stream.name, span)
         self.streams[stream.name.casefold()] = stream
 
@@ -39,7 +41,7 @@ class Catalog:
         return self.aggregates.get(name.casefold()) or aggregate(name)
 
     def relation(self, name: str, span: Span | None = None) -> StreamDefinition | QueryPlan:
-        """The stream or query of that name."""
+        """The stream, table or query of that name."""
         key = name.casefold()
         if key in self.streams:
             return self.streams[key]
@@ -48,24 +50,28 @@ class Catalog:
         known = self._names()
         close = nearest(name, known)
         raise BindError(
-            f"there is no stream or query called {shortened(name, 80)!r}",
+            f"there is no stream, table or query called {shortened(name, 80)!r}",
             span=span,
             expected=f"one of {', '.join(sorted(known))}" if known else None,
             hint=close[0] if close else "CREATE STREAM first",
         )
 
-    def drop_stream(self, name: str, span: Span | None = None) -> None:
+    def drop_stream(self, name: str, span: Span | None = None, is_table: bool = False) -> None:
         found = self.streams.get(name.casefold())
-        if found is None:
-            raise self._missing("stream", name, [s.name for s in self.streams.values()], span)
+        if found is None or found.is_table is not is_table:
+            known = [each.name for each in self.streams.values() if each.is_table is is_table]
+            error = self._missing("table" if is_table else "stream", name, known, span)
+            if found is not None:
+                error.hint = f"DROP {found.word.upper()} {found.name}"
+            raise error
         readers = [
             query_name
             for query_name, query in self.queries.values()
-            if any(isinstance(node, Scan) and node.stream == found for node in query.walk())
+            if any(scan.stream == found for scan in scans_of(query))
         ]
         if readers:
             raise BindError(
-                f"stream {found.name} is read by {', '.join(readers)}",
+                f"{found.word} {found.name} is read by {', '.join(readers)}",
                 span=span,
                 hint=f"DROP QUERY {readers[0]} first",
             )

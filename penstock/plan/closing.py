@@ -14,7 +14,7 @@ from penstock.model.types import INT64_MAX, Kind, Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.joins import Join
+from penstock.plan.joins import Join, Lookup
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -68,7 +68,7 @@ def _reach(node: Node) -> int | None:
 
 def _own_reach(node: Node) -> int | None:
     match node:
-        case Scan() | Filter() | Project() | Union() | Distinct():
+        case Scan() | Filter() | Project() | Union() | Distinct() | Lookup():
             return 0
         case WindowAggregate(window=Sliding(span, slide), attribute=attribute):
             # its low level holds panes back until the one after the next
@@ -127,6 +127,8 @@ def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
                 if any(Column.of(field) == expression for field in branch.schema):
                     return _keeps_ticks(branch, expression)
             return False
+        case Lookup() if expression in map(Column.of, node.input.schema):
+            return _keeps_ticks(node.input, expression)
         case Project():
             given = node.columns[expression.position(node.schema)].expression
             return _keeps_ticks(node.input, given)

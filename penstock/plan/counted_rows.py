@@ -14,6 +14,7 @@ from typing import TypeAlias
 from penstock.errors import PlanError
 from penstock.plan.aggregates import Distinct, GroupAggregate, Window, WindowAggregate
 from penstock.plan.expressions import Column, Expression, Named
+from penstock.plan.joins import Lookup
 from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Stamp, Union
 from penstock.windows.rows import RowWindow
@@ -46,6 +47,9 @@ def _in_order(node: Node, same: _Columns) -> Node:
             below = [each.expression for field, each in pairs if Column.of(field) in same]
             kept = frozenset(each for each in below if isinstance(each, Column))
             return replace(node, input=_in_order(node.input, kept))
+        case Lookup():
+            own = frozenset(Column.of(field) for field in node.input.schema)
+            return replace(node, input=_in_order(node.input, same & own))
         case Union():
             return replace(node, branches=tuple(_in_order(*each) for each in _branches(node, same)))
         case Distinct():

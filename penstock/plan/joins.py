@@ -13,6 +13,7 @@ from penstock.errors import PlanError, Span
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN
+from penstock.plan.algorithms import JoinAlgorithm, Reason
 from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Call, Column, Expression, columns_of, conjuncts
 from penstock.plan.node import Node, Progressing, Unary
@@ -63,6 +64,7 @@ class TimeCondition:
         length = Domain(self.left.type).format_length
         if isinstance(self.window, TumblingJoin):
             return f"{self.left} and {self.right} in one RANGE TUMBLING {length(self.window.range)}"
+            return f"{self.left} and {self.right} in the same {length(self.window.range)}"
         band = self.window.band if isinstance(self.window, SlidingJoin) else self.window
         return f"{length(band.low)} <= {self.right} - {self.left} <= {length(band.high)}"
 
@@ -103,6 +105,7 @@ class Join(Node):
     span: Span | None = field(default=None, compare=False, repr=False)
     kind: JoinKind = JoinKind.INNER
     also: tuple[TimeCondition, ...] = ()
+    hint: JoinAlgorithm | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.branches) < 2 or len(self.branches) != len(self.attributes):
@@ -165,6 +168,8 @@ class Join(Node):
                     low, high = length(band.low), length(band.high)
                     lines.append(f"band: {low} <= {right} - {left} <= {high}")
         lines += [f"also: {each}" for each in self.also]
+        if self.hint is not None:
+            lines.append(f"algorithm: {self.hint.name} ({self.hint.value}), {Reason.HINT.value}")
         return lines
 
 
@@ -248,9 +253,11 @@ class Lookup(Unary):
 
     def details(self) -> list[str]:
         kind = "" if self.kind is JoinKind.INNER else f"{self.kind.value} "
-        tables = ", ".join(each.details()[0] for each in self.table.walk())
         lines = [f"{kind}Lookup{f' ON {self.condition}' if self.condition else ''}"]
-        return [*lines, f"table: {tables}"]
+        for each in self.table.walk():
+            title, *others = each.details()
+            lines.append(f"table: {', '.join([title, *others])}")
+        return lines
 
 
 @dataclass(frozen=True)
@@ -258,7 +265,9 @@ class Difference(Node):
     """The tuples in the left window while no tuple with the same keys is in the right window: a
     positive item when one enters that state, a negative one when it leaves, at `changed_at`.
 
-    A range of None keeps tuples for ever."""
+    A range of None keeps tuples for ever.  Tuples of an input that has signs itself are in their
+    window from a positive item until it is taken back, or until they are too old, whichever comes
+    first."""
 
     stateful: ClassVar[bool] = True
     left: Node
@@ -274,8 +283,11 @@ class Difference(Node):
             raise PlanError("a difference needs at least one column to compare")
         if any(span is not None and span < 0 for span in self.ranges):
             raise PlanError("a window is not shorter than nothing")
-        if self.left.signed or self.right.signed:
-            raise PlanError("a difference of a difference has no meaning yet")
+        if "changed_at" in self.left.schema.names:
+            raise PlanError(
+                "the left side has a column changed_at already, and the difference adds one",
+                hint="a sub-query in which it is called something else: changed_at AS since",
+            )
 
     @property
     def inputs(self) -> tuple[Node, ...]:

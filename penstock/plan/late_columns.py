@@ -10,7 +10,7 @@ from penstock.model.names import late_names
 from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, BOOLEAN, Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.joins import Difference, Join, Sequence
+from penstock.plan.joins import Difference, Join, Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -26,6 +26,18 @@ def late_schemas(query: QueryPlan) -> list[pa.Schema]:
     """The columns of late tuples of all operators that can find some, from the sources on."""
     amends = query.amend_for is not None
     return [_with_late_columns(*each, amends) for each in _all_finding_late(query)]
+
+
+def late_layouts(query: QueryPlan) -> dict[tuple[str, ...], pa.Schema]:
+    """By the names that the columns of late tuples have inside: what they are outside."""
+    amends = query.amend_for is not None
+    found: dict[tuple[str, ...], pa.Schema] = {}
+    for schema, bound, ids in _all_finding_late(query):
+        outside = _with_late_columns(schema, bound, ids, amends)
+        inside = schema.arrow.names
+        added = late_names(inside)[: len(outside) - len(inside)]
+        found.setdefault((*inside, *added), outside)
+    return found
 
 
 def plain_names(query: QueryPlan) -> dict[tuple[str, ...], list[str]]:
@@ -56,22 +68,22 @@ def _all_finding_late(query: QueryPlan) -> list[tuple[Schema, Type, Type]]:
 
 def _has_tuples(node: Node) -> bool:
     """Whether tuples of a stream come out of it, not only results, which are never late."""
-    if isinstance(node, Filter | Project | Stamp | Union):
+    if isinstance(node, Filter | Project | Stamp | Union | Lookup):
         return any(_has_tuples(each) for each in node.inputs)
     return isinstance(node, Scan)
 
 
 def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
-    """Results are never late, so only the first stateful operator on each way."""
+    """Results are never late, so only what tuples come to."""
     if isinstance(node, Join | Difference | Sequence):
         for given, timed in zip(node.inputs, node.attributes, strict=True):
             yield from _finding_late(given)
-            if not any(inner.stateful for inner in given.walk()):
+            if _has_tuples(given):
                 yield given.schema, timed.type, BIGINT
         return
-    below = [found for each in node.inputs for found in _finding_late(each)]
-    if below:
-        yield from below
+    for given in node.inputs:
+        yield from _finding_late(given)
+    if not any(map(_has_tuples, node.inputs)):
         return
     match node:
         case WindowAggregate():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.errors import PlanError
+from penstock.errors import PlanError, SourceError
 from penstock.model.domain import Domain
 from penstock.model.duration import format_duration
 from penstock.model.progress import (
@@ -105,6 +105,11 @@ class StreamDefinition:
                 raise PlanError("a table does not progress: it is complete")
 
     @property
+    def word(self) -> str:
+        """What it is, for messages."""
+        return "table" if self.is_table else "stream"
+
+    @property
     def attribute(self) -> Field:
         """The progressing attribute."""
         assert self.progress is not None
@@ -129,3 +134,11 @@ class StreamDefinition:
         if not self.stamped:
             return self.schema
         return Schema(tuple(each for each in self.schema if each != self.attribute))
+
+
+def no_source(stream: StreamDefinition) -> SourceError:
+    create = f"CREATE {stream.word.upper()} {stream.name} (…) FROM FILES '…'"
+    return SourceError(
+        f"{stream.word} {stream.name} has no source",
+        hint=f"{create}, or db.{stream.word}(…) in Python",
+    )

@@ -54,6 +54,16 @@ class GroupPromises:
         before[rows] = found
         return before if ((ticks < before) & ~punctuates).any() else None
 
+    def of(self, keys: list[pa.Array]) -> Ints:
+        """The bounds of some groups, NONE of those that have none."""
+        if self._highest.highest == NONE:
+            return np.full(len(keys[0]), NONE)
+        return self._highest.of(self._highest.codes(keys, len(keys[0])))
+
+    def raise_to(self, keys: list[pa.Array], said: Ints) -> None:
+        """What somebody else has read."""
+        self._raise(self._highest.codes(keys, len(said)), said)
+
     def _raise(self, codes: Codes, said: Ints) -> None:
         groups = np.unique(codes)
         before = self._highest.of(groups)

@@ -7,13 +7,13 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from penstock.errors import SourceError
 from penstock.model.arrays import Codes
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Progress
 from penstock.plan.stateless import Scan
+from penstock.plan.streams import no_source
 from penstock.promises.promise import Promise
 from penstock.promises.running_bounds import RunningBounds
 from penstock.promises.stamping import stamped_later
@@ -157,8 +157,5 @@ class Ingest:
 
     def _source(self) -> Source:
         if self.stream.source is None:
-            raise SourceError(
-                f"stream {self.stream.name} has no source",
-                hint=f"CREATE STREAM {self.stream.name} (…) FROM FILES '…', or db.stream(…)",
-            )
+            raise no_source(self.stream)
         return self.stream.source

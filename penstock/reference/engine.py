@@ -80,7 +80,7 @@ def evaluate(node: Node, run: Run) -> Relation:
         case Join():
             return join(node, given, run)
         case Lookup():
-            return lookup(node, given[0], evaluate(node.table, run))
+            return lookup(node, given[0], evaluate(node.table, run.of_tables))
         case Difference():
             return difference(node, given[0], given[1], run)
         case Sequence():

@@ -10,6 +10,7 @@ from penstock.model.punctuation import BEGINNING
 from penstock.model.schema import Schema
 from penstock.plan.aggregates import Distinct, GroupAggregate
 from penstock.plan.expressions import Column, Expression
+from penstock.reference.distinct_items import distinct_items
 from penstock.reference.grouping import grouper
 from penstock.reference.relation import Relation, Row, bound_evaluator, field_key
 from penstock.reference.run import LateTuple, Run
@@ -32,8 +33,11 @@ def group_aggregate(node: GroupAggregate, given: Relation, run: Run) -> Relation
 
 def distinct(node: Distinct, given: Relation, run: Run) -> Relation:
     expressions: list[Expression] = [Column.of(each.field) for each in node.progress]
+    rows = in_time(given, expressions, run)
+    if node.signed:
+        return distinct_items(node, given, rows)
     seen: dict[Any, Row] = {}
-    for row in in_time(given, expressions, run):
+    for row in rows:
         seen.setdefault(tuple(map(canonical, row.values)), Row(tuple(map(shown, row.values))))
     return Relation(node.schema, list(seen.values()), given.high)
 

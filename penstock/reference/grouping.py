@@ -10,6 +10,7 @@ from penstock.model.schema import Schema
 from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.expressions import Named
 from penstock.reference.aggregate_functions import Input, aggregate
+from penstock.reference.presence import matched
 from penstock.reference.relation import Row
 from penstock.scalars.evaluate import evaluator
 from penstock.scalars.ordering import canonical, shown, sort_key
@@ -64,14 +65,7 @@ def grouper(
     return groups
 
 
-def net(items: Iterable[tuple[Row, int]]) -> list[tuple[Row, int]]:
+def net(items: list[tuple[Row, int]]) -> list[tuple[Row, int]]:
     """The items that are there and have not been taken back among these."""
-    kept: list[tuple[Row, int]] = []
-    present: dict[Hashable, list[int]] = defaultdict(list)  # where in `kept` items of a lineage are
-    for row, position in items:
-        if row.sign > 0:
-            present[row.lineage].append(len(kept))
-            kept.append((row, position))
-        elif present[row.lineage]:
-            kept[present[row.lineage].pop()] = (row, position)
-    return [(row, position) for row, position in kept if row.sign > 0]
+    left = sorted(number for number, taken_back in matched(items) if taken_back is None)
+    return [items[number] for number in left]

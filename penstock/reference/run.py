@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -65,6 +66,13 @@ class Run:
     rejects: RejectLog = field(default_factory=RejectLog)
     tuples_read: int = 0
     late_tuples: list[LateTuples] = field(default_factory=list)
+    read: dict[int, list[Any]] | None = None  # of tables, by stream: each is read once
+
+    @cached_property
+    def of_tables(self) -> Run:
+        """What tuples are looked up in is not among the tuples that are read."""
+        known = self.read is not None
+        return self if known else Run(self.query, self.clock, self.rejects, read={})
 
     def gone(self, bound: Bound, domain: Domain) -> Bound:
         """Up to where a tuple with this bound before it does not count: what is late above it is

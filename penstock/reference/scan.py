@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import SourceError
 from penstock.model.calendar import format_timestamp
 from penstock.model.domain import Domain
 from penstock.model.progress import RunningBound, TimestampKind
@@ -15,12 +14,12 @@ from penstock.model.room import TICKS
 from penstock.model.types import to_python
 from penstock.model.watermark import HighWatermark, LowWatermark
 from penstock.plan.stateless import Scan
-from penstock.plan.streams import StreamDefinition, StreamProgress
+from penstock.plan.streams import StreamDefinition, StreamProgress, no_source
 from penstock.reference.relation import Bounds, Relation, Row, field_key
 from penstock.reference.run import Run
 from penstock.scalars.evaluate import evaluator
 from penstock.scalars.ordering import canonical
-from penstock.sources.rejects import RejectKind, no_room
+from penstock.sources.rejects import RejectKind, StreamRejects, no_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +47,19 @@ def scan(node: Scan, run: Run) -> Relation:
 
 
 def _arrivals(stream: StreamDefinition, run: Run) -> Iterator[Arrival]:
+    if run.read is None:
+        return _read(stream, run, run.rejects.of(stream.name))
+    if id(stream) not in run.read:
+        run.read[id(stream)] = list(_read(stream, run, run.rejects.of_table(stream.name)))
+    return iter(run.read[id(stream)])
+
+
+def _read(stream: StreamDefinition, run: Run, rejects: StreamRejects) -> Iterator[Arrival]:
     if stream.source is None:
-        raise SourceError(
-            f"stream {stream.name} has no source",
-            hint=f"CREATE STREAM {stream.name} (…) FROM FILES '…', or db.stream(…) in Python",
-        )
+        raise no_source(stream)
     rows: dict[str, int] = {}
     schema = stream.input_schema
-    for chunk in stream.source.read(schema, run.rejects.of(stream.name)):
+    for chunk in stream.source.read(schema, rejects):
         columns = [
             to_python(column, field.type)
             for column, field in zip(chunk.batch.columns, schema, strict=True)

@@ -64,14 +64,16 @@ def project(node: Project, given: Relation) -> Relation:
 def union(node: Union, given: list[Relation]) -> Relation:
     rows: list[Row] = []
     high: Bounds = {}
-    for relation in given:
+    for number, relation in enumerate(given):
         names = {
             field_key(old): field_key(new)
             for old, new in zip(relation.schema, node.schema, strict=True)
         }
         for row in relation.rows:
             bounds = {names[key]: bound for key, bound in row.bounds.items() if key in names}
-            rows.append(Row(row.values, bounds, row.sign, row.lineage))
+            # two branches may have it from the same tuple
+            lineage = tuple((number, part) for part in row.lineage)
+            rows.append(Row(row.values, bounds, row.sign, lineage))
         for key, reached in relation.high.items():
             if key in names:
                 high[names[key]] = max(reached, high.get(names[key], reached))

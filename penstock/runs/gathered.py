@@ -39,7 +39,7 @@ class Gathered(Outlet):
         """The rows that were not taken back, in order if the query asks for it; `delivered` is what
         the sources could read, and `late` is given where late tuples are counted but not kept."""
         query, table = self._query, self._rows.table
-        if query.revises:
+        if query.revises and not query.signed:  # items of a difference come and go by themselves
             table = final_rows(table, sign_name(query.schema.arrow.names))
         if query.in_order:
             column = query.progress[0].field.qualified

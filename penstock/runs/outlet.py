@@ -34,7 +34,7 @@ class Outlet:
         """The `ledger` is where outputs that a later run goes on with are noted."""
         self._ledger = ledger
         self._schema = query.schema.arrow
-        self._signed = query.revises
+        self._signed = query.revises or query.signed
         if self._signed:
             name = sign_name(self._schema.names)
             self._schema = self._schema.append(pa.field(name, pa.int8()))

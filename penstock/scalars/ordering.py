@@ -19,6 +19,13 @@ def shown(value: Any) -> Any:
     return value + 0.0 if isinstance(value, float) else value
 
 
+def exact_key(value: Any) -> tuple[bool, bool, Any, float]:
+    """The same order as that of `sort_key`, in which −0.0 comes before 0.0: two values that can be
+    told apart are never at one place."""
+    sign = math.copysign(1.0, value) if isinstance(value, float) and value == 0 else 0.0
+    return (*sort_key(value), sign)
+
+
 def sort_key(value: Any) -> tuple[bool, bool, Any]:
     """An order in which NaN is the largest number, and NULL comes after everything."""
     if value is None:

@@ -23,6 +23,7 @@ from penstock.model.types import Kind, Type
 
 class RejectKind(Enum):
     BAD_ROW = "bad row"  # it could not be read
+    BAD_TABLE_ROW = "bad row of a table"  # the same; rows of tables are not among those of streams
     NO_PROGRESS = "no progress value"  # NULL in the progressing attribute
     FUTURE = "too far in the future"  # beyond the FUTURE LIMIT of the stream
     OUT_OF_RANGE = "out of range"  # its windows reach beyond what their bounds can hold
@@ -41,7 +42,8 @@ class Reject:
     def __str__(self) -> str:
         place = f"{self.source}, row {self.row}" if self.source else f"row {self.row}"
         column = f", column {self.column}" if self.column is not None else ""
-        return f"stream {self.stream}: {place}{column}: {self.reason}"
+        word = "table" if self.kind is RejectKind.BAD_TABLE_ROW else "stream"
+        return f"{word} {self.stream}: {place}{column}: {self.reason}"
 
 
 def no_room(value: Any, sql_type: Type) -> str:
@@ -84,7 +86,8 @@ class RejectLog:
         if self.strict:
             raise SourceError(
                 str(reject),
-                expected="rows that fit the stream, because the run is strict",
+                expected=f"rows that fit the {str(reject).partition(' ')[0]}, because the run is"
+                " strict",
                 hint=f"mend the row: {shortened(reject.content)}",
             )
         with self._turn:
@@ -116,6 +119,9 @@ class RejectLog:
 
     def of(self, stream: str) -> StreamRejects:
         return StreamRejects(self, stream)
+
+    def of_table(self, table: str) -> TableRejects:
+        return TableRejects(self, table)
 
     def count(self, kind: RejectKind | None = None) -> int:
         return self._counts.total() if kind is None else self._counts[kind]
@@ -189,3 +195,11 @@ class RejectsOnceMore(StreamRejects):
             self.add(RejectKind.BAD_ROW, source, row, column, reason, content)
         else:
             self.log.know_bad_row(self.stream, source, row)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRejects(StreamRejects):
+    """For a table that tuples are looked up in."""
+
+    def bad_row(self, source: str, row: int, column: str | None, reason: str, content: str) -> None:
+        self.add(RejectKind.BAD_TABLE_ROW, source, row, column, reason, content)

@@ -16,7 +16,7 @@ from penstock.runs.answer import Answer
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk, Source
 from tests.planning import in_process
-from tests.reference.helpers import Row, Stream, bag, database, tuples
+from tests.reference.helpers import Row, Stream, Table, bag, database, tuples
 
 # Examples differ in size; how long one takes says nothing.
 examples = settings(deadline=None, max_examples=60)
@@ -53,7 +53,7 @@ def recut(db: ps.Database, rows: int | None) -> None:
 
 
 def locally(
-    sql: str, cut: int | None = None, clock: Clock | None = None, **streams: Stream
+    sql: str, cut: int | None = None, clock: Clock | None = None, **streams: Stream | Table
 ) -> Answer:
     """The run of a query over some streams on the local engine."""
     db = database(**streams)
@@ -67,7 +67,7 @@ def late_rows(found: Answer) -> list[Row]:
     return bag(tuples(found.late))
 
 
-def assert_same(sql: str, cuts: tuple[int | None, ...] = CUTS, **streams: Stream) -> None:
+def assert_same(sql: str, cuts: tuple[int | None, ...] = CUTS, **streams: Stream | Table) -> None:
     """The local engine gives the rows and the late tuples of the reference, however batches are
     cut."""
     query = database(**streams).sql(sql)

@@ -80,6 +80,48 @@ def test_what_is_left(sql: str, left: list[str]) -> None:
     assert scanned(sql) == [left]
 
 
+@pytest.mark.parametrize(
+    ("sql", "left"),
+    [
+        (
+            "SELECT s.a, r.b FROM s [RANGE 5], r [RANGE 3] WHERE s.a = r.a AND s.d < r.d",
+            [["a", "d", "t"], ["a", "b", "d", "t"]],
+        ),
+        (
+            "SELECT count(*) AS n [RANGE 9, SLIDE 9, WA s.t] FROM s [RANGE 5], r [RANGE 3]"
+            " WHERE s.a = r.b",
+            [["a", "t"], ["b", "t"]],
+        ),
+        (  # the columns of both relations come out
+            "SELECT * FROM s [RANGE 5], r [RANGE 3] WHERE s.a = r.a",
+            [["a", "b", "c", "d", "t"], ["a", "b", "c", "d", "t"]],
+        ),
+        (  # one stream under two names
+            "SELECT x.b FROM s AS x [RANGE 5], s AS y [RANGE 3] WHERE x.a = y.c",
+            [["a", "b", "t"], ["c", "t"]],
+        ),
+        (
+            "SELECT d, changed_at FROM s [RANGE 9] EXCEPT ON (a) r [RANGE 2]",
+            [["a", "d", "t"], ["a", "t"]],
+        ),
+        (
+            "SELECT * FROM s [RANGE 9] EXCEPT ON (a, b) r [RANGE 2]",
+            [["a", "b", "c", "d", "t"], ["a", "b", "t"]],
+        ),
+        (  # of tuples of one time, the greatest one of s is taken
+            "SELECT s.a, r.b FROM SEQUENCE(s THEN r MODE RECENT ON s.c = r.c)",
+            [["a", "b", "c", "d", "t"], ["b", "c", "t"]],
+        ),
+        (
+            "SELECT s.a, r.b FROM SEQUENCE(s THEN r MODE CHRONICLE ON s.c = r.c)",
+            [["a", "b", "c", "d", "t"], ["a", "b", "c", "d", "t"]],
+        ),
+    ],
+)
+def test_what_is_left_of_several_streams(sql: str, left: list[list[str]]) -> None:
+    assert scanned(sql) == left
+
+
 def test_every_scan_for_itself() -> None:
     union = "SELECT a AS x, t FROM s UNION ALL SELECT b AS x, t FROM r"
     assert scanned(union) == [["a", "t"], ["b", "t"]]

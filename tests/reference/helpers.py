@@ -23,14 +23,22 @@ class Stream(NamedTuple):
     progress: Any = None
 
 
-def database(clock: Any = None, **streams: Stream) -> ps.Database:
+class Table(NamedTuple):
+    schema: str
+    rows: Sequence[Any]
+
+
+def database(clock: Any = None, **streams: Stream | Table) -> ps.Database:
     db = ps.connect("reference", clock=clock)
     for name, stream in streams.items():
+        if isinstance(stream, Table):
+            db.table(name, stream.rows, schema=stream.schema)
+            continue
         db.stream(name, stream.rows, schema=stream.schema, progress=stream.progress)
     return db
 
 
-def ask(sql: str, **streams: Stream) -> ps.Query:
+def ask(sql: str, **streams: Stream | Table) -> ps.Query:
     query = database(**streams).sql(sql)
     assert isinstance(query, ps.Query)
     return query

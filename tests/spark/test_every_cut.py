@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.plan.query import Late
+from penstock.plan.query import Late, QueryPlan
 from penstock.sources.source import Chunk
 from penstock.spark.tasks import ingest
 from tests.reference.helpers import Row, bag, tuples
@@ -114,13 +114,13 @@ def chunks(batch: pa.RecordBatch, begin: int, end: int, at_once: int) -> list[Ch
 
 def run_in_cuts(
     job: WithoutSpark,
-    query: ps.Query,
+    query: ps.Query | QueryPlan,
     planned: Mapping[str, Cuts],
     at_once: int,
     restarts: set[int],
 ) -> None:
     """A task for every stream in every micro-batch, until the last one of the stream."""
-    found = rows_of(query.plan)
+    found = rows_of(query if isinstance(query, QueryPlan) else query.plan)
     for number in range(max(map(len, planned.values()))):
         if number in restarts:
             job.restart()
@@ -220,7 +220,8 @@ def test_tuples_are_folded_before_they_are_sent() -> None:
 @given(
     data=st.data(),
     rule=st.sampled_from(RULES),
-    select=st.sampled_from([*PANED, *OTHERS]).filter(lambda sql: "row-num" not in sql),
+    # rows of one rank come in the order of arrival, which several tasks do not share
+    select=st.sampled_from([*PANED, *OTHERS]).filter(lambda sql: "ROWS, WA" not in sql),
     late=st.sampled_from(["", " LATE SIDE"]),
     rows=ROWS,
     buckets=st.integers(1, 3),

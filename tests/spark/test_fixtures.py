@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.sql"))
-LEAST = 47
+LEAST = 48
 
 
 def can_run(name: str) -> bool:
@@ -51,6 +51,7 @@ SOME = {
     "landmark_late": 3,
     "late_amend": 3,
     "group_by_ts": 3,
+    "punctuated_groups": 3,
 }
 PORTIONS = (1, 3, 17)
 
@@ -98,8 +99,3 @@ def test_streaming(spark: SparkSession, name: str, portions: int) -> None:
 def test_streaming_in_all_cuts(spark: SparkSession, name: str, portions: int) -> None:
     query = fixture(name)
     assert_reference(name, query, streamed(query, spark, portions))
-
-
-def test_punctuation_for_groups_is_refused() -> None:
-    with pytest.raises(EngineError, match="punctuation for groups yet, which s has"):
-        entries_of(on_spark(fixture("punctuated_groups").plan).root)

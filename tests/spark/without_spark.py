@@ -66,7 +66,7 @@ class WithoutSpark:
         return self._config.stage.makes_panes(0)
 
     def run(self, given: MicroBatch) -> None:
-        packed = self._stage(self._config, 0, given)
+        packed = self._stage(self._config, given)
         made = deliver(pa.Table.from_batches([packed_batch(packed)]), self.received)
         self.received.commit(self._micro_batches)
         self.tally = self.tally.plus(made)
@@ -76,9 +76,9 @@ class WithoutSpark:
         """What timers do: the buckets look at the clock without a message."""
         packed = []
         for number in range(self._config.buckets):
-            bucket = self._bucket(self._config, 0, number)
+            bucket = self._bucket(self._config, number)
             packed += bucket.take_in([], self.now)
-            bucket.save(self._stores[0, number])
+            bucket.save(self._stores[_place(self._config, number)])
         deliver(pa.Table.from_batches([packed_batch(packed)]), self.received)
         self.received.commit(self._micro_batches)
         self._micro_batches += 1
@@ -94,16 +94,16 @@ class WithoutSpark:
         self._runs += 1
         self._config = replace(self._config, token=f"run {self._runs}")
 
-    def _stage(self, config: StageConfig, depth: int, given: MicroBatch) -> list[Packed]:
+    def _stage(self, config: StageConfig, given: MicroBatch) -> list[Packed]:
         packed: list[Packed] = []
         for number, entry in enumerate(config.stage.entries):
             if isinstance(entry.leaf, Scan):
                 for task, read in enumerate(given.get(entry.leaf.stream.name, ())):
-                    packed += self._ingest(config, depth, number, task, read)
+                    packed += self._ingest(config, number, task, read)
             else:
                 destination = Destination(entry, config, number)
                 below = self._job._config(entry.leaf, destination)
-                packed += self._stage(below, depth + 1, given)
+                packed += self._stage(below, given)
         made = [each for each in packed if each.kind != PackedKind.MESSAGE]
         for number, key in enumerate(config.bucket_keys):
             mine = [
@@ -111,26 +111,29 @@ class WithoutSpark:
             ]
             if mine:  # otherwise Spark does not call it
                 messages = sorted(mine, key=lambda each: each.place)
-                bucket = self._bucket(config, depth, number)
+                bucket = self._bucket(config, number)
                 made += bucket.take_in([Message.unpack(m.payload) for m in messages], self.now)
-                bucket.save(self._stores[depth, number])
+                bucket.save(self._stores[_place(config, number)])
         return made
 
-    def _ingest(
-        self, config: StageConfig, depth: int, entry: int, task: int, given: Given
-    ) -> list[Packed]:
-        kit = self._kits.setdefault((depth, entry), Kit(config, entry))
+    def _ingest(self, config: StageConfig, entry: int, task: int, given: Given) -> list[Packed]:
+        kit = self._kits.setdefault(_place(config, entry), Kit(config, entry))
         reading = IngestTask(config, entry, task, kit)
         reading._joins, reading._leaves = list(given.joins), list(given.leaves)
         return list(reading.run(iter(given.chunks), given.ends, given.promise))
 
-    def _bucket(self, config: StageConfig, depth: int, number: int) -> Bucket:
-        place = (depth, number)
+    def _bucket(self, config: StageConfig, number: int) -> Bucket:
+        place = _place(config, number)
         if place not in self._buckets:
             bucket = Bucket(config, number, self.now)
             bucket.load(self._stores.setdefault(place, MemoryStore()))
             self._buckets[place] = bucket
         return self._buckets[place]
+
+
+def _place(config: StageConfig, number: int) -> tuple[int, int]:
+    """A bucket, or an entry, of a stage."""
+    return config.identity.stage, number
 
 
 def rows_of(query: QueryPlan) -> dict[str, pa.RecordBatch]:

@@ -16,7 +16,7 @@ from penstock.language.binding.literals import (
     text_as,
 )
 from penstock.language.binding.scope import Scope
-from penstock.language.syntax import MAX_CHAIN
+from penstock.language.syntax import MAX_CHAIN, QuerySyntax
 from penstock.model.types import (
     BOOLEAN,
     NULL,
@@ -116,6 +116,8 @@ class ExpressionBinder:
                 return Call("and", (low, high), BOOLEAN, span=span)
             case exp.In():
                 return self._in(syntax, span)
+            case exp.Exists():
+                raise self._misplaced_subquery("EXISTS", span)
             case exp.Like() | exp.ILike():
                 return self._like(syntax, span)
             case exp.DPipe():
@@ -270,10 +272,20 @@ class ExpressionBinder:
         raise BindError("IS takes NULL, TRUE, FALSE or DISTINCT FROM", span=span)
 
     def _in(self, syntax: exp.In, span: Span | None) -> Expression:
+        if isinstance(syntax.args.get("query"), QuerySyntax):
+            raise self._misplaced_subquery("IN (SELECT …)", span)
         if syntax.args.get("query") or syntax.args.get("field") or not syntax.expressions:
             raise BindError("IN takes a list of values", span=span, hint="IN (1, 2, 3)")
         values = [self.bind(syntax.this), *(self.bind(value) for value in syntax.expressions)]
         return Call("in", alike(values, "compare"), BOOLEAN, span=span)
+
+    def _misplaced_subquery(self, what: str, span: Span | None) -> BindError:
+        where = "under OR, NOT or CASE" if self.clause == "WHERE" else f"in {self.clause}"
+        return BindError(
+            f"{what} cannot stand {where}",
+            span=span,
+            expected="a condition of its own in WHERE, with AND between it and others",
+        )
 
     def _like(self, syntax: exp.Like | exp.ILike, span: Span | None) -> Expression:
         name = "like" if isinstance(syntax, exp.Like) else "ilike"

@@ -1,4 +1,4 @@
-"""FROM: relations become nodes, several of them a join."""
+"""Relations of FROM: streams and queries by name, sub-queries, unions, differences, sequences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from penstock.errors import BindError, PenstockError, Span
-from penstock.language.binding.bands import bandable, connected, find_bands
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import ticks
 from penstock.language.binding.scope import Scope
@@ -24,22 +23,13 @@ from penstock.language.syntax import (
     WindowClause,
 )
 from penstock.model.domain import Domain
+from penstock.model.types import BIGINT
 from penstock.plan.catalog import Catalog
-from penstock.plan.expressions import Column, Expression, Named, all_of
-from penstock.plan.joins import (
-    Bands,
-    Difference,
-    Join,
-    JoinWindow,
-    Ranges,
-    Sequence,
-    SequenceMode,
-    Tumbling,
-)
+from penstock.plan.expressions import Column, Named
+from penstock.plan.joins import Difference, Sequence, SequenceMode
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Project, Scan, Stamp, Union
-from penstock.windows.joins import TumblingJoin
 
 T = TypeVar("T")
 
@@ -118,10 +108,10 @@ class RelationBinder:
             keys.append((pair[0], pair[1]))
         attributes, ranges = [], []
         for side, node in zip((left, right), nodes, strict=True):
-            attribute = self._attribute(side, node)
+            attribute = self.attribute(side, node)
             attributes.append(attribute)
-            ranges.append(self._range(side.window, attribute))
-        _same_domain(attributes, relation.span)
+            ranges.append(self.stay(side.window, attribute))
+        same_domain(attributes, relation.span)
         node = pointing_at(
             relation.span,
             lambda: Difference(
@@ -145,8 +135,8 @@ class RelationBinder:
                 raise BindError(
                     "the steps of a sequence have no windows", span=side.window.span, hint="WITHIN"
                 )
-        attributes = [self._attribute(s, n) for s, n in zip((first, second), nodes, strict=True)]
-        _same_domain(attributes, relation.span)
+        attributes = [self.attribute(s, n) for s, n in zip((first, second), nodes, strict=True)]
+        same_domain(attributes, relation.span)
         within = None
         if relation.within is not None:
             within = ticks(relation.within, Domain(attributes[0].type))
@@ -168,74 +158,9 @@ class RelationBinder:
         )
         return BoundSource(node, "", None, relation.span)
 
-    # --- joins -----------------------------------------------------------------------------------
+    # --- windows of inputs -----------------------------------------------------------------------
 
-    def join(self, sources: list[BoundSource], predicates: list[Expression], span: Span) -> Node:
-        """All sources as one n-ary join whose condition is all of the predicates."""
-        for source in sources:
-            if source.node.signed:
-                raise BindError("a difference cannot be joined", span=source.span)
-        windows = [source.window for source in sources]
-        attributes = [self._attribute(source, source.node) for source in sources]
-        _same_domain(attributes, span)
-        window: JoinWindow
-        if any(clause is not None and clause.tumbling for clause in windows):
-            window = self._tumbling(sources, attributes)
-        elif self.window_all is not None or any(clause is not None for clause in windows):
-            window = Ranges(self._ranges(sources, attributes))
-        else:
-            window = self._bands(sources, attributes, predicates, span)
-        condition = all_of(predicates)
-        nodes = tuple(source.node for source in sources)
-        return pointing_at(span, lambda: Join(nodes, tuple(attributes), window, condition, span))
-
-    def _tumbling(self, sources: list[BoundSource], attributes: list[Column]) -> Tumbling:
-        """[RANGE TUMBLING 5 MINUTES, WA ts] stands once and holds for all inputs."""
-        clauses = [source.window for source in sources if source.window is not None]
-        lengths = []
-        for clause in clauses:
-            if not clause.tumbling or clause.range is None:
-                raise BindError("all inputs of a tumbling join tumble", span=clause.span)
-            lengths.append(positive(clause.range, ticks(clause.range, _domain(attributes[0]))))
-        if len(set(lengths)) > 1:
-            raise BindError("the inputs tumble by different lengths", span=clauses[-1].span)
-        return Tumbling(TumblingJoin(lengths[0]))
-
-    def _ranges(self, sources: list[BoundSource], attributes: list[Column]) -> tuple[int, ...]:
-        ranges = []
-        for source, attribute in zip(sources, attributes, strict=True):
-            length = self._range(source.window, attribute)
-            if length is None:
-                raise BindError(
-                    f"{source.alias or 'this input'} has no window, so it could be joined for ever",
-                    span=source.span,
-                    hint=f"[RANGE 1 MINUTE, WA {attribute.name}]",
-                )
-            ranges.append(length)
-        return tuple(ranges)
-
-    def _bands(
-        self,
-        sources: list[BoundSource],
-        attributes: list[Column],
-        predicates: list[Expression],
-        span: Span,
-    ) -> Bands:
-        bands = []
-        if all(map(bandable, attributes)):
-            bands = find_bands(attributes, predicates)
-        if not connected(len(sources), bands):
-            first, second = attributes[:2]
-            raise BindError(
-                "nothing bounds how far apart joined tuples are, so they would be kept for ever",
-                span=span,
-                expected="a window on each input, or a condition on both times",
-                hint=f"{sources[0].alias} [RANGE 1 MINUTE, WA {first.name}], or {second} BETWEEN "
-                f"{first} AND {first} + INTERVAL 1 MINUTE",
-            )
-        return Bands(tuple(bands))
-
-    def _attribute(self, source: BoundSource, node: Node) -> Column:
+    def attribute(self, source: BoundSource, node: Node) -> Column:
         """The windowing attribute of an input: what WA says, or the one column that progresses."""
         clause = source.window
         if clause is None or clause.attribute is None:
@@ -249,7 +174,7 @@ class RelationBinder:
         check_progress(node, bound, attribute.span)
         return bound
 
-    def _range(self, clause: WindowClause | None, attribute: Column) -> int | None:
+    def stay(self, clause: WindowClause | None, attribute: Column) -> int | None:
         """How long tuples of an input stay; None when nothing says so."""
         if clause is None:
             if self.window_all is None:
@@ -350,8 +275,39 @@ def distinct_aliases(sources: list[BoundSource]) -> None:
         seen.add(source.alias.casefold())
 
 
-def _same_domain(attributes: list[Column], span: Span) -> None:
-    if len({attribute.type for attribute in attributes}) > 1:
+def distinct_columns(sources: list[BoundSource]) -> None:
+    """Columns are known by their names and relations, so relations without a name must not share
+    any."""
+    seen: set[tuple[str, str | None]] = set()
+    for source in sources:
+        own = {(field.name, field.relation) for field in source.node.schema}
+        if seen & own:
+            name = min(name for name, _ in seen & own)
+            raise BindError(
+                f"two relations have a column {name!r}, and nothing tells them apart",
+                span=source.span,
+                hint="(SELECT …) AS q",
+            )
+        seen |= own
+
+
+def under_another_name(source: BoundSource, alias: str) -> BoundSource:
+    """The same relation, called something else."""
+    if len({field.relation for field in source.node.schema}) > 1:
+        raise BindError(
+            "a relation of the sub-query is called like one around it",
+            span=source.span,
+            hint="another alias",
+        )
+    node = source.node
+    node = replace(node, alias=alias) if isinstance(node, Scan) else under(node, alias)
+    return source._replace(node=node, alias=alias)
+
+
+def same_domain(attributes: list[Column], span: Span) -> None:
+    """Times of different types are not comparable; whole numbers of any size are."""
+    types = {BIGINT if each.type.is_integer else each.type for each in attributes}
+    if len(types) > 1:
         kinds = ", ".join(f"{attribute} {attribute.type}" for attribute in attributes)
         raise BindError(f"the windowing attributes differ in type: {kinds}", span=span)
 

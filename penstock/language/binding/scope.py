@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from penstock.errors import BindError, Span, nearest, shortened
 from penstock.model.schema import Field, Schema
@@ -15,6 +17,16 @@ class Scope:
         self._by_name: dict[str, list[Field]] = defaultdict(list)  # whatever their case
         for field in schema:
             self._by_name[field.name.casefold()].append(field)
+
+    @property
+    def own(self) -> tuple[Field, ...]:
+        """The columns of the relations themselves."""
+        return self.schema.fields
+
+    @property
+    def relations(self) -> set[str]:
+        """The names of all relations, whatever their case."""
+        return {(field.relation or "").casefold() for field in self.schema}
 
     def find(self, name: str, relation: str | None, span: Span | None) -> Column:
         matches = self.matches(name, relation)
@@ -63,3 +75,36 @@ class Scope:
             expected=shortened(f"one of {', '.join(names)}", 400),
             hint=shortened(" or ".join(close), 400) or None,
         )
+
+
+class NestedScope(Scope):
+    """The columns of a sub-query, and behind them those of the query around it.  Relations that had
+    to get another name are found by the one that is `written`."""
+
+    def __init__(self, fields: Sequence[Field], written: Mapping[str, str], outer: Scope) -> None:
+        self._own = tuple(fields)
+        shown = {
+            replace(each, relation=written.get(each.relation or "", each.relation)): each
+            for each in fields
+        }
+        known = {(each.name, each.relation) for each in shown}
+        behind = [each for each in outer.schema if (each.name, each.relation) not in known]
+        super().__init__(Schema((*shown, *behind)))
+        self._shown = shown
+        self._inner = Scope(Schema(tuple(shown)))
+        self._outer = outer
+
+    @property
+    def own(self) -> tuple[Field, ...]:
+        return self._own
+
+    @property
+    def relations(self) -> set[str]:
+        own = {(field.relation or "").casefold() for field in self._own}
+        return own | super().relations | self._outer.relations
+
+    def matches(self, name: str, relation: str | None) -> list[Field]:
+        found = self._inner.matches(name, relation)
+        if found or (relation is not None and relation.casefold() in self._inner.relations):
+            return [self._shown[each] for each in found]
+        return self._outer.matches(name, relation)

@@ -6,21 +6,21 @@ from collections import Counter
 
 from sqlglot import exp
 
-from penstock.errors import BindError, PenstockError, nearest
+from penstock.errors import BindError, PenstockError
 from penstock.language.binding.aggregates import WINDOW_COLUMNS, GroupBinder, has_aggregate
 from penstock.language.binding.expressions import ExpressionBinder
+from penstock.language.binding.from_clause import FromBinder
+from penstock.language.binding.hints import bind_hints, refuse_useless
 from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
 from penstock.language.binding.relations import (
     BoundSource,
-    RelationBinder,
-    distinct_aliases,
     pointing_at,
     positive,
     renamed,
-    stamped,
     unlike,
 )
 from penstock.language.binding.scope import Scope
+from penstock.language.binding.tables import is_table
 from penstock.language.binding.windows import (
     BoundWindow,
     WindowBinder,
@@ -32,7 +32,6 @@ from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import STRING, Kind
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.algorithms import Algorithm
 from penstock.plan.catalog import Catalog
 from penstock.plan.counted_rows import to_be_counted
 from penstock.plan.expressions import (
@@ -40,12 +39,8 @@ from penstock.plan.expressions import (
     Column,
     Expression,
     Named,
-    all_of,
     cast_to,
-    columns_of,
-    conjuncts,
 )
-from penstock.plan.joins import Difference, Join
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Union
@@ -91,9 +86,11 @@ class SelectBinder:
     def __init__(self, select: Select, catalog: Catalog) -> None:
         self.select = select
         self.catalog = catalog
+        self.hints = bind_hints(select.hint)
+        self.given = FromBinder(select, catalog).bind(self.hints)
 
     def bind(self) -> Node:
-        node = self._from_and_where()
+        node = self.given.node
         if self._aggregates():
             node, columns = self._aggregate(node)
         else:
@@ -105,67 +102,18 @@ class SelectBinder:
             raise self._endless("DISTINCT", "selected columns")
         return pointing_at(self.select.span, lambda: Distinct(projected, self.select.span))
 
-    # --- FROM and WHERE --------------------------------------------------------------------------
-
-    def _from_and_where(self) -> Node:
-        """The relations, each filtered by the conditions on it alone, joined by the others."""
-        if len(self.select.relations) > MAX_JOINED:
-            raise BindError(
-                f"{len(self.select.relations):,} relations are joined",
-                span=self.select.span,
-                expected=f"up to {MAX_JOINED}",
-            )
-        relations = RelationBinder(self.catalog, self.select.window_all)
-        sources = [relations.bind(relation) for relation in self.select.relations]
-        distinct_aliases(sources)
-        scope = Scope(Schema(tuple(field for source in sources for field in source.node.schema)))
-        predicates: list[Expression] = []
-        for syntax, clause in [
-            *((condition, "ON") for condition in self.select.on),
-            *([(self.select.where, "WHERE")] if self.select.where is not None else []),
-        ]:
-            binder = ExpressionBinder(scope, self.catalog, clause)
-            predicates += conjuncts(binder.condition(syntax, clause))
-        shared = []
-        owner = {
-            (field.name, field.relation): position
-            for position, source in enumerate(sources)
-            for field in source.node.schema
-        }
-        own: list[list[Expression]] = [[] for _ in sources]
-        for predicate in predicates:
-            owners = {owner[each.name, each.relation] for each in columns_of(predicate)}
-            if len(owners) == 1 or len(sources) == 1:
-                own[owners.pop() if owners else 0].append(predicate)
-            else:
-                shared.append(predicate)
-        sources = [
-            source._replace(node=_filtered(source.node, predicates))
-            for source, predicates in zip(sources, own, strict=True)
-        ]
-        if len(sources) > 1:
-            return relations.join(sources, shared, self.select.span)
-        only = sources[0]
-        if only.window is not None:
-            raise BindError(
-                "the window of an aggregate stands after the SELECT list, before FROM",
-                span=only.window.span,
-            )
-        return only.node
-
     # --- without aggregates ----------------------------------------------------------------------
 
     def _plain(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         select = self.select
-        if select.hint is not None:
-            raise BindError("the hint is for an aggregate over a window", span=select.hint.span)
+        refuse_useless(self.hints, windows=False, joins=self.given.joins)
         if select.window is not None:
             raise BindError(
                 "the window has nothing to compute",
                 span=select.window.span,
                 hint="an aggregate such as count(*), or SELECT DISTINCT",
             )
-        if select.window_all is not None and not isinstance(node, Join | Difference):
+        if select.window_all is not None and not self.given.stays:
             raise BindError(
                 "WINDOW has nothing to apply to",
                 span=select.window_all.span,
@@ -176,7 +124,7 @@ class SelectBinder:
         binder = ExpressionBinder(Scope(node.schema), self.catalog, "this SELECT")
         found: list[tuple[Expression, SelectItem]] = []
         for item in select.items:
-            stars = self._star(item, node.schema)
+            stars = self._star(item, self.given.schema)
             if stars is not None:
                 found += [(Column.of(field), item) for field in stars]
             else:
@@ -239,6 +187,7 @@ class SelectBinder:
             having = binder.condition(select.having, "HAVING")
         aggregates = tuple(binder.aggregates)
         grouped: Node
+        refuse_useless(self.hints, windows=bound is not None, joins=self.given.joins)
         if bound is None:
             if not any(node.promise(key.expression) for key in keys):
                 raise self._endless("an aggregate", "GROUP BY columns")
@@ -254,7 +203,7 @@ class SelectBinder:
                     partition if shape.counts_rows else (),
                     tuple(keys),
                     aggregates,
-                    self._algorithm(),
+                    self.hints.window,
                     select.span,
                 ),
             )
@@ -266,34 +215,20 @@ class SelectBinder:
             columns = (*(Named(field.name, Column.of(field)) for field in bounds), *columns)
         return grouped, columns
 
-    def _algorithm(self) -> Algorithm | None:
-        hint = self.select.hint
-        if hint is None:
-            return None
-        names = [each.name for each in Algorithm]
-        if hint.text.upper() not in names:
-            close = nearest(hint.text, names)
-            raise BindError(
-                f"{hint.text!r} is not an algorithm",
-                span=hint.span,
-                expected=f"one of {', '.join(names)}",
-                hint=f"/*+ {close[0]} */" if close else None,
-            )
-        return Algorithm[hint.text.upper()]
-
     def _window(self, node: Node, tuples: ExpressionBinder) -> BoundWindow | None:
         select = self.select
         if select.window is not None:
-            if select.window_all is not None and not isinstance(node, Join | Difference):
+            if select.window_all is not None and not self.given.stays:
                 raise BindError("the aggregate has two windows", span=select.window_all.span)
             return WindowBinder(select.window, node, tuples).bind()
         if select.window_all is None:
             return None
         # WINDOW d: every tuple opens a window over the last d, as in the queries of Nile.
         attribute: Expression
-        if isinstance(node, Join):
-            times = node.attributes
-            attribute = Call("greatest", times, times[0].type)
+        times = self.given.times
+        if times:
+            several = len(times) > 1
+            attribute = Call("greatest", times, times[0].type) if several else times[0]
         else:
             attribute = only_progressing(node, select.window_all.span, "WA")
         length = positive(select.window_all, ticks(select.window_all, Domain(attribute.type)))
@@ -344,6 +279,12 @@ class SelectBinder:
         return not grouped_by_distinct
 
     def _endless(self, what: str, columns: str) -> BindError:
+        if is_table(self.given.node):
+            return BindError(
+                f"{what} over a table alone is not part of the dialect",
+                span=self.select.span,
+                expected="a stream that is looked up in the table",
+            )
         return BindError(
             f"{what} over an endless stream never completes without a window",
             span=self.select.span,
@@ -386,17 +327,3 @@ def _plain_name(expression: Expression, item: SelectItem) -> str:
     if isinstance(syntax, exp.Column) and not isinstance(syntax.this, exp.Star):
         return syntax.name
     return expression.name if isinstance(expression, Column) and "*" in item.text else item.text
-
-
-def _filtered(node: Node, predicates: list[Expression]) -> Node:
-    """The node with its own conditions; LATENT timestamps are filled in as late as they can be."""
-    later = stamped(node)
-    if later is node:
-        predicate = all_of(predicates)
-        return Filter(node, predicate) if predicate is not None else node
-    latent = later.column  # type: ignore[attr-defined]
-    before = all_of([p for p in predicates if latent not in columns_of(p)])
-    after = all_of([p for p in predicates if latent in columns_of(p)])
-    node = Filter(node, before) if before is not None else node
-    node = stamped(node)
-    return Filter(node, after) if after is not None else node

@@ -1,4 +1,4 @@
-"""CREATE STREAM: columns, source and progress."""
+"""CREATE STREAM and CREATE TABLE: columns, source and progress."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ from penstock.sources.values import ValuesSource
 def bind_stream(
     syntax: CreateStream, catalog: Catalog, base: Path | None, allowed: Allowed | None = None
 ) -> StreamDefinition:
-    """A stream; file names are relative to `base`, and what is not `allowed` is refused."""
+    """A stream or a table; file names are relative to `base`, and what is not `allowed` is
+    refused."""
     schema = _schema(syntax)
     progress = bind_progress(syntax.progress, schema, catalog) if syntax.progress else None
     if progress is not None and progress.per_file and not isinstance(syntax.source, FilesSyntax):
@@ -64,7 +65,7 @@ def bind_stream(
             source = _socket(syntax.source, allowed)
         case ValuesSyntax():
             source = _values(syntax.source, stream.input_schema)
-    return StreamDefinition(syntax.name.text, schema, progress, source)
+    return StreamDefinition(syntax.name.text, schema, progress, source, syntax.is_table)
 
 
 def _schema(syntax: CreateStream) -> Schema:
@@ -130,9 +131,9 @@ def _values(syntax: ValuesSyntax, schema: Schema) -> ValuesSource:
     for row, span in zip(syntax.rows, syntax.spans, strict=True):
         if len(row) != len(schema):
             raise BindError(
-                f"a row has {len(row)} values, the stream {len(schema)} columns",
+                f"the row has {len(row)} values",
                 span=span,
-                expected=str(schema),
+                expected=f"{len(schema)}: {schema}",
             )
         rows.append(tuple(constant_as(value, f.type) for value, f in zip(row, schema, strict=True)))
     return ValuesSource(tuple(rows))

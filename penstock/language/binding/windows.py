@@ -14,6 +14,7 @@ from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
+from penstock.plan.reading import scans_of
 from penstock.plan.stateless import Scan
 from penstock.windows.landmark import Landmark
 from penstock.windows.limits import MOST_KEPT, MOST_WINDOWS, per_tuple
@@ -222,6 +223,8 @@ def only_progressing(input_: Node, span: Span | None, word: str) -> Column:
     progressing = input_.progress
     if not progressing:
         name = next((field.relation for field in input_.schema if field.relation), None)
+        if any(scan.stream.is_table for scan in scans_of(input_)):
+            name = f"table {name}"
         raise BindError(
             f"{name or 'the input'} does not progress, so no window over it would ever close",
             span=span,

@@ -18,7 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from penstock.errors import PenstockError, Span
-from penstock.language.syntax import Name, Quantity
+from penstock.language.syntax import Name, Quantity, QuerySyntax
 from penstock.model.duration import parse_duration
 
 T = TypeVar("T")
@@ -102,13 +102,35 @@ class Parser(SqlglotParser):
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
         """A call stands from its name to its closing parenthesis."""
         first = self._curr
+        if self.at("EXISTS") and self._next.token_type is TokenType.L_PAREN:
+            self._advance(2)
+            return self._of_subquery(exp.Exists(this=self.subquery()), first.start)
         made = super()._parse_function_call(*args, **kwargs)
         if isinstance(made, exp.Expr) and self._prev.token_type is not TokenType.SENTINEL:
             made.meta.update(start=first.start, end=self._prev.end, sql=self.sql)
         return made
 
+    def _parse_in(self, this: Any, alias: bool = False) -> Any:
+        if self._curr.token_type is not TokenType.L_PAREN or self.next_word != "SELECT":
+            return super()._parse_in(this, alias)
+        self._advance()
+        return self._of_subquery(exp.In(this=this, query=self.subquery()), None)
+
+    def _of_subquery(self, made: exp.Expr, start: int | None) -> exp.Expr:
+        self.close_paren()
+        made = self.expression(made)
+        if start is not None:
+            made.meta["start"] = start
+        return made
+
+    def subquery(self) -> QuerySyntax:
+        """A query inside an expression, as it stands in `EXISTS` and `IN`."""
+        from penstock.language.parsing.select import query  # a query holds expressions, too
+
+        return query(self)
+
     def _parse_select(self, *_: Any, **__: Any) -> None:
-        """Scalar expressions hold no sub-queries; those stand in FROM."""
+        """Scalar expressions hold no other sub-queries; those stand in FROM."""
         if self.at("SELECT", "WITH"):
             self.refuse(
                 "a sub-query cannot stand here", hint="put it in FROM: FROM (SELECT …) AS q"
@@ -205,12 +227,24 @@ class Parser(SqlglotParser):
 
     def alias(self) -> Name | None:
         """`AS x`, or a bare name that is not a reserved word."""
+        if self.at_as_of():
+            return None
         if self.accept("AS"):
             return self.name("an alias")
         is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
         if is_name and self.word not in RESERVED:
             return self.name("an alias")
         return None
+
+    def at_as_of(self) -> bool:
+        """Whether `AS OF time` follows, and not an alias that is called `of`."""
+        return (
+            self.at("AS")
+            and self.next_word == "OF"
+            and self._index + 2 < len(self._tokens)
+            and self._tokens[self._index + 2].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+            and self.word_after(2) not in RESERVED
+        )
 
     def text(self, what: str) -> Name:
         """A quoted text."""

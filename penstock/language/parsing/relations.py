@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from penstock.language.parsing.parser import Parser
@@ -19,33 +18,6 @@ from penstock.language.syntax import (
     UnionRelation,
     WindowClause,
 )
-
-_OUTER = ("LEFT", "RIGHT", "FULL", "NATURAL", "CROSS", "OUTER", "SEMI", "ANTI")
-
-
-def from_clause(parser: Parser) -> tuple[tuple[Relation, ...], tuple[exp.Expr, ...]]:
-    """from ::= relation {',' relation | [INNER] JOIN relation ON condition}
-
-    Returns the relations and the conditions of the joins.  A comma before WHERE is let pass: the
-    thesis writes it."""
-    relations = [relation(parser)]
-    conditions = []
-    while True:
-        if parser._match(TokenType.COMMA):
-            if parser.at("WHERE", "GROUP", "GROUP BY", "WINDOW"):
-                break
-            relations.append(relation(parser))
-        elif parser.at(*_OUTER):
-            parser.refuse(
-                f"{parser.word} joins are not part of the dialect", hint="JOIN … ON, or EXCEPT ON"
-            )
-        elif parser.accept("INNER", "JOIN") or parser.accept("JOIN"):
-            relations.append(relation(parser))
-            parser.expect("ON")
-            conditions.append(parser.scalar("a join condition"))
-        else:
-            break
-    return tuple(relations), tuple(conditions)
 
 
 def relation(parser: Parser) -> Relation:

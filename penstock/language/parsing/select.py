@@ -9,8 +9,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import Span
+from penstock.language.parsing.joins import from_clause
 from penstock.language.parsing.parser import Parser
-from penstock.language.parsing.relations import from_clause
 from penstock.language.parsing.window_clause import window_clause
 from penstock.language.syntax import Name, Quantity, QuerySyntax, Select, SelectItem, WindowClause
 
@@ -38,7 +38,7 @@ def _select(parser: Parser) -> Select:
     parser.accept("ALL")
     items, window = _items(parser)
     parser.expect("FROM")
-    relations, on = from_clause(parser)
+    chains = from_clause(parser)
     window_all = _window_all(parser)
     where = parser.scalar("a condition") if parser.accept("WHERE") else None
     window_all = window_all or _window_all(parser)
@@ -59,8 +59,7 @@ def _select(parser: Parser) -> Select:
         items,
         distinct,
         window,
-        relations,
-        on,
+        chains,
         where,
         group_by,
         having,

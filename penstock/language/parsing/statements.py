@@ -1,4 +1,4 @@
-"""CREATE STREAM, CREATE QUERY, DROP, EXPLAIN and plain queries."""
+"""CREATE STREAM, CREATE TABLE, CREATE QUERY, DROP, EXPLAIN and plain queries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _STARTS = ("CREATE", "DROP", "SELECT", "EXPLAIN")
 
 
 def statement(parser: Parser) -> Statement | None:
-    """statement ::= create-stream | create-query | drop | EXPLAIN [PHYSICAL] query | query"""
+    """statement ::= create-stream | create-table | create-query | drop
+    | EXPLAIN [PHYSICAL] query | query"""
     parser._match(TokenType.SEMICOLON)  # sqlglot leaves one in if a comment follows it
     if not parser._tokens_left():
         return None
@@ -53,6 +54,8 @@ def _statement(parser: Parser) -> Statement:
         return Explain(query(parser), parser.since(start), physical)
     if parser.accept("CREATE", "STREAM"):
         return _create_stream(parser)
+    if parser.accept("CREATE", "TABLE"):
+        return _create_table(parser)
     if parser.accept("CREATE", "QUERY"):
         name = parser.name("a name for the query")
         parser.expect("AS")
@@ -64,9 +67,9 @@ def _statement(parser: Parser) -> Statement:
 
 def _no_statement(parser: Parser) -> NoReturn:
     if parser.accept("CREATE"):
-        close = nearest(parser.word, ["STREAM", "QUERY"], cutoff=0.6)
+        close = nearest(parser.word, ["STREAM", "TABLE", "QUERY"], cutoff=0.6)
         parser.refuse(
-            f"expected STREAM or QUERY after CREATE, found {parser.found()}",
+            f"expected STREAM, TABLE or QUERY after CREATE, found {parser.found()}",
             hint=close[0] if close else None,
         )
     close = nearest(parser._curr.text, _STARTS, cutoff=0.6)
@@ -79,8 +82,8 @@ def _no_statement(parser: Parser) -> NoReturn:
 def _drop(parser: Parser) -> Drop:
     start = parser.here()
     kind = parser.word
-    if kind not in ("STREAM", "QUERY"):
-        parser.refuse(f"expected STREAM or QUERY after DROP, found {parser.found()}")
+    if kind not in ("STREAM", "TABLE", "QUERY"):
+        parser.refuse(f"expected STREAM, TABLE or QUERY after DROP, found {parser.found()}")
     parser._advance()
     if_exists = parser.accept("IF", "EXISTS")
     return Drop(kind, parser.name(f"a {kind.lower()}"), if_exists, parser.since(start))
@@ -96,6 +99,27 @@ def _create_stream(parser: Parser) -> CreateStream:
     source = _source(parser)
     progress = progress_clause(parser)
     return CreateStream(name, columns, source, progress, parser.since(start))
+
+
+def _create_table(parser: Parser) -> CreateStream:
+    """create-table ::= CREATE TABLE name '(' column {',' column} ')' [source]"""
+    start = parser.here()
+    name = parser.name("a name for the table")
+    parser.open_paren("the columns")
+    columns = parser.list_of(lambda: column(parser))
+    parser.close_paren()
+    if parser.at("FROM") and parser.next_word == "SOCKET":
+        parser.refuse(
+            "a table is read to its end before anything else, and a socket may have none",
+            hint="CREATE STREAM",
+        )
+    source = _source(parser)
+    if parser.at("PROGRESS"):
+        parser.refuse(
+            "a table does not progress: it is complete",
+            hint="CREATE STREAM, and JOIN … AS OF, for what changes",
+        )
+    return CreateStream(name, columns, source, None, parser.since(start), is_table=True)
 
 
 def column(parser: Parser) -> ColumnSyntax:

@@ -6,15 +6,16 @@ counts and nothing else.  Spark sums them up while rows pass, and leaves those r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.model.batch import sign_name
 from penstock.model.names import LATE, free_name
-from penstock.plan.late_columns import late_columns
+from penstock.plan.late_columns import late_layouts
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account
@@ -23,25 +24,28 @@ from penstock.sources.rejects import REJECT_COLUMNS
 from penstock.spark.tasks.messages import Packed, PackedKind, unpack_rows
 from penstock.spark.tasks.worker_memory import settle
 
+Positions: TypeAlias = tuple[int | None, ...]
+
 COUNTED = ("read", "late", "rejected")  # in the order that an account has them
 NOTHING = Account(0, 0, 0)
 _COUNTS = tuple(f"_penstock_{name}" for name in COUNTED)
 
 
-def counted_in(packed: Iterable[Packed], others: Account = NOTHING) -> Account:
+def counted_in(packed: Iterable[Packed]) -> Account:
     """What tasks and buckets have counted."""
     counted = [(each.read, each.late, each.rejected) for each in packed]
-    return Account(*(sum(numbers) for numbers in zip(astuple(others), *counted, strict=True)))
+    return Account(*(sum(numbers) for numbers in zip((0, 0, 0), *counted, strict=True)))
 
 
 @dataclass(frozen=True)
 class FrameColumns:
     """Rows of one `kind` as columns.  `positions` says where each column is in what comes out, None
-    if it is not there at all; those in `texts` become texts."""
+    if it is not there at all: always, or by the names of what comes out.  Those in `texts` become
+    texts."""
 
     kind: PackedKind
     shown: pa.Schema
-    positions: tuple[int | None, ...]
+    positions: Positions | Mapping[tuple[str, ...], Positions]
     counts: tuple[str, ...]
     texts: frozenset[str] = frozenset()
 
@@ -50,11 +54,11 @@ class FrameColumns:
         """With the columns of the counts, which users do not see."""
         return pa.schema([*self.shown, *((name, pa.int64()) for name in self.counts)])
 
-    def tables(self, packed: Sequence[Packed], others: Account = NOTHING) -> Iterator[pa.Table]:
-        """The rows, and what was counted here and by `others`."""
+    def tables(self, packed: Sequence[Packed]) -> Iterator[pa.Table]:
+        """The rows, and what was counted beside them."""
         made = [unpack_rows(each.payload) for each in packed if each.kind == self.kind]
         tables = [self.fitted(rows) for rows in made]
-        counted = counted_in(packed, others)
+        counted = counted_in(packed)
         if counted != NOTHING:  # with other rows: every table costs Spark a little
             tables[-1:] = [pa.concat_tables([*tables[-1:], self.counted(counted)]).combine_chunks()]
         yield from tables
@@ -73,9 +77,12 @@ class FrameColumns:
         return pa.Table.from_arrays([*nothing, *numbers], schema=self.arrow)
 
     def fitted(self, rows: pa.Table) -> pa.Table:
+        places = self.positions
+        if isinstance(places, Mapping):
+            places = places[tuple(rows.column_names)]
         columns = [
             self._column(rows, position, field)
-            for position, field in zip(self.positions, self.shown, strict=True)
+            for position, field in zip(places, self.shown, strict=True)
         ]
         uncounted = [pa.nulls(rows.num_rows, pa.int64())] * len(self.counts)
         return pa.Table.from_arrays([*columns, *uncounted], schema=self.arrow)
@@ -111,36 +118,37 @@ def late_frame_columns(query: QueryPlan, nodes: Sequence[Node]) -> list[FrameCol
     texts."""
     given = [
         # rows that wait for their order may be late for that; so may tuples for any other node
-        late_columns(
+        late_layouts(
             node if isinstance(node, QueryPlan) else replace(query, input=node, in_order=False)
         )
         for node in nodes
     ]
-    if not any(schema.names for schema in given):
+    schemas = [schema for layouts in given for schema in layouts.values()]
+    if not schemas:
         return [None for _ in nodes]
     own = len(LATE) if query.amend_for is not None else len(LATE) - 1
-    taken = {name.lower() for schema in given for name in schema.names[:-own]}
+    taken = {name.lower() for schema in schemas for name in schema.names[:-own]}
     ours = [_free(name, taken) for name in LATE[:own]]
     counts = tuple(_free(name, taken) for name in _COUNTS)
-    named = [[*schema.names[:-own], *ours] if schema.names else [] for schema in given]
     types: dict[str, set[pa.DataType]] = {}
-    for name in (*(name for names in named for name in names if name not in ours), *ours):
+    for name in (*(name for schema in schemas for name in schema.names[:-own]), *ours):
         types[name] = set()
-    for names, schema in zip(named, given, strict=True):
-        for name, found in zip(names, schema.types, strict=True):
+    for schema in schemas:
+        for name, found in zip((*schema.names[:-own], *ours), schema.types, strict=True):
             types[name].add(found)
     texts = frozenset(name for name, found in types.items() if len(found) > 1)
     fields = [(name, pa.string() if name in texts else min(types[name], key=str)) for name in types]
-    return [
-        FrameColumns(PackedKind.LATE, pa.schema(fields), _positions(names, types), counts, texts)
-        if names
-        else None
-        for names in named
-    ]
 
+    def positions(schema: pa.Schema) -> Positions:
+        names = [*schema.names[:-own], *ours]
+        return tuple(names.index(name) if name in names else None for name in types)
 
-def _positions(names: list[str], wanted: Iterable[str]) -> tuple[int | None, ...]:
-    return tuple(names.index(name) if name in names else None for name in wanted)
+    def columns(layouts: dict[tuple[str, ...], pa.Schema]) -> FrameColumns | None:
+        places = {inside: positions(schema) for inside, schema in layouts.items()}
+        made = FrameColumns(PackedKind.LATE, pa.schema(fields), places, counts, texts)
+        return made if layouts else None
+
+    return [columns(layouts) for layouts in given]
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -9,8 +9,8 @@ from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.spark.plan.stages import Branch, Entry, Stage
 from penstock.spark.stateful.identity import StateIdentity
-from penstock.spark.tasks.buckets import Router
 from penstock.spark.tasks.messages import PackedKind
+from penstock.spark.tasks.routing import PortRouter
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,10 @@ class Destination:
         last = self.tail.steps[-1]
         return len(last.union.schema if isinstance(last, Branch) else last.schema)
 
-    def router(self) -> Router | None:
+    def router(self) -> PortRouter | None:
         if self.stage is None:
             return None
-        stage, port = self.stage.stage, self.tail.port
-        return Router(stage.keys(port), stage.schema(port), self.stage.buckets)
+        return PortRouter(self.stage.stage, self.tail.port, self.stage.buckets)
 
 
 @dataclass(frozen=True)

@@ -56,9 +56,7 @@ def _lines(plan: PhysicalPlan, buckets: int) -> Iterator[str]:
 
 
 def _stage(stage: Stage, buckets: int, numbers: dict[int, int], frames: Frames) -> Iterator[str]:
-    keys = ", ".join(map(str, stage.keys(0)))
-    where = f"{buckets} bucket{'s' * (buckets != 1)} by {keys}" if keys else "one bucket"
-    yield f"  stage {numbers[id(stage)]}: {_named(stage)} in {where}"
+    yield f"  stage {numbers[id(stage)]}: {_named(stage)} in {_where(stage, buckets)}"
     for entry in stage.entries:
         steps = [_step(step) for step in entry.steps]
         if isinstance(entry.leaf, Scan):
@@ -70,6 +68,14 @@ def _stage(stage: Stage, buckets: int, numbers: dict[int, int], frames: Frames) 
         else:
             done = ", ".join(steps) or "as they are"
             yield f"    results of stage {numbers[id(entry.leaf)]}: {done}"
+
+
+def _where(stage: Stage, buckets: int) -> str:
+    if stage.one_bucket:
+        return "one bucket"
+    number = f"{buckets} bucket{'s' * (buckets != 1)}"
+    by = [str(port.slices or ", ".join(map(str, port.keys or ()))) for port in stage.physical.ports]
+    return f"{number} by {' and '.join(by)}"
 
 
 def _named(stage: Stage) -> str:

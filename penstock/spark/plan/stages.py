@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from penstock.errors import EngineError
 from penstock.model.schema import Schema
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.plan.expressions import Expression
@@ -53,7 +52,7 @@ class Stage:
     @property
     def one_bucket(self) -> bool:
         """Whether all tuples have to meet, so that there is only one bucket."""
-        return not all(port.keys for port in self.physical.ports)
+        return not all(port.keys or port.slices for port in self.physical.ports)
 
     def keys(self, port: int) -> tuple[Expression, ...]:
         """Tuples that agree on these meet in one bucket."""
@@ -82,7 +81,6 @@ def entries_of(node: PhysicalNode) -> tuple[Entry, ...]:
     """
     logical = node.logical
     if isinstance(logical, Scan):
-        _refuse_group_punctuation(logical)
         return (Entry(logical),)
     if node.stateful:
         entries = tuple(
@@ -104,15 +102,3 @@ def entries_of(node: PhysicalNode) -> tuple[Entry, ...]:
 def waits_for_order(root: PhysicalNode) -> bool:
     """Whether a stage of its own puts the rows of a query in order."""
     return root.operator is OperatorKind.ORDER
-
-
-def _refuse_group_punctuation(node: Scan) -> None:
-    """The bound of a group would have to be known to all tasks before its next tuple."""
-    progress = node.stream.progress
-    if progress is not None and progress.group_punctuation is not None:
-        raise EngineError(
-            f"the spark engine cannot run punctuation for groups yet, which {node.stream.name} has "
-            "(PUNCTUATED … FOR)",
-            expected="a promise of the stream or of its sub-sources (PER)",
-            hint="the local engine: --engine local, or connect('local')",
-        )

@@ -19,6 +19,7 @@ from penstock.plan.identity import algorithms, identity, without_windows
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.spark.plan.config import may_be_idle
+from penstock.spark.plan.layout import kept_columns, slices
 from penstock.spark.plan.stages import waits_for_order
 from penstock.state.chunks import FORMAT
 
@@ -43,13 +44,19 @@ def identity_of(
 ) -> Identity:
     """Of a query that is `live`, or that ends with what is there."""
     timed = live and _looks_at_clock(plan.query)
-    lines = identity(plan.query)
+    lines = identity_on_spark(plan)
     return Identity(FORMAT, lines, algorithms_on_spark(plan), buckets, parts, timed)
+
+
+def identity_on_spark(plan: PhysicalPlan) -> list[str]:
+    """Columns that a query does not look at are not read here, nor kept."""
+    return [*identity(plan.query), *kept_columns(plan)]
 
 
 def algorithms_on_spark(plan: PhysicalPlan) -> list[str]:
     """Rows wait for their order in a stage of their own, if there is one."""
-    return algorithms(replace(plan.query, in_order=waits_for_order(plan.root)))
+    lines = algorithms(replace(plan.query, in_order=waits_for_order(plan.root)))
+    return [*lines, *slices(plan)]
 
 
 def _looks_at_clock(query: QueryPlan) -> bool:

@@ -15,7 +15,6 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import EngineError
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.identity import identity
 from penstock.plan.stateless import Scan
 from penstock.spark.catalyst.columns import SETTINGS
 from penstock.spark.catalyst.reading import read
@@ -28,7 +27,7 @@ from penstock.spark.frames.columns import (
 from penstock.spark.frames.observing import FrameWithCounts, spark_schema
 from penstock.spark.plan.config import Destination, StageConfig
 from penstock.spark.plan.stages import Entry, Stage, entries_of
-from penstock.spark.run.checkpoint import algorithms_on_spark
+from penstock.spark.run.checkpoint import algorithms_on_spark, identity_on_spark
 from penstock.spark.session.session import setting
 from penstock.spark.session.worker_python import installed_packages
 from penstock.spark.sources.feed import portions_in
@@ -120,8 +119,8 @@ class Job:
 
     def late_rows(self) -> FrameWithCounts:
         """The tuples that missed windows.  Results are never late, so the stages that sources come
-        to are enough."""
-        stages = [stage for entry in self.entries for stage in _first_stages(entry)]
+        to are enough, and those below them."""
+        stages = [stage for entry in self.entries for stage in _stages_of_tuples(entry)]
         made = late_frame_columns(self.query, [stage.node for stage in stages])
         able = [
             (Entry(stage), columns)
@@ -210,7 +209,7 @@ class Job:
     def _state_identity(self, stage: Stage, buckets: int) -> StateIdentity:
         tops = [entry.leaf for entry in self.entries if isinstance(entry.leaf, Stage)]
         numbers = [id(each) for top in tops for each in top.stages()]
-        plan, algorithms = identity(self.query), algorithms_on_spark(self._plan)
+        plan, algorithms = identity_on_spark(self._plan), algorithms_on_spark(self._plan)
         number = numbers.index(id(stage)) + 1
         return StateIdentity(tuple(plan), tuple(algorithms), number, buckets)
 
@@ -257,18 +256,15 @@ def _schema(columns: FrameColumns | None) -> StructType | str:
     return spark_schema(columns) if columns is not None else PACKED
 
 
-def _first_stages(entry: Entry) -> Iterator[Stage]:
-    """The stages that nothing but sources comes to, among those before an entry."""
+def _stages_of_tuples(entry: Entry) -> Iterator[Stage]:
+    """The last stages that tuples of a source come to, on every way to an entry."""
     if isinstance(entry.leaf, Scan):
         return
-    below = [stage for each in entry.leaf.entries for stage in _first_stages(each)]
-    if below and any(isinstance(each.leaf, Scan) for each in entry.leaf.entries):
-        raise EngineError(
-            "tuples meet results of other windows here, and may be late for both",
-            expected="windows over streams, or over results, but not over both together",
-            hint="query.start(…, late=…) has the late tuples",
-        )
-    yield from below or [entry.leaf]
+    if any(isinstance(each.leaf, Scan) for each in entry.leaf.entries):
+        yield entry.leaf
+        return
+    for each in entry.leaf.entries:
+        yield from _stages_of_tuples(each)
 
 
 class Ingesting:

@@ -13,6 +13,7 @@ from penstock.model.arrays import Ints
 from penstock.model.clock import Clock, ManualClock
 from penstock.operators.batch import Batch, signed_record
 from penstock.operators.build import operator_for
+from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.measured import Measured
 from penstock.operators.moving import drop_all, load_moved
 from penstock.operators.operator import Item, LateRows, Progress, TakesPartials
@@ -21,6 +22,7 @@ from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.promises.by_sub_source import NOTHING
+from penstock.promises.group_promises import GroupPromises
 from penstock.runs.status import bound_texts
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.marking import marked
@@ -63,7 +65,10 @@ class Bucket:
                 register = _source_register(entry.leaf, parts, self.clock, config.live)
                 self.registers.append(register)
             else:
-                self.registers.append(StageRegister(feeding, self._origins[entry.port]))
+                before = sum(config.feeding[: len(self.registers)])
+                others = sum(config.feeding) - before - feeding
+                names = self._origins[entry.port]
+                self.registers.append(StageRegister(feeding, names, before, others))
         self._tail = Chain(config.destination.tail.steps, self.clock)
         self._router = config.destination.router()
         fed = config.destination.stage
@@ -90,7 +95,11 @@ class Bucket:
         for message, start in zip(messages, starts, strict=True):
             port = self._port(message.entry)
             for piece in message.rows:
-                outgoing.add(self._measured.on_batch(port, self._marked(message, piece, start)))
+                batch = self._marked(message, piece, start)
+                items = self._measured.on_batch(port, batch)
+                if piece.copies:  # another bucket tells if they are late
+                    items = [item for item in items if not isinstance(item, LateRows)]
+                outgoing.add(items)
             for tree in message.panes:
                 self._take_partials(message, tree, start)
         for message, start in zip(messages, starts, strict=True):
@@ -98,8 +107,9 @@ class Bucket:
         self._look_for_idle()
         for port, before in enumerate(self._told):
             told = slowest([self._told_by(entry) for entry in self._entries(port)])
-            if told != before:
-                outgoing.add(self._measured.on_progress(port, told))
+            groups = self._told_of_groups(port)
+            if told != before or groups is not None:
+                outgoing.add(self._measured.on_progress(port, replace(told, groups=groups)))
                 self._told[port] = told
         outgoing.add(self._measured.on_time(self.clock.now()))
         yield from outgoing.packed()
@@ -119,12 +129,15 @@ class Bucket:
         return register.join(message.reports)
 
     def _marked(self, message: Message, piece: RowsPiece, start: Starts | None) -> Batch:
-        register = self.registers[message.entry]
-        if start is None or not isinstance(register, SourceRegister) or not register.name:
-            return piece.batch
-        batch = piece.batch
+        register, batch = self.registers[message.entry], piece.batch
+        if isinstance(register, StageRegister):
+            return register.told_apart(batch, message.origin)
+        if start is None or not register.name:
+            return batch
         places = np.zeros(batch.num_rows, np.int64) if batch.places is None else batch.places
         before = start.of_rows(places, batch.numbers)
+        if piece.groups is not None and message.groups is not None:
+            before = np.maximum(before, register.of_groups(message.groups)[piece.groups])
         chain = self._chains[message.entry]
         types = self._types[self._port(message.entry)]
         return marked(batch, before, register.name, chain, types)
@@ -153,7 +166,9 @@ class Bucket:
         if isinstance(register, StageRegister):
             if message.progress is not None:
                 register.advance(message.origin, message.progress)
-        elif not message.more:
+            return
+        register.raise_groups(message.promised)
+        if not message.more:
             if message.reports is not None and start is not None:
                 register.advance(start, message.reports, message.high)
             register.leave_out_files(message.leaves)
@@ -184,6 +199,19 @@ class Bucket:
         told = register.progress()
         # what comes from another stage has gone through its steps before it was sent
         return told if isinstance(register, StageRegister) else self._chains[entry].progress(told)
+
+    def _told_of_groups(self, port: int) -> GroupBounds | None:
+        """What has been promised for single groups.  Where other tuples come to the port, too, it
+        says nothing about those; and where results are counted, no group leaves ahead of others."""
+        told = None
+        for entry in (entries := self._entries(port)):
+            register = self.registers[entry]
+            if isinstance(register, SourceRegister):
+                told = register.told_of_groups()
+                if told is not None:
+                    told = self._chains[entry].progress(Progress(groups=told)).groups
+        alone = len(entries) == 1 and not self.config.stage.physical.whole_windows
+        return told if alone else None
 
     def status(self) -> Tree:
         """What is open; the first bucket, which knows what all know, says also how far the sources
@@ -295,11 +323,9 @@ class _BucketOutput:
         pieces: list[list[RowsPiece]] = [[] for _ in range(stage.buckets)]
         assert bucket._router is not None
         for piece in rows:
-            buckets = bucket._router.buckets(piece.batch.rows)
-            for number in np.unique(buckets).tolist():
-                mine = pa.array(buckets == number)
-                order = piece.order.filter(mine) if piece.order is not None else None
-                pieces[number].append(RowsPiece(piece.batch.filter(mine), order))
+            for number, which, copies in bucket._router.routes(piece.batch.rows):
+                order = piece.order.take(pa.array(which)) if piece.order is not None else None
+                pieces[number].append(RowsPiece(piece.batch.take(which), order, copies=copies))
         progress = self._progress and bucket._tail.progress(self._progress)
         for number, mine in enumerate(pieces):
             message = Message(destination.entry, bucket.number, rows=mine, progress=progress)
@@ -325,4 +351,8 @@ def _source_register(
     if stream.progress is None:
         return SourceRegister(None, None, [], clock)
     name = scan.schema.fields[stream.schema.index(stream.attribute.name)].qualified
-    return SourceRegister(stream.progress, name, list(parts), clock, live)
+    said = stream.progress.group_punctuation
+    groups = None
+    if said is not None:
+        groups = GroupPromises(said.group, stream.schema, name, scan.schema.arrow.names)
+    return SourceRegister(stream.progress, name, list(parts), clock, live, groups)

@@ -6,22 +6,28 @@ Every bucket of a stage gets the same reports and comes to the same registers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
 from penstock.model.clock import Clock
 from penstock.model.progress import Ordered
-from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.punctuation import BEGINNING, Bound, JointPunctuation
+from penstock.operators.batch import Batch
+from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Progress
 from penstock.plan.streams import StreamProgress
 from penstock.promises.by_sub_source import NOTHING, stable_order
+from penstock.promises.group_promises import GroupPromises
 from penstock.promises.idle import IdleSubSources
 from penstock.promises.newcomers import lowest_over, watermarks
 from penstock.promises.running_bounds import RunningBounds
 from penstock.promises.sub_source_bounds import highest_of_each
 from penstock.promises.sub_sources import SubSourceNames
 from penstock.spark.stateful.starts import Starts
+from penstock.spark.tasks.messages import GroupsPromised
 from penstock.spark.tasks.reports import Moves, Reports
 from penstock.state.chunks import ChunkStore, Tree, Within, required
 
@@ -61,16 +67,18 @@ class SourceRegister(RunningBounds):
         known: list[str],
         clock: Clock,
         live: bool = False,
+        groups: GroupPromises | None = None,
     ) -> None:
         """`name` is the progressing column, if there is one; `known` are the files that are
         sub-sources from the start.  What is read to its end is never silent; what is `live` may
-        be."""
+        be.  `groups` are those that the stream is punctuated for."""
         policy = progress.policy if progress is not None else None
         super().__init__(policy.rule if policy is not None else Ordered())
         self.name = name
         self._names = SubSourceNames(progress)
         self._joined = NOTHING  # where newcomers have joined in this micro-batch, so far
         self.let_in_files(known)
+        self.groups = groups
         self.high: Bound = BEGINNING
         self.ended = False
         self.idle = None
@@ -139,16 +147,33 @@ class SourceRegister(RunningBounds):
         )
         return Progress(bounds, high, self.ended)
 
+    def of_groups(self, keys: list[pa.Array]) -> Ints:
+        """What had been promised for some groups."""
+        return self.groups.of(keys) if self.groups is not None else np.full(len(keys[0]), NOTHING)
+
+    def raise_groups(self, promised: GroupsPromised | None) -> None:
+        if promised is not None and self.groups is not None:
+            self.groups.raise_to(*promised)
+
+    def told_of_groups(self) -> GroupBounds | None:
+        """What has been promised for groups since the last time.  Those that the whole source has
+        passed are forgotten."""
+        return self.groups.told(self.low) if self.groups is not None else None
+
     def save(self, store: ChunkStore) -> None:
         super().save(store)
         self._names.save(store)
         if self.idle is not None:
             self.idle.save(Within(store, "idle/"))
+        if self.groups is not None:
+            self.groups.save(Within(store, "groups/"))
         store.put("source", {"high": self.high, "ended": self.ended})
 
     def load(self, store: ChunkStore) -> None:
         super().load(store)
         self._names.load(store)
+        if self.groups is not None:
+            self.groups.load(Within(store, "groups/"))
         saved = required(store, "source")
         self.high, self.ended = saved["high"], saved["ended"]
         if self.idle is not None:
@@ -163,10 +188,22 @@ class SourceRegister(RunningBounds):
 class StageRegister:
     """The buckets of a stage that feeds this one."""
 
-    def __init__(self, buckets: int, origins: Mapping[str, str]) -> None:
-        """`origins` is by which names the columns of progress are saved."""
+    def __init__(
+        self, buckets: int, origins: Mapping[str, str], before: int = 0, others: int = 0
+    ) -> None:
+        """`origins` is by which names the columns of progress are saved.  So many buckets of other
+        stages feed this one: `before` and others, in the order of the entries."""
         self._told = [Progress() for _ in range(buckets)]
         self._origins = origins
+        self._before = before
+        self._all = before + buckets + others
+
+    def told_apart(self, batch: Batch, origin: int) -> Batch:
+        """Rows of a bucket, with numbers for their lineage that no other bucket's rows have: every
+        bucket numbers its own from 0 on."""
+        if batch.lineage is None:
+            return batch
+        return replace(batch, lineage=batch.lineage * self._all + self._before + origin)
 
     def advance(self, origin: int, progress: Progress) -> None:
         self._told[origin] = progress
@@ -190,4 +227,25 @@ def slowest(told: list[Progress]) -> Progress:
     for each in told:
         for name, bound in each.high.items():
             high[name] = max(bound, high.get(name, BEGINNING))
-    return Progress(bounds, high, not waiting)
+    joint = _slowest_jointly([each.joint for each in told if not each.ended])
+    return Progress(bounds, high, not waiting, joint=joint)
+
+
+def _slowest_jointly(told: list[tuple[JointPunctuation, ...]]) -> tuple[JointPunctuation, ...]:
+    """What several inputs promise together about pairs of columns.  A tuple below the lowest of
+    their bounds on both columns would be below both bounds of the input that it comes from, which
+    has promised that there is none.  A pair about which one of them says nothing is left out:
+    whoever gets less is told less, and nothing wrong."""
+    if not told:
+        return ()
+    first, *others = told
+    found = []
+    for promise in first:
+        bounds = [promise.bounds]
+        for each in others:
+            same = [p.on(promise.attributes) for p in each if p.is_on(promise.attributes)]
+            bounds += [p.bounds for p in same[:1]]
+        if len(bounds) == len(told):
+            one, other = zip(*bounds, strict=True)
+            found.append(JointPunctuation(promise.attributes, (min(one), min(other))))
+    return tuple(found)

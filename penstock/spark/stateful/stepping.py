@@ -7,15 +7,14 @@ whether what is there is what was committed last; otherwise the bucket is read f
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-from penstock.runs.answer import Account
-from penstock.spark.frames.columns import NOTHING, FrameColumns, counted_in
+from penstock.spark.frames.columns import FrameColumns
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.tasks.messages import PACKED_ARROW, Message, Packed, PackedKind, packed_batch
@@ -51,9 +50,9 @@ class Stepping:
         passing = [row for row in given if row.kind != PackedKind.MESSAGE]
         if passing and self.columns is None:  # late and rejected rows of the stages before
             yield pd.DataFrame(passing, columns=PACKED_ARROW.names)
+            passing = []
         unpacked = [Message.unpack(row.payload) for row in messages]
-        counted = counted_in(passing) if self.columns is not None else NOTHING
-        yield from self._run(key, unpacked, now, chunks, handle, counted)
+        yield from self._run(key, unpacked, now, chunks, handle, passing)
 
     def on_timer(
         self, key: int, now: int, chunks: Any, handle: StatefulProcessorHandle
@@ -67,7 +66,7 @@ class Stepping:
         milliseconds: int,
         chunks: Any,
         handle: StatefulProcessorHandle,
-        counted: Account = NOTHING,
+        passing: Sequence[Packed] = (),
     ) -> Iterator[pd.DataFrame]:
         now = milliseconds * _MILLISECOND
         store = _StateStore(chunks)
@@ -82,7 +81,7 @@ class Stepping:
         _kept[self.config.token, number] = (version, bucket)
         if self.timed:
             _wake_up(handle, now, bucket.looks_at_clock)
-        yield from self._frames(packed, counted)
+        yield from self._frames([*passing, *packed])
         settle()
 
     def _number(self, key: int, store: _StateStore) -> int:
@@ -101,11 +100,11 @@ class Stepping:
         bucket.load(store.read())
         return bucket
 
-    def _frames(self, packed: list[Packed], counted: Account) -> Iterator[pd.DataFrame]:
+    def _frames(self, packed: list[Packed]) -> Iterator[pd.DataFrame]:
         if self.columns is None:
             yield packed_batch(packed).to_pandas()
             return
-        for table in self.columns.tables(packed, counted):
+        for table in self.columns.tables(packed):
             yield table.to_pandas(types_mapper=pd.ArrowDtype)  # pandas only hands it on
 
 

@@ -6,9 +6,9 @@ folds tuples into partial panes where the stage allows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RunError
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Codes, Ints
 from penstock.model.clock import SystemClock
 from penstock.model.progress import ProgressPolicy, Slack
 from penstock.model.punctuation import BEGINNING, Bound
@@ -34,9 +34,10 @@ from penstock.spark.plan.config import StageConfig
 from penstock.spark.plan.stages import Entry
 from penstock.spark.sources.feed import Portion
 from penstock.spark.tasks.bounds import TaskBounds
-from penstock.spark.tasks.buckets import Router
 from penstock.spark.tasks.chain import Chain
+from penstock.spark.tasks.groups import TaskGroups
 from penstock.spark.tasks.messages import (
+    GroupsPromised,
     Message,
     Packed,
     PackedKind,
@@ -45,6 +46,7 @@ from penstock.spark.tasks.messages import (
     portions_read,
 )
 from penstock.spark.tasks.reports import Reports
+from penstock.spark.tasks.routing import PortRouter, by_bucket
 
 _FLUSH = 1 << 22  # rows after which a task sends what it has
 _WORTH_PANES = 256  # rows of a sub-source for which panes of its own are cheaper than the rows
@@ -83,6 +85,10 @@ class IngestTask:
         )
         below, above = split_at_stamp(entry)
         self._below, self._above = Chain(below, self._clock), Chain(above, self._clock)
+        self._groups = None  # where they are punctuated, and can be late
+        if _punctuates_groups(self._scan) and in_order:
+            routing = config.stage.keys(entry.port)
+            self._groups = TaskGroups(self._scan, self._above, routing)
         self._stamp = next((step for step in below if isinstance(step, Stamp)), None)
         self._high: Bound = BEGINNING
         self._outgoing = [_Outgoing() for _ in range(config.buckets)]
@@ -126,6 +132,8 @@ class IngestTask:
                     self._take(item if self._in_order else item.without_broken())
                 elif isinstance(item, Progress):
                     self._high = max([self._high, *item.high.values()])
+                    if self._groups is not None:
+                        self._groups.tell(item.groups)
             if self._waiting >= _FLUSH:
                 yield from self._messages(more=True)
         yield from self._messages(ended=ended, promise=promise)
@@ -142,9 +150,22 @@ class IngestTask:
         batch = self._below.batch(batch)
         if latent and batch.num_rows:
             self._observe_stamps(batch.rows)
+        if self._groups is not None:
+            self._take_of_groups(batch, self._groups)
+            return
         batch = self._above.batch(batch)
         if batch.num_rows:
             self._route(batch)
+
+    def _take_of_groups(self, batch: Batch, groups: TaskGroups) -> None:
+        """The steps may drop the columns that groups are told by, so tuples say of which one they
+        are.  Panes would have to be apart for every group: the plan makes none."""
+        codes = groups.of(batch.rows)
+        left = self._above.batch(replace(batch, lineage=np.arange(batch.num_rows)))
+        if left.num_rows:
+            assert left.lineage is not None
+            self._waiting += left.num_rows
+            self._route_rows(replace(left, lineage=None), codes[left.lineage])
 
     def _observe_stamps(self, batch: pa.RecordBatch) -> None:
         assert self._stamp is not None
@@ -173,11 +194,11 @@ class IngestTask:
         if batch.num_rows:
             self._route_panes(batch)
 
-    def _route_rows(self, batch: Batch) -> None:
-        buckets = self._kit.router.buckets(batch.rows)
-        for bucket, rows in _by_bucket(buckets):
+    def _route_rows(self, batch: Batch, groups: Codes | None = None) -> None:
+        for bucket, rows, copies in self._kit.router.routes(batch.rows):
             own = batch if len(rows) == batch.num_rows else batch.take(rows)
-            self._outgoing[bucket].rows.append(RowsPiece(own))
+            of_groups = groups[rows] if groups is not None else None
+            self._outgoing[bucket].rows.append(RowsPiece(own, groups=of_groups, copies=copies))
 
     def _route_panes(self, batch: Batch) -> None:
         maker = self._kit.maker
@@ -188,7 +209,7 @@ class IngestTask:
             self._route_rows(replace(batch, broken=None, numbers=None))
             return
         buckets = self._kit.bucket_of_groups()[groups]
-        for bucket, pairs in _by_bucket(buckets):
+        for bucket, pairs in by_bucket(buckets):
             own = made if len(pairs) == len(made) else maker.take(made, pairs)
             self._outgoing[bucket].panes.append(own.save(maker.folder))
 
@@ -197,19 +218,25 @@ class IngestTask:
     def _messages(
         self, ended: bool = False, promise: int | None = None, more: bool = False
     ) -> Iterator[Packed]:
-        reports = self._reports()
-        for bucket, outgoing in enumerate(self._outgoing):
+        reports, groups = self._reports(), self._groups
+        told: Iterable[GroupsPromised | None] = repeat(None)
+        if groups is not None:
+            told = groups.promised(self._kit.router.keys, self._config.buckets)
+        for (bucket, outgoing), promised in zip(enumerate(self._outgoing), told, strict=False):
+            rows, keys = groups.among(outgoing.rows) if groups else (outgoing.rows, None)
             message = Message(
                 self._number,
                 reports=reports,
                 high=self._high,
-                rows=outgoing.rows,
+                rows=rows,
                 panes=outgoing.panes,
                 joins=self._joins,
                 leaves=[] if more else self._leaves,
                 promise=promise,
                 ended=ended,
                 more=more,
+                groups=keys,
+                promised=promised,
             )
             place = (self._task << 32) + self._sent
             key = self._config.bucket_keys[bucket]
@@ -245,7 +272,7 @@ class Kit:
 
     def __init__(self, config: StageConfig, entry: int) -> None:
         stage, port = config.stage, config.stage.entries[entry].port
-        self.router = Router(stage.keys(port), stage.schema(port), config.buckets)
+        self.router = PortRouter(stage, port, config.buckets)
         self.maker = PaneMaker(stage.node) if stage.makes_panes(port) else None  # type: ignore[arg-type]
         self._of_groups: Ints = np.zeros(0, np.int64)
         self._sub_sources: SubSources | None = None
@@ -263,7 +290,7 @@ class Kit:
             self._of_groups = self._of_groups[:0]
         if len(self._of_groups) < len(keys):
             fresh = keys.take(np.arange(len(self._of_groups), len(keys)))
-            hashed = self.router.hashed(fresh, len(keys) - len(self._of_groups))
+            hashed = self.router.keys.hashed(fresh, len(keys) - len(self._of_groups))
             self._of_groups = np.concatenate([self._of_groups, hashed])
         return self._of_groups
 
@@ -284,6 +311,11 @@ def split_at_stamp(entry: Entry) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     return (), entry.steps
 
 
+def _punctuates_groups(scan: Scan) -> bool:
+    progress = scan.stream.progress
+    return progress is not None and progress.group_punctuation is not None
+
+
 def _policy(scan: Scan) -> ProgressPolicy | None:
     return scan.stream.progress.policy if scan.stream.progress is not None else None
 
@@ -291,17 +323,3 @@ def _policy(scan: Scan) -> ProgressPolicy | None:
 def _worth_panes(places: Ints | None) -> bool:
     """Panes are apart for every sub-source, because each has a promise of its own."""
     return places is None or len(distinct(places)) * _WORTH_PANES <= len(places)
-
-
-def _by_bucket(buckets: Ints) -> Iterator[tuple[int, Ints]]:
-    """The positions of each bucket, in order."""
-    if len(buckets) == 0:
-        return
-    if buckets[0] == buckets[-1] and (buckets == buckets[0]).all():
-        yield int(buckets[0]), np.arange(len(buckets))
-        return
-    order = np.argsort(buckets.astype(np.uint16), kind="stable")
-    ordered = buckets[order]
-    cuts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
-    for begin, end in pairwise(cuts):
-        yield int(ordered[begin]), order[begin:end]

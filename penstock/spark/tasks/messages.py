@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 import pyarrow as pa
 
+from penstock.model.arrays import Ints
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
@@ -66,20 +68,32 @@ def packed_batch(rows: Iterable[Packed]) -> pa.RecordBatch:
 @dataclass(frozen=True, slots=True)
 class RowsPiece:
     """Tuples, the sub-source of each (None: all of the first report) and, under SLACK, the number
-    of each in it (None: high enough).  Results that are to be merged say where they belong."""
+    of each in it (None: high enough).  Results that are to be merged say where they belong; where
+    groups are punctuated, tuples say of which group of the message they are.  `copies` are of
+    tuples that go to another bucket, too, and are counted there if they are late."""
 
     batch: Batch
     order: pa.RecordBatch | None = None
+    groups: Ints | None = None
+    copies: bool = False
 
     def save(self) -> Tree:
         batch = self.batch
         broken = None if batch.broken is None else dict(batch.broken)
-        return [batch.rows, batch.signs, broken, batch.places, batch.numbers, self.order]
+        beside = [batch.signs, broken, batch.places, batch.numbers, batch.lineage]
+        return [batch.rows, *beside, self.order, self.groups, self.copies]
 
     @staticmethod
     def load(saved: Tree) -> RowsPiece:
-        *of_batch, order = saved
-        return RowsPiece(Batch(*of_batch), order)
+        *of_batch, order, groups, copies = saved
+        return RowsPiece(Batch(*of_batch), order, groups, copies)
+
+
+class GroupsPromised(NamedTuple):
+    """No later tuple of a group, by its values, is below its bound."""
+
+    keys: list[pa.Array]
+    bounds: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +112,8 @@ class Message:
     promise: int | None = None  # of a source: no later tuple is below it
     ended: bool = False
     more: bool = False  # comes from the task, with reports that go on from these
+    groups: list[pa.Array] | None = None  # those of the rows, where groups are punctuated
+    promised: GroupsPromised | None = None  # for groups
 
     def pack(self) -> bytes:
         return pack(
@@ -114,13 +130,15 @@ class Message:
                 "promise": self.promise,
                 "ended": self.ended,
                 "more": self.more,
+                "groups": self.groups,
+                "promised": self.promised,
             }
         )
 
     @staticmethod
     def unpack(payload: bytes) -> Message:
         tree = unpack(payload)
-        progress = tree["progress"]
+        progress, promised = tree["progress"], tree["promised"]
         return Message(
             tree["entry"],
             tree["origin"],
@@ -134,6 +152,8 @@ class Message:
             tree["promise"],
             tree["ended"],
             tree["more"],
+            tree["groups"],
+            GroupsPromised(*promised) if promised is not None else None,
         )
 
 

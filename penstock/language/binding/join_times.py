@@ -1,0 +1,208 @@
+"""What keeps the tuples of a join close together: windows on its inputs, or bands in its condition.
+
+Every input has one time or several.  One of each is the windowing attribute; where an input is a
+join itself, its other times have to fit as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from penstock.errors import BindError, Span
+from penstock.language.binding.bands import Limits, find_limits
+from penstock.language.binding.relations import BoundSource
+from penstock.model.types import Kind
+from penstock.plan import joins
+from penstock.plan.expressions import Column, Expression
+from penstock.plan.joins import Bands, Difference, JoinWindow, Ranges, TimeCondition, Tumbling
+from penstock.plan.node import Node
+from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
+
+
+class Time(NamedTuple):
+    """A time of an input, whose it is, and how long its window lets tuples stay."""
+
+    column: Column
+    source: BoundSource
+    stay: int | None = None
+
+
+class Timed(NamedTuple):
+    """An input with its times.  They are `alternatives` where nothing has said yet which one it
+    is; otherwise all of them count."""
+
+    node: Node
+    times: tuple[Time, ...]
+    alternatives: bool = False
+
+    @property
+    def progressing(self) -> list[Time]:
+        return [each for each in self.times if self.node.promise(each.column) is not None]
+
+
+class Chosen(NamedTuple):
+    """What bounds a join, and the times that its inputs have in it."""
+
+    attributes: tuple[Column, ...]
+    window: JoinWindow
+    also: tuple[TimeCondition, ...]
+    times: tuple[tuple[Time, ...], ...]
+
+
+def tumbling(inputs: Sequence[Timed], length: int) -> Chosen:
+    """All times fall into the same piece of time."""
+    window = TumblingJoin(length)
+    times = [_with_first(each, each.progressing[0]) for each in inputs]
+    also = [TimeCondition(i.column, j.column, window) for i, j in _other_pairs(times)]
+    return _chosen(times, Tumbling(window), also)
+
+
+def bounded(inputs: Sequence[Timed], predicates: Sequence[Expression], span: Span) -> Chosen:
+    """By windows where two times have them, by the condition elsewhere."""
+    if all(len(each.times) == 1 and each.times[0].stay is not None for each in inputs):
+        times = [each.times for each in inputs]
+        return _chosen(times, Ranges(tuple(each[0].stay or 0 for each in times)), [])
+    pairs = _Pairs(inputs, predicates)
+    chosen = pairs.connected()
+    if chosen is None:
+        raise pairs.unbounded(span)
+    times = [_with_first(each, time) for each, time in zip(inputs, chosen, strict=True)]
+    window: JoinWindow
+    if all(each.stay is not None for each in chosen):
+        window = Ranges(tuple(each.stay or 0 for each in chosen))
+    else:
+        window = Bands(tuple(pairs.bands(chosen)))
+    also = [
+        TimeCondition(i.column, j.column, SlidingJoin(i.stay, j.stay))
+        for i, j in _other_pairs(times)
+        if i.stay is not None and j.stay is not None
+    ]
+    return _chosen(times, window, also)
+
+
+class _Pairs:
+    """Which times are bounded by which others, of the inputs of one join."""
+
+    def __init__(self, inputs: Sequence[Timed], predicates: Sequence[Expression]) -> None:
+        self._inputs = inputs
+        columns = [time.column for each in inputs for time in each.progressing]
+        self._places = {column: place for place, column in enumerate(columns)}
+        self._limits = find_limits(columns, predicates)
+
+    def limits(self, one: Time, other: Time) -> Limits:
+        """What the condition says about `other − one`, of which `one` is of an earlier input."""
+        place = (self._places[one.column], self._places[other.column])
+        return self._limits.get(place, Limits())
+
+    def band(self, one: Time, other: Time) -> BandJoin | None:
+        if one.stay is not None and other.stay is not None:
+            return SlidingJoin(one.stay, other.stay).band
+        return self.limits(one, other).band
+
+    def connected(self) -> list[Time] | None:
+        """A time of every input, so that bands hold each of them to all others through a chain."""
+        best: dict[int, Time] = {}
+        for first in self._inputs[0].progressing:
+            best = max(best, self._reached(first), key=len)
+        self._best = best
+        return [best[i] for i in range(len(best))] if len(best) == len(self._inputs) else None
+
+    def _reached(self, first: Time) -> dict[int, Time]:
+        reached, waiting = {0: first}, [(0, first)]
+        while waiting:
+            i, one = waiting.pop()
+            for j, each in enumerate(self._inputs):
+                if j in reached:
+                    continue
+                pairs = [(one, other) if i < j else (other, one) for other in each.progressing]
+                for other, pair in zip(each.progressing, pairs, strict=True):
+                    if self.band(*pair) is not None:
+                        reached[j] = other
+                        waiting.append((j, other))
+                        break
+        return reached
+
+    def bands(self, chosen: list[Time]) -> list[tuple[int, int, BandJoin]]:
+        found = []
+        for j, other in enumerate(chosen):
+            for i, one in enumerate(chosen[:j]):
+                band = self.band(one, other)
+                if band is not None:
+                    found.append((i, j, band))
+        return sorted(found, key=lambda each: each[:2])
+
+    def unbounded(self, span: Span) -> BindError:
+        """Which stream would grow for ever, and what to add."""
+        far = next(i for i in range(len(self._inputs)) if i not in self._best)
+        near = next(iter(self._best), 0)
+        one, other = self._inputs[near].progressing[0], self._inputs[far].progressing[0]
+        windowed = [each for each in (one, other) if each.stay is not None]
+        if len(windowed) == 1:
+            return _windowless(other if one.stay is not None else one)
+        if near > far:
+            one, other = other, one
+        limits = self.limits(one, other)
+        if limits.low is not None:
+            what = f"how much later {other.column} can be than {one.column}"
+            kept = f"tuples of {_name(one)}"
+        elif limits.high is not None:
+            what = f"how much later {one.column} can be than {other.column}"
+            kept = f"tuples of {_name(other)}"
+        else:
+            what = f"how far apart {one.column} and {other.column} can be"
+            kept = f"tuples of {_name(one)} and {_name(other)}"
+        length = _some_length(one)
+        some = f"INTERVAL {length}" if one.column.type.kind is Kind.TIMESTAMP else length
+        return BindError(
+            f"nothing says {what}, so {kept} would be kept for ever",
+            span=span,
+            expected="a window on each input, or a condition on both times",
+            hint=f"{_name(one)} [RANGE {length}, WA {one.column.name}], or {other.column} BETWEEN "
+            f"{one.column} AND {one.column} + {some}",
+        )
+
+
+def _windowless(time: Time) -> BindError:
+    window = f"[RANGE {_some_length(time)}, WA {time.column.name}]"
+    nameless = isinstance(time.source.node, Difference | joins.Sequence)  # and takes no window
+    return BindError(
+        f"{_name(time)} has no window, so it could be joined for ever",
+        span=time.source.span,
+        hint=f"(SELECT * FROM …) AS q {window}" if nameless else window,
+    )
+
+
+def _some_length(time: Time) -> str:
+    return "1 MINUTE" if time.column.type.kind is Kind.TIMESTAMP else "10"
+
+
+def _name(time: Time) -> str:
+    return time.source.alias or "the sub-query"
+
+
+def _with_first(given: Timed, chosen: Time) -> tuple[Time, ...]:
+    """The windowing attribute, then the other times that count."""
+    if given.alternatives:
+        return (chosen,)
+    return (chosen, *(each for each in given.times if each is not chosen))
+
+
+def _other_pairs(times: Sequence[tuple[Time, ...]]) -> list[tuple[Time, Time]]:
+    """The pairs of times of different inputs that are not both windowing attributes."""
+    if all(len(each) == 1 for each in times):
+        return []
+    return [
+        (one, other)
+        for j, later in enumerate(times)
+        for earlier in times[:j]
+        for one in earlier
+        for other in later
+        if one is not earlier[0] or other is not later[0]
+    ]
+
+
+def _chosen(
+    times: Sequence[tuple[Time, ...]], window: JoinWindow, also: Sequence[TimeCondition]
+) -> Chosen:
+    return Chosen(tuple(each[0].column for each in times), window, tuple(also), tuple(times))

@@ -1,0 +1,112 @@
+"""FROM: relations with commas and JOINs between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from penstock.language.parsing.parser import Parser
+from penstock.language.parsing.relations import relation
+from penstock.language.syntax import (
+    Chain,
+    ExceptRelation,
+    JoinSyntax,
+    Relation,
+    SequenceRelation,
+)
+
+_KINDS = {
+    ("JOIN",): "INNER",
+    ("INNER", "JOIN"): "INNER",
+    ("CROSS", "JOIN"): "CROSS",
+    ("LEFT", "JOIN"): "LEFT",
+    ("LEFT", "OUTER", "JOIN"): "LEFT",
+    ("RIGHT", "JOIN"): "RIGHT",
+    ("RIGHT", "OUTER", "JOIN"): "RIGHT",
+    ("FULL", "JOIN"): "FULL",
+    ("FULL", "OUTER", "JOIN"): "FULL",
+    ("LEFT", "SEMI", "JOIN"): "SEMI",
+    ("SEMI", "JOIN"): "SEMI",
+    ("LEFT", "ANTI", "JOIN"): "ANTI",
+    ("ANTI", "JOIN"): "ANTI",
+}
+_WORDS = ("INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI")
+_OTHERS = {  # of other dialects
+    ("NATURAL",): "JOIN … ON",
+    ("OUTER",): "LEFT JOIN, RIGHT JOIN or FULL JOIN",
+    ("ASOF",): "JOIN … AS OF a.ts ON …",
+    ("RIGHT", "SEMI"): "LEFT SEMI JOIN, with the inputs exchanged",
+    ("RIGHT", "ANTI"): "LEFT ANTI JOIN, with the inputs exchanged",
+}
+
+
+def from_clause(parser: Parser) -> tuple[Chain, ...]:
+    """from ::= chain {',' chain}
+
+    A comma before WHERE is let pass: the thesis writes it."""
+    chains = [_chain(parser)]
+    while parser._match(TokenType.COMMA):
+        if parser.at("WHERE", "GROUP", "GROUP BY", "WINDOW"):
+            break
+        chains.append(_chain(parser))
+    return tuple(chains)
+
+
+def _chain(parser: Parser) -> Chain:
+    """chain ::= relation {join}"""
+    first = relation(parser)
+    joins = []
+    while (join := _join(parser)) is not None:
+        joins.append(join)
+    return Chain(first, tuple(joins))
+
+
+def _join(parser: Parser) -> JoinSyntax | None:
+    """join ::= CROSS JOIN relation | [kind] JOIN relation [as-of] ON condition
+    kind ::= INNER | (LEFT | RIGHT | FULL) [OUTER] | [LEFT] SEMI | [LEFT] ANTI"""
+    start = parser.here()
+    kind = _kind(parser)
+    if kind is None:
+        return None
+    joined, as_of = _relation_as_of(parser)
+    if kind == "CROSS":
+        if parser.at("ON"):
+            parser.refuse("a CROSS JOIN has no condition", hint="JOIN … ON")
+        return JoinSyntax(kind, joined, None, as_of, parser.since(start))
+    if parser.at("USING"):
+        parser.refuse("USING is not part of the dialect", hint="ON a.k = b.k")
+    parser.expect("ON")
+    condition = parser.scalar("a join condition")
+    return JoinSyntax(kind, joined, condition, as_of, parser.since(start))
+
+
+def _kind(parser: Parser) -> str | None:
+    for words, kind in _KINDS.items():
+        if parser.accept(*words):
+            return kind
+    for words, advice in _OTHERS.items():
+        if (parser.word, parser.next_word)[: len(words)] == words:
+            parser.refuse(f"{' '.join(words)} joins are not part of the dialect", hint=advice)
+    if parser.at(*_WORDS):
+        word = parser.word
+        parser._advance()
+        parser.refuse(f"expected JOIN after {word}, found {parser.found()}")
+    return None
+
+
+def _relation_as_of(parser: Parser) -> tuple[Relation, exp.Expr | None]:
+    """as-of ::= AS OF time | FOR SYSTEM_TIME AS OF time [[AS] alias]"""
+    found = relation(parser)
+    standard = parser.accept("FOR", "SYSTEM_TIME")
+    if not standard and not parser.at_as_of():
+        return found, None
+    parser.expect("AS", "OF")
+    time = parser.scalar("the time at which it is looked up")
+    alias = parser.alias()
+    if alias is not None:
+        if isinstance(found, SequenceRelation | ExceptRelation) or found.alias is not None:
+            parser.refuse("the relation has two names")
+        found = replace(found, alias=alias)
+    return found, time

@@ -1,0 +1,156 @@
+"""Rows of a table by the values of some columns, found for whole columns at a time.
+
+The table is complete, so keys are numbered once; what is looked up is never added.  Equal is what
+`=` says: NULL is equal to nothing, and neither is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.expressions.columns import present, values_of
+from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.types import Kind, Type, to_python
+from penstock.operators.folding.text_keys import TextKeys
+
+_NONE = -1
+
+
+class TableIndex:
+    """
+    >>> from penstock.model.types import STRING
+    >>> index = TableIndex([pa.array(["b", "a", None, "b"])], [STRING], 4)
+    >>> begin, count = index.find([pa.array(["b", "c", None])], 3)
+    >>> count, index.rows[begin[0] : begin[0] + count[0]]
+    (array([2, 0, 0]), array([0, 3]))
+    """
+
+    def __init__(self, columns: Sequence[pa.Array], types: Sequence[Type], size: int) -> None:
+        self._columns = [_numbering(*each) for each in zip(columns, types, strict=True)]
+        self._steps: list[Ints] = []  # for each column but the first: the pairs that there are
+        codes = self._codes(columns, size, learn=True)
+        there = np.flatnonzero(codes >= 0)
+        self.rows: Ints = there[np.argsort(codes[there], kind="stable")]  # by key, then by place
+        counts = np.bincount(codes[there], minlength=1)
+        self._begins = np.concatenate([[0], np.cumsum(counts)])
+
+    def find(self, columns: Sequence[pa.Array], size: int) -> tuple[Ints, Ints]:
+        """For every row: where in `rows` those of the table begin that it agrees with, and how many
+        they are."""
+        codes = self._codes(columns, size)
+        counts: Ints = np.where(codes >= 0, self._begins[codes + 1] - self._begins[codes], 0)
+        return self._begins[codes], counts
+
+    def _codes(self, columns: Sequence[pa.Array], size: int, learn: bool = False) -> Codes:
+        """One number for the key of each row, −1 for keys that the table does not have."""
+        if not self._columns:
+            return np.zeros(size, np.int64)
+        codes = self._columns[0].find(columns[0])
+        for place, (known, column) in enumerate(zip(self._columns[1:], columns[1:], strict=True)):
+            other = known.find(column)
+            pairs = np.where((codes >= 0) & (other >= 0), codes * known.size + other, _NONE)
+            if learn:
+                self._steps.append(np.unique(pairs[pairs >= 0]))
+            codes = _places(self._steps[place], pairs)
+        return codes
+
+
+class _Numbering(Protocol):
+    """The different values of a column, numbered."""
+
+    size: int
+
+    def find(self, column: pa.Array) -> Codes:
+        """The number of each value, −1 for those that are not known."""
+        ...
+
+
+def _numbering(column: pa.Array, sql_type: Type) -> _Numbering:
+    match sql_type.kind:
+        case Kind.STRING:
+            return _Texts(column, sql_type)
+        case Kind.BINARY | Kind.DECIMAL:
+            return _Objects(column, sql_type)
+        case _:
+            return _Sorted(column, sql_type)
+
+
+class _Sorted:
+    """Values of fixed width, in order."""
+
+    def __init__(self, column: pa.Array, sql_type: Type) -> None:
+        self._type = sql_type
+        values, usable = self._values(column)
+        self._known = np.unique(values[usable])
+        self.size = len(self._known)
+
+    def find(self, column: pa.Array) -> Codes:
+        values, usable = self._values(column)
+        codes = _places(self._known, values)
+        codes[~usable] = _NONE
+        return codes
+
+    def _values(self, column: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
+        if self._type.kind is Kind.BOOLEAN:
+            return np.asarray(column.cast(pa.int8()).fill_null(0)), present(column)
+        values = values_of(column, self._type)
+        usable = present(column)
+        return values, usable & ~np.isnan(values) if self._type.kind is Kind.DOUBLE else usable
+
+
+class _Objects:
+    """Values that Python has to look at, each different one of a batch once."""
+
+    def __init__(self, column: pa.Array, sql_type: Type) -> None:
+        self._type = sql_type
+        known = to_python(column.drop_null().unique(), sql_type)
+        self._codes: dict[Hashable, int] = {value: code for code, value in enumerate(known)}
+        self.size = len(self._codes)
+
+    def find(self, column: pa.Array) -> Codes:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        values = to_python(encoded.dictionary, self._type)
+        found = np.array([self._codes.get(value, _NONE) for value in values], np.int64)
+        codes: Codes = found[np.asarray(encoded.indices)] if len(found) else found
+        return codes
+
+
+class _Texts:
+    """A table by hash, and Python for texts that are not for it."""
+
+    def __init__(self, column: pa.Array, sql_type: Type) -> None:
+        self._known = column.drop_null().unique()
+        self._type = sql_type
+        self.size = len(self._known)
+        self._table: TextKeys | None = TextKeys()
+        self._objects: _Objects | None = None
+        if self.size and not self._table.add(self._known, np.arange(self.size)):
+            self._table = None
+
+    def find(self, column: pa.Array) -> Codes:
+        codes = self._table.find(column) if self._table is not None and len(column) else None
+        if codes is None:
+            if self._objects is None:
+                self._objects = _Objects(self._known, self._type)
+            return self._objects.find(column)
+        if column.null_count:
+            codes[~present(column)] = _NONE
+        return codes
+
+
+def _places(known: npt.NDArray[Any], values: npt.NDArray[Any]) -> Codes:
+    """Where values are among sorted ones, −1 for those that are not.
+
+    >>> _places(np.array([2, 5]), np.array([5, 3, 9, 2]))
+    array([ 1, -1, -1,  0])
+    """
+    if not len(known):
+        return np.full(len(values), _NONE, np.int64)
+    places = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    codes: Codes = np.where(known[places] == values, places, _NONE)
+    return codes

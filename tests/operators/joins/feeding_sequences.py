@@ -1,0 +1,58 @@
+"""A sequence that is fed by hand: rows of (k, t) on either side, each followed by a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+import penstock as ps
+from penstock.model.clock import ManualClock
+from penstock.operators.batch import Batch
+from penstock.operators.build import operator_for
+from penstock.operators.operator import Item, Progress
+from penstock.optimizer.lower import lower_node
+from penstock.plan.joins import Sequence
+
+SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
+
+
+class Fed:
+    def __init__(self, clauses: str) -> None:
+        db = ps.connect()
+        for name in "ab":
+            batch = pa.RecordBatch.from_pylist([], SCHEMA)
+            db.stream(name, [batch], progress=ps.progress("t", ordered=True))
+        query = db.sql(f"SELECT * FROM SEQUENCE(a THEN b {clauses})")
+        assert isinstance(query, ps.Query)
+        node = next(each for each in query.plan.walk() if isinstance(each, Sequence))
+        self.operator = operator_for(lower_node(node), ManualClock())
+        self.pairs: list[tuple[int, int]] = []  # the times of both
+
+    @property
+    def held(self) -> int:
+        return self.operator.metrics().rows
+
+    def first(self, rows: Iterable[tuple[int, int]], bound: int) -> None:
+        self._feed(0, list(rows), bound)
+
+    def second(self, rows: Iterable[tuple[int, int]], bound: int) -> None:
+        self._feed(1, list(rows), bound)
+
+    def second_ends(self) -> None:
+        self._take(self.operator.on_progress(1, Progress(ended=True)))
+
+    def _feed(self, port: int, rows: list[tuple[int, int]], bound: int) -> None:
+        if rows:
+            name = "ab"[port]
+            columns = [pa.array(column, pa.int64()) for column in zip(*rows, strict=True)]
+            batch = pa.RecordBatch.from_arrays(columns, [f"{name}.k", f"{name}.t"])
+            self._take(self.operator.on_batch(port, Batch(batch)))
+        self._take(self.operator.on_progress(port, Progress({f"{'ab'[port]}.t": bound})))
+
+    def _take(self, items: list[Item]) -> None:
+        for item in items:
+            if isinstance(item, Batch):
+                rows = item.rows
+                times = (rows.column(name).to_pylist() for name in ("a.t", "b.t"))
+                self.pairs += zip(*times, strict=True)
