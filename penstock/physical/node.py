@@ -33,6 +33,7 @@ class OperatorKind(Enum):
     SLIDE_BY_TUPLE = "SlideByTuple"
     GROUPED = "Grouped"
     DISTINCT = "Distinct"
+    DISTINCT_ON = "DistinctOn"
     LOOKUP = "Lookup"
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"
