@@ -37,6 +37,7 @@ class OperatorKind(Enum):
     OA_JOIN = "OaJoin"
     RECENT = "Recent"
     CHRONICLE = "Chronicle"
+    DISTINCT_ON = "DistinctOn"
     LOOKUP = "Lookup"
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"

@@ -34,7 +34,16 @@ RESERVED = frozenset(
     ]
 )
 # Words that may follow a number without a unit.
-_NO_UNITS = RESERVED | {"ORDERED", "DELAY", "SLACK", "PUNCTUATED", "EXTERNAL", "INTERNAL", "LATENT"}
+_NO_UNITS = RESERVED | {
+    "KEEP",
+    "ORDERED",
+    "DELAY",
+    "SLACK",
+    "PUNCTUATED",
+    "EXTERNAL",
+    "INTERNAL",
+    "LATENT",
+}
 
 
 class SyntaxAt(sqlglot.errors.ParseError):
