@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from penstock.api.running import Running
@@ -43,8 +45,17 @@ def interrupted_by_signals() -> Iterator[Stopped]:
         told.number = signal.Signals(number)
         raise KeyboardInterrupt
 
-    with _heeding(interrupt):
-        yield told
+    logging.root.addFilter(_is_not_of_py4j)
+    try:
+        with _heeding(interrupt):
+            yield told
+    finally:
+        logging.root.removeFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """It logs a trace when a call to Java is interrupted, and raises the interrupt all the same."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 @contextmanager
