@@ -18,7 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from penstock.errors import PenstockError, Span
-from penstock.language.syntax import Name, Quantity
+from penstock.language.syntax import MAX_CHAIN, Name, Quantity
 from penstock.model.duration import parse_duration
 
 T = TypeVar("T")
@@ -105,6 +105,15 @@ class Parser(SqlglotParser):
         made = super()._parse_function_call(*args, **kwargs)
         if isinstance(made, exp.Expr) and self._prev.token_type is not TokenType.SENTINEL:
             made.meta.update(start=first.start, end=self._prev.end, sql=self.sql)
+        return made
+
+    def build_cast(self, strict: bool, **kwargs: Any) -> Any:
+        """`x::INT::TEXT` can go on and on, and is nested to the left."""
+        made = super().build_cast(strict, **kwargs)
+        casts = kwargs["this"].meta.get("casts", 0) + 1
+        if casts > MAX_CHAIN:
+            self.refuse(f"there are more than {MAX_CHAIN} casts in a row")
+        made.meta["casts"] = casts
         return made
 
     def _parse_select(self, *_: Any, **__: Any) -> None:
