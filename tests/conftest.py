@@ -23,7 +23,7 @@ settings.register_profile("others", deadline=None)
 settings.load_profile("others")
 
 # in every test that runs operators in this process, nothing may break what they have promised
-Measured._counted = checking(Measured._counted)  # type: ignore[method-assign]
+Measured._count = checking(Measured._count)  # type: ignore[method-assign]
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.measured import Measured
 from penstock.operators.operator import Item, Progress
 
-Counted = Callable[[Measured, list[Item], int], list[Item]]
+Counting = Callable[[Measured, Item], None]
 
 
 class Kept:
@@ -60,14 +60,12 @@ def ticks(column: pa.Array) -> npt.NDArray[np.int64]:
     return np.asarray(column.cast(pa.int64()))
 
 
-def checking(counted: Counted) -> Counted:
-    """The method through which everything goes that operators give, with the check in it."""
+def checking(count: Counting) -> Counting:
+    """The method that sees every item which operators give, with the check in it."""
     kept: WeakKeyDictionary[Measured, Kept] = WeakKeyDictionary()
 
-    def checked(self: Measured, items: list[Item], begin: int) -> list[Item]:
-        found = kept.setdefault(self, Kept())
-        for item in items:
-            found.see(item)
-        return counted(self, items, begin)
+    def checked(self: Measured, item: Item) -> None:
+        kept.setdefault(self, Kept()).see(item)
+        count(self, item)
 
     return checked

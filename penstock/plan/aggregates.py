@@ -79,9 +79,9 @@ class WindowAggregate(Unary):
     @property
     def partition_order(self) -> tuple[int, ...]:
         """The same for what makes partitions, all of which are keys."""
-        keys = [self.keys[place] for place in self.key_order]
+        places = {self.keys[place].name: number for number, place in enumerate(self.key_order)}
         return tuple(
-            sorted(range(len(self.partition)), key=lambda p: keys.index(self.partition[p]))
+            sorted(range(len(self.partition)), key=lambda p: places[self.partition[p].name])
         )
 
     @property

@@ -33,6 +33,7 @@ from penstock.language.binding.windows import (
     only_progressing,
     refuse_kept,
 )
+from penstock.language.limits import MAX_COLUMNS
 from penstock.language.syntax import QuerySyntax, Select, SelectItem
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
@@ -136,6 +137,8 @@ class SelectBinder:
                 found += [(Column.of(field), item) for field in stars]
             else:
                 found.append((binder.bind(item.expression), item))
+            if len(found) > MAX_COLUMNS:
+                raise BindError(f"a SELECT has up to {MAX_COLUMNS:,} columns", span=item.span)
         return node, named(found)
 
     # --- with aggregates -------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import Span
+from penstock.language.limits import MAX_COLUMNS
 from penstock.language.parsing.joins import from_clause
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.window_clause import window_clause
@@ -121,6 +122,8 @@ def _items(parser: Parser) -> tuple[tuple[SelectItem, ...], WindowClause | None]
     window: WindowClause | None = None
     while True:
         items.append(_item(parser))
+        if len(items) > MAX_COLUMNS:
+            parser.refuse(f"a SELECT has up to {MAX_COLUMNS:,} columns")
         found = window_clause(parser)
         if found is not None and window is not None:
             parser.refuse("a SELECT has one window")
