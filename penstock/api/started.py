@@ -12,17 +12,16 @@ from penstock.api.last_run import kept_late, late_table, say_left_out
 from penstock.api.running import Setting
 from penstock.api.running_on_spark import delivering_late
 from penstock.api.showing import shortened
+from penstock.api.stalls import explain_stall
 from penstock.engine.job import LocalJob
 from penstock.errors import EngineError
-from penstock.model.domain import Domain
-from penstock.model.punctuation import BEGINNING
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
-from penstock.runs.status import RunProgress, names_of
+from penstock.runs.status import RunProgress
 from penstock.runs.targets import SinkLike
 from penstock.sinks.kept import Kept
 
@@ -112,31 +111,7 @@ class StartedQuery:
     def explain_stall(self) -> str:
         """Which source holds back the oldest window that is still open, and what would help."""
         streams = {n.stream.name: n.stream for n in self._query.walk() if isinstance(n, Scan)}
-        found = [each for each in self.progress().sources if not each.ended]
-        if not found:
-            return (
-                "nothing is held back" if self.progress().sources else "nothing has been read yet"
-            )
-        slowest = min(found, key=lambda each: each.low)
-        stream = streams[slowest.stream]
-        if stream.progress is None:
-            return f"stream {stream.name} makes no promises; nothing waits for it"
-        domain = Domain(stream.attribute.type)
-        who = names_of(slowest.waits_for, slowest.waits_for_others) or "its only source"
-        if slowest.low == BEGINNING:
-            return f"stream {stream.name} has promised nothing yet: it waits for {who}"
-        at = domain.format(int(slowest.low))
-        behind = domain.format_length(int(slowest.high) - int(slowest.low))
-        idle = stream.progress.policy.idle_after
-        advice = (
-            "it is left out when it has been silent for as long as IDLE AFTER says"
-            if idle is not None
-            else "IDLE AFTER would leave it out when it is silent"
-        )
-        return (
-            f"windows that end after {at} are open: stream {stream.name} waits for {who},"
-            f" which is {behind} behind the highest value; {advice}"
-        )
+        return explain_stall(self.progress().sources, streams)
 
 
 def _run_of(

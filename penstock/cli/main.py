@@ -20,11 +20,13 @@ from penstock.api.running_on_spark import SparkSetting
 from penstock.cli.demo.run import run_demo
 from penstock.cli.report import report_error
 from penstock.cli.script import Places, run_script
-from penstock.cli.stopping import INTERRUPTED, StoppedError
+from penstock.cli.stopping import StoppedError, interrupted_by_signals
 from penstock.errors import EngineError, PenstockError, SinkError, SourceError
 from penstock.runs.options import AVAILABLE_NOW, RunOptions
 from penstock.sinks.output import OutputFormat, format_for
 from penstock.spark.session.session import BUCKETS
+
+INTERRUPTED = 130  # what typer makes of an interrupt
 
 app = typer.Typer(
     help="Continuous window queries in SQL over disordered streams.",
@@ -188,24 +190,26 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # rows are UTF-8, whatever the terminal's locale
-    try:
-        app()
-    except PenstockError as error:
-        report_error(error)
-        sys.exit(1)
-    except OSError as error:  # typer lets pass what is not about a closed pipe
-        report_error(SinkError(f"cannot write: {error.strerror}"))
-        sys.exit(1)
-    except StoppedError as stopped:
-        typer.echo(str(stopped), err=True)
-        sys.exit(stopped.code)
-    except KeyboardInterrupt:
-        typer.echo("stopped", err=True)
-        sys.exit(INTERRUPTED)
-    except SystemExit as leaving:
-        if leaving.code == INTERRUPTED:  # typer has seen the interrupt first
+    with interrupted_by_signals() as told:
+        try:
+            app()
+        except PenstockError as error:
+            report_error(error)
+            sys.exit(1)
+        except OSError as error:  # typer lets pass what is not about a closed pipe
+            report_error(SinkError(f"cannot write: {error.strerror}"))
+            sys.exit(1)
+        except StoppedError as stopped:
+            typer.echo(str(stopped), err=True)
+            sys.exit(stopped.code)
+        except KeyboardInterrupt:
             typer.echo("stopped", err=True)
-        raise
+            sys.exit(told.code)
+        except SystemExit as leaving:
+            if leaving.code != INTERRUPTED:
+                raise
+            typer.echo("stopped", err=True)  # typer has seen the interrupt first
+            sys.exit(told.code)
 
 
 if __name__ == "__main__":

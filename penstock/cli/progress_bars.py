@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from penstock.cli.report import count
-from penstock.engine.run import LocalRun, SharedScan
+from penstock.engine.run import LocalRun
+from penstock.engine.shared_scan import SharedScan
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
 from penstock.runs.status import RunProgress

@@ -69,7 +69,7 @@ def run_script(
         if running.stopped:
             outputs.stop(outcomes)
     if running.stopped:
-        raise StoppedError(_what_was_done(running, outcomes, outputs, options), told.number)
+        raise StoppedError(_what_was_done(running, outcomes, outputs, options), told.code)
     for query, outcome in zip(queries, outcomes, strict=True):
         report_outcome(outcome, query.plan)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from penstock.api.running import Running
 from penstock.model.clock import SystemClock
 
-INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TWICE = 1_000_000  # microseconds within which signals are one
 
@@ -19,15 +20,42 @@ _TWICE = 1_000_000  # microseconds within which signals are one
 class StoppedError(Exception):
     """The run was stopped and has put its things in order; the message says what was done."""
 
-    def __init__(self, message: str, number: int) -> None:
+    def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
-        self.code = 128 + number  # what a shell expects of a program that a signal has ended
+        self.code = code
 
 
 class Stopped:
-    """Which signal has stopped a run."""
+    """Which signal has stopped the command."""
 
     number = signal.SIGINT
+
+    @property
+    def code(self) -> int:
+        """What a shell expects of a program that the signal has ended."""
+        return 128 + self.number
+
+
+@contextmanager
+def interrupted_by_signals() -> Iterator[Stopped]:
+    """While nothing runs yet, an order to end is what Ctrl-C is: an interrupt."""
+    told = Stopped()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        told.number = signal.Signals(number)
+        raise KeyboardInterrupt
+
+    logging.root.addFilter(_is_not_of_py4j)
+    try:
+        with _heeding(interrupt):
+            yield told
+    finally:
+        logging.root.removeFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """It logs a trace when a call to Java is interrupted, and raises the interrupt all the same."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 @contextmanager
@@ -35,7 +63,7 @@ def stopped_by_signals(running: Running) -> Iterator[Stopped]:
     """The first signal stops the run between two chunks; one that comes later ends it at once.
     (Some programs send an interrupt twice.)"""
     told = Stopped()
-    if not running.can_stop or threading.current_thread() is not threading.main_thread():
+    if not running.can_stop:
         yield told
         return
     clock = SystemClock()
@@ -49,9 +77,19 @@ def stopped_by_signals(running: Running) -> Iterator[Stopped]:
             told.number = signal.Signals(number)
             running.stop()
 
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
-    try:
+    with _heeding(stop):
         yield told
+
+
+@contextmanager
+def _heeding(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Signals that whoever started the command lets it ignore (nohup does) are ignored."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        heeded = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, handler) for number in heeded}
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, old in before.items():
+            signal.signal(number, old)

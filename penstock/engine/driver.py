@@ -1,37 +1,30 @@
 """A straight driver: reads the sources of a run and feeds it chunk by chunk until they end.
 
-Data that is there is read one source after the other, as the definitions have it.  As soon as a
-source is live, all of them are read side by side, each in a thread, and whatever comes is fed.
+Data that is there is read in step where tuples of several sources meet, and one source after the
+other where they do not.  As soon as a source is live, all of them are read side by side, each in a
+thread: what comes from live ones is fed at once, and the others wait for those that they meet.
 """
 
 from __future__ import annotations
 
 import contextvars
-import queue
 import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from contextlib import closing, contextmanager
+from dataclasses import replace
 
 from penstock.engine.epochs import Epochs
-from penstock.engine.run import LocalRun, SharedScan
+from penstock.engine.in_step import Meeting, is_ahead
+from penstock.engine.mailbox import Delivery, Ended, Mailbox
+from penstock.engine.run import LocalRun
+from penstock.engine.shared_scan import SharedScan
 from penstock.errors import SourceError
 from penstock.sources.live import nothing
 from penstock.sources.source import Chunk
 
 AT_ONCE = 65_536  # rows that are fed before looking whether to stop
-AHEAD = 16  # chunks that may wait to be fed: a slow run slows its sources down
 _PATIENCE = 0.1  # seconds between two looks whether to stop
 _SECOND = 1_000_000  # microseconds
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    failure: BaseException | None = None
-
-
-_Delivery: TypeAlias = tuple[SharedScan, Chunk | _Ended]
 
 
 class Driver:
@@ -73,7 +66,7 @@ class Driver:
         run = self._run
         together = len(run.scans) > 1 and any(scan.ingest.live for scan in run.scans)
         try:
-            with closing(self._together() if together else self._in_turn()) as deliveries:
+            with closing(self._together() if together else self._in_step()) as deliveries:
                 for scan, delivered in deliveries:
                     for piece in _pieces(delivered):
                         if self.stopped:
@@ -91,8 +84,8 @@ class Driver:
             self._epochs.commit()
         run.close()
 
-    def _feed(self, scan: SharedScan, delivered: Chunk | _Ended) -> None:
-        if isinstance(delivered, _Ended):
+    def _feed(self, scan: SharedScan, delivered: Chunk | Ended) -> None:
+        if isinstance(delivered, Ended):
             keeps = self._epochs is not None and self._epochs.keeps
             if not keeps:  # otherwise it is a fact of this run, not of the stream
                 self._run.end(scan)
@@ -103,13 +96,31 @@ class Driver:
         if self._watch is not None:
             self._watch(scan, delivered)
 
-    def _in_turn(self) -> Generator[_Delivery, None, None]:
-        for scan in self._run.scans:
-            for chunk in self._chunks_of(scan):
-                yield scan, chunk
-            yield scan, _Ended()
+    def _in_step(self) -> Generator[Delivery, None, None]:
+        for meeting in self._run.meetings:
+            yield from self._read(meeting)
 
-    def _chunks_of(self, scan: SharedScan) -> Iterator[Chunk]:
+    def _read(self, meeting: Meeting) -> Generator[Delivery, None, None]:
+        reading = {scan: self._pieces_of(scan) for scan in meeting.scans}
+        try:
+            while reading:
+                scan = meeting.next(list(reading))
+                piece = next(reading[scan], None)
+                if piece is None:
+                    del reading[scan]
+                    yield scan, Ended()
+                else:
+                    yield scan, piece
+        finally:
+            for pieces in reading.values():
+                pieces.close()
+
+    def _pieces_of(self, scan: SharedScan) -> Generator[Chunk | Ended, None, None]:
+        with closing(self._chunks_of(scan)) as chunks:
+            for chunk in chunks:
+                yield from _pieces(chunk)
+
+    def _chunks_of(self, scan: SharedScan) -> Generator[Chunk, None, None]:
         """What a source has; if it is followed, what it has later on as well."""
         while True:
             with _closing(scan.chunks(growing=not self._final)) as chunks:
@@ -120,57 +131,51 @@ class Driver:
             if self._stop.wait(self._every / _SECOND):
                 return
 
-    def _together(self) -> Generator[_Delivery, None, None]:
-        waiting: queue.Queue[_Delivery] = queue.Queue(AHEAD)
-        left = threading.Event()
-
-        def deliver(scan: SharedScan, what: Chunk | _Ended) -> None:
-            while not left.is_set():
-                with suppress(queue.Full):
-                    waiting.put((scan, what), timeout=_PATIENCE)
-                    return
+    def _together(self) -> Generator[Delivery, None, None]:
+        run = self._run
+        waited_for = {scan: run.waited_for(scan) for scan in run.scans}
+        mailbox = Mailbox(lambda scan: not is_ahead(scan, waited_for[scan]))
 
         def read(scan: SharedScan) -> None:
             try:
                 for chunk in self._chunks_of(scan):
-                    deliver(scan, chunk)
-                    if left.is_set():
+                    if not mailbox.put(scan, chunk):
                         return
             except BaseException as failure:  # raised where the run is driven
-                deliver(scan, _Ended(failure))
+                mailbox.put(scan, Ended(failure))
             else:
-                deliver(scan, _Ended())
+                mailbox.put(scan, Ended())
 
         threads = [
             # sources on an event loop find it in the context
             threading.Thread(target=contextvars.copy_context().run, args=(read, scan), daemon=True)
-            for scan in self._run.scans
+            for scan in run.scans
         ]
         for thread in threads:
             thread.start()
         try:
             reading = len(threads)
             while reading:
-                try:
-                    scan, what = waiting.get(timeout=_PATIENCE)
-                except queue.Empty:
+                delivery = mailbox.take(_PATIENCE)
+                if delivery is None:
                     if self.stopped:
                         return
                     continue
-                if isinstance(what, _Ended):
+                _, what = delivery
+                if isinstance(what, Ended):
                     reading -= 1
                     if what.failure is not None:
                         raise what.failure
-                yield scan, what
+                yield delivery
         finally:
-            left.set()
+            mailbox.close()
             for thread in threads:
                 thread.join(timeout=1)  # one that waits for data cannot be made to leave
 
 
-def _pieces(delivered: Chunk | _Ended) -> Iterator[Chunk | _Ended]:
+def _pieces(delivered: Chunk | Ended) -> Iterator[Chunk | Ended]:
     """A chunk cut into pieces, so that nobody has to wait long for a run to stop."""
-    if isinstance(delivered, _Ended) or delivered.batch.num_rows <= AT_ONCE:
+    if isinstance(delivered, Ended) or delivered.batch.num_rows <= AT_ONCE:
         yield delivered
         return
     last = (delivered.batch.num_rows - 1) // AT_ONCE * AT_ONCE

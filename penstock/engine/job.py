@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator, Sequence
 from penstock.engine.checkpoint import Checkpoints
 from penstock.engine.driver import Driver
 from penstock.engine.epochs import EVERY, Epochs
-from penstock.engine.run import LocalRun, SharedScan
+from penstock.engine.run import LocalRun
+from penstock.engine.shared_scan import SharedScan
 from penstock.model.clock import Clock
 from penstock.model.domain import Domain
 from penstock.physical.plan import PhysicalPlan

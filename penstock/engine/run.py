@@ -6,12 +6,13 @@ The run says what follows from a chunk; when which source is read is the driver'
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import Protocol
 
+from penstock.engine.in_step import Meeting, keeps_for_others, meetings, met_in
 from penstock.engine.reading import Reading
+from penstock.engine.shared_scan import ItemTarget, SharedScan
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING
 from penstock.operators.batch import Batch
@@ -31,12 +32,8 @@ from penstock.runs.answer import Account
 from penstock.runs.outlet import Outlet
 from penstock.runs.tables import Tables
 from penstock.sources.files import FileSource
-from penstock.sources.rejects import RejectKind, RejectLog
+from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk, can_be_read_again
-
-
-class _Target(Protocol):
-    def take(self, port: int, item: Item) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class PlacedOperator:
 
     name: str  # the way from the root of the plan, stable from run to run
     operator: Operator
-    next: _Target
+    next: ItemTarget
     port: int  # of the next one
     outlet: Outlet
     measured: Measured  # the operator with counters around it
@@ -79,65 +76,6 @@ class _Exit:
             self.outlet.on_rows(item)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tap:
-    """Where the items of a scan go, under the names of one query."""
-
-    target: _Target
-    port: int
-    names: dict[str, str] | None  # None: as they are
-
-    def take(self, item: Item) -> None:
-        self.target.take(self.port, item if self.names is None else _renamed(item, self.names))
-
-
-def _renamed(item: Item, names: dict[str, str]) -> Item:
-    match item:
-        case Progress():
-            bounds = {names[name]: bound for name, bound in item.bounds.items()}
-            high = {names[name]: bound for name, bound in item.high.items()}
-            groups = item.groups.renamed(names) if item.groups is not None else None
-            joint = tuple(each.renamed(names) for each in item.joint)
-            return Progress(bounds, high, item.ended, groups, joint)
-        case LateRows():  # a scan has none
-            return item
-        case Batch():
-            return item.renamed(names)
-
-
-@dataclass
-class SharedScan:
-    """A stream that is read once for all that ask for it."""
-
-    name: str
-    ingest: Ingest
-    log: RejectLog
-    reading: Reading | None = None  # if the run can go on later
-    taps: list[_Tap] = field(default_factory=list)
-    outlets: list[Outlet] = field(default_factory=list)
-
-    def chunks(self, growing: bool = False) -> Iterator[Chunk]:
-        """What has not been read yet; a source that goes on `growing` may end in half a line."""
-        ingest = self.ingest
-        if self.reading is None:
-            return ingest.chunks()
-        return self.reading.chunks(ingest.stream.input_schema, ingest.rejects, growing)
-
-    def tap(self, node: Scan, target: _Target, port: int, outlet: Outlet) -> None:
-        own, wanted = self.ingest.schema.names, node.schema.arrow.names
-        names = None
-        if own != wanted:
-            names = dict(zip(own, wanted, strict=True))
-        self.taps.append(_Tap(target, port, names))
-        if outlet not in self.outlets:
-            self.outlets.append(outlet)
-
-    @property
-    def read(self) -> int:
-        """How many rows, the bad ones as well."""
-        return self.ingest.read + self.log.count(RejectKind.BAD_ROW)
-
-
 class LocalRun:
     """Operators for some queries, with their outlets in the same order."""
 
@@ -164,15 +102,18 @@ class LocalRun:
         self.clock = clock
         self._strict = strict
         self._by_stream: dict[tuple[int, int], SharedScan] = {}
+        met: list[Meeting] = []
+        self._kept_for: list[tuple[SharedScan, ...]] = []
         for number, (plan, outlet) in enumerate(zip(plans, outlets, strict=True)):
             query, root = plan.query, plan.root
             check_one_scan_will_do(query)
             self._seen: dict[int, int] = {}  # how often this query has asked for a stream
-            target: _Target = _Exit(outlet)
+            target: ItemTarget = _Exit(outlet)
             if root.operator is OperatorKind.ORDER:
                 target = self._place(root, f"{number}/order", target, 0, outlet)
                 (root,) = root.inputs
-            self._build(root, f"{number}", target, 0, outlet)
+            self._build(root, f"{number}", target, 0, outlet, met)
+        self.meetings = meetings(self.scans, met)  # what is read together
         self._timed = [stage for stage in self.stages if stage.operator.due() is not None]
 
     def read_tables(self) -> None:
@@ -192,6 +133,7 @@ class LocalRun:
         if self._unfilled:
             self.read_tables()
         ingest = scan.ingest
+        scan.caught_up = ingest.followed and not chunk.batch.num_rows and chunk.seen is None
         if chunk.batch.num_rows == 0 and ingest.live:
             self._pass(scan, ingest.on_silence())
         else:
@@ -268,17 +210,36 @@ class LocalRun:
                 outlet.on_rejects(rejects)
 
     def _build(
-        self, node: PhysicalNode, name: str, target: _Target, port: int, outlet: Outlet
-    ) -> None:
+        self,
+        node: PhysicalNode,
+        name: str,
+        target: ItemTarget,
+        port: int,
+        outlet: Outlet,
+        met: list[Meeting],
+    ) -> list[SharedScan]:
+        """The operators of a node and of all below it; the scans that they are fed from."""
         if isinstance(node.logical, Scan):
-            self._scan(node.logical).tap(node.logical, target, port, outlet)
-            return
+            scan = self._scan(node.logical)
+            scan.tap(node.logical, target, port, outlet)
+            return [scan]
         stage = self._place(node, name, target, port, outlet)
-        for number, each in enumerate(node.inputs):
-            self._build(each, f"{name}/{number}", stage, number, outlet)
+        below = [
+            self._build(each, f"{name}/{number}", stage, number, outlet, met)
+            for number, each in enumerate(node.inputs)
+        ]
+        met += met_in(node, below)
+        scans = list(dict.fromkeys(scan for each in below for scan in each))
+        if keeps_for_others(node):
+            self._kept_for.append(tuple(scans))
+        return scans
+
+    def waited_for(self, scan: SharedScan) -> list[SharedScan]:
+        """The other scans that tuples of this one are kept for."""
+        return [each for scans in self._kept_for if scan in scans for each in scans if each != scan]
 
     def _place(
-        self, node: PhysicalNode, name: str, target: _Target, port: int, outlet: Outlet
+        self, node: PhysicalNode, name: str, target: ItemTarget, port: int, outlet: Outlet
     ) -> PlacedOperator:
         operator = operator_for(node, self.clock)
         measured = Measured(operator, node.operator.value)

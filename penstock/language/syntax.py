@@ -99,6 +99,7 @@ class SequenceRelation:
     mode: str
     on: exp.Expr | None
     within: Quantity | None
+    keep: Name | None  # FIRST, SECOND or BOTH: of which tuples without a partner come
     span: Span
 
 
@@ -141,15 +142,24 @@ class SelectItem:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderItem:
+    expression: exp.Expr
+    descending: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     items: tuple[SelectItem, ...]
     distinct: bool
+    distinct_on: tuple[exp.Expr, ...]  # DISTINCT ON (…)
     window: WindowClause | None
     chains: tuple[Chain, ...]
     where: exp.Expr | None
     group_by: tuple[exp.Expr, ...]
     having: exp.Expr | None
     window_all: Quantity | None  # WINDOW 10 MINUTES
+    order_by: tuple[OrderItem, ...]  # which row DISTINCT ON takes
     hint: Name | None  # SELECT /*+ WID */
     span: Span
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.model.clock import Clock
 from penstock.operators.groups.distinct import DistinctOperator
+from penstock.operators.groups.distinct_on import DistinctOnOperator
 from penstock.operators.groups.grouped import GroupedOperator
 from penstock.operators.joins.chronicle import Chronicle
 from penstock.operators.joins.lookup import LookupOperator
@@ -54,6 +55,7 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.SLIDE_BY_TUPLE: SlideByTupleOperator,
     OperatorKind.GROUPED: GroupedOperator,
     OperatorKind.DISTINCT: DistinctOperator,
+    OperatorKind.DISTINCT_ON: DistinctOnOperator,
     OperatorKind.LOOKUP: LookupOperator,
 }
 

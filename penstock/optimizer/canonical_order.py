@@ -43,11 +43,14 @@ def _ordered(node: Node, by_name: bool) -> Node:
     node = with_inputs(node, lambda each: _ordered(each, below))
     if not isinstance(node, WindowAggregate | GroupAggregate):
         return node
-    keys = _keys(node)
-    written = tuple(keys.index(node.keys[place]) for place in node.key_order)
+    order = _order_of_keys(node)
+    keys = tuple(node.keys[place] for place in order)
+    moved = {place: position for position, place in enumerate(order)}
+    written = tuple(moved[place] for place in node.key_order)
     ordered = replace(node, keys=keys, aggregates=_aggregates(node), written=written)
     if isinstance(node, WindowAggregate) and isinstance(ordered, WindowAggregate):
-        ordered = replace(ordered, partition=tuple(k for k in ordered.keys if k in node.partition))
+        parts = {key.name for key in node.partition}
+        ordered = replace(ordered, partition=tuple(k for k in ordered.keys if k.name in parts))
     if ordered == node:
         return node
     if by_name:
@@ -64,12 +67,14 @@ def _looks_at_names(node: Node, by_name: bool) -> bool:
     return False
 
 
-def _keys(node: WindowAggregate | GroupAggregate) -> tuple[Named, ...]:
+def _order_of_keys(node: WindowAggregate | GroupAggregate) -> list[int]:
+    places = list(range(len(node.keys)))
     # first and last go by the first key that progresses, so several of those keep their order
     if isinstance(node, GroupAggregate) and len(node.progress) > 1:
-        return node.keys
+        return places
     columns = origins(node.input)
-    return tuple(sorted(node.keys, key=lambda key: expression_text(key.expression, columns)))
+    texts = [expression_text(key.expression, columns) for key in node.keys]
+    return sorted(places, key=texts.__getitem__)
 
 
 def _aggregates(node: WindowAggregate | GroupAggregate) -> tuple[NamedAggregate, ...]:

@@ -19,6 +19,7 @@ from penstock.model.schema import Field, Schema
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.aggregates import GroupAggregate, WindowAggregate
+from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.joins import Difference
 from penstock.plan.monotone import rises_with
@@ -57,7 +58,7 @@ def _told(node: Node, rooms: _Rooms) -> Node:
                 branches.append(_told(branch, own))
             same = all(new is old for new, old in zip(branches, node.branches, strict=True))
             return node if same else replace(node, branches=tuple(branches))
-        case WindowAggregate():
+        case WindowAggregate() | DistinctOn():
             below = _below_windows(node, rooms)
         case GroupAggregate():
             pairs = zip(node.schema, (key.expression for key in node.keys), strict=False)
@@ -81,7 +82,7 @@ def _scan(scan: Scan, rooms: _Rooms) -> Scan:
 # --- windows -------------------------------------------------------------------------------------
 
 
-def _below_windows(node: WindowAggregate, rooms: _Rooms) -> _Rooms:
+def _below_windows(node: WindowAggregate | DistinctOn, rooms: _Rooms) -> _Rooms:
     """What the windows leave room for, and what stands on them."""
     if node.attribute is None:
         return {}

@@ -4,6 +4,7 @@ and what is asked of results that may be revised.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from penstock.errors import EngineError
@@ -16,6 +17,7 @@ from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
+from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.joins import Join, Lookup, Sequence, SequenceMode, equal_keys
 from penstock.plan.node import Node
@@ -116,6 +118,8 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return _window_operator(node)
         case GroupAggregate() if not signed:
             return OperatorKind.GROUPED
+        case DistinctOn() if host is Host.LOCAL:
+            return OperatorKind.DISTINCT_ON
         case Distinct() if not signed or host is Host.LOCAL:
             return OperatorKind.DISTINCT
         case Join(branches=(_, _)):
@@ -124,8 +128,9 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.RECENT
         case Sequence(mode=SequenceMode.CHRONICLE):
             return OperatorKind.CHRONICLE
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).lower()
     raise EngineError(
-        f"the {host.value} engine cannot run a {type(node).__name__.lower()} yet",
+        f"the {host.value} engine cannot run a {name} yet",
         hint="the reference engine: --engine reference, or connect('reference')",
     )
 
@@ -161,12 +166,14 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
             return tuple(key.expression for key in node.keys)
         case Distinct():
             return tuple(Column.of(field) for field in node.input.schema)
+        case DistinctOn():
+            return node.keys
     return () if node.stateful else None
 
 
 def ordering_of(node: Node) -> Ordering:
     """Windows close one after the other, and so do groups by a single progressing key."""
-    if isinstance(node, WindowAggregate):
+    if isinstance(node, WindowAggregate | DistinctOn):
         return Ordering.CLOSING
     if isinstance(node, GroupAggregate) and len(node.progress) == 1:
         return Ordering.CLOSING

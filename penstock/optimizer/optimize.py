@@ -11,6 +11,7 @@ from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.choose_algorithm import choose_algorithm
 from penstock.optimizer.count_in_one_place import count_in_one_place
 from penstock.optimizer.drop_needless_order import drop_needless_order
+from penstock.optimizer.expect_state import expect_state
 from penstock.optimizer.leave_room import leave_room
 from penstock.optimizer.lower import lower
 from penstock.optimizer.pre_aggregate import pre_aggregate
@@ -31,7 +32,7 @@ LOGICAL: dict[Host, tuple[Rule, ...]] = {
     Host.SPARK: (leave_room, canonical_order),
 }
 PHYSICAL: dict[Host, tuple[Rule, ...]] = {
-    Host.LOCAL: (binary_joins, lower),
+    Host.LOCAL: (binary_joins, lower, expect_state),
     Host.SPARK: (
         binary_joins,
         prune_columns,
@@ -41,6 +42,7 @@ PHYSICAL: dict[Host, tuple[Rule, ...]] = {
         count_in_one_place,
         slice_bands,
         pre_aggregate,
+        expect_state,
     ),
 }
 RULES: dict[Host, tuple[Rule, ...]] = {host: LOGICAL[host] + PHYSICAL[host] for host in Host}

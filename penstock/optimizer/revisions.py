@@ -13,6 +13,7 @@ from penstock.physical.node import OperatorKind
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.can_fail import may_fail
+from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.joins import Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
@@ -96,6 +97,13 @@ def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
             raise _no_early_answers(node.describe_window(), node.span)
         case GroupAggregate():
             return OperatorKind.REVISING_GROUPS
+        case DistinctOn():
+            raise EngineError(
+                "the local engine cannot revise rows of DISTINCT ON (LATE AMEND, EMIT EARLY) yet",
+                span=node.span,
+                expected="LATE DROP or LATE SIDE",
+                hint="the reference engine: --engine reference, or connect('reference')",
+            )
         case Distinct() if asked.amends:
             return OperatorKind.AMENDING_DISTINCT
         case Sequence() if asked.answers_early:

@@ -57,22 +57,22 @@ def sizes_of(node: WindowAggregate) -> Sizes:
     flow = flow_of(node.input, node.attribute)
     sql_type = node.attribute.type
     if flow is None:
-        flow = Flow(_assumed_volume(sql_type), None, 0.0, BATCH, known=False)
+        flow = assumed_flow(sql_type)
     tuples = max(1.0, flow.volume * node.window.range)
     if flow.rows is not None:
         tuples = min(tuples, max(1.0, flow.rows))
     known, assumed = [], []
     if flow.known:
         before = " before the filter" if flow.filtered else ""
-        known.append(f"{_counted(tuples, 'tuple')} a window{before}")
+        known.append(f"{counted(tuples, 'tuple')} a window{before}")
     else:
-        assumed.append(_rate(flow.volume, sql_type))
+        assumed.append(rate(flow.volume, sql_type))
         if flow.rows is not None:
-            known.append(f"{_counted(flow.rows, 'row')} in all")
+            known.append(f"{counted(flow.rows, 'row')} in all")
     groups = 1.0
     if node.keys:
         groups = min(float(GROUPS), flow.rows or GROUPS)
-        assumed.append(_counted(groups, "group"))
+        assumed.append(counted(groups, "group"))
     return Sizes(
         tuples, groups, flow.volume, flow.disorder, flow.batch, tuple(known), tuple(assumed)
     )
@@ -141,6 +141,11 @@ def _together(flows: list[Flow], expected: int) -> Flow | None:
     )
 
 
+def assumed_flow(sql_type: Type) -> Flow:
+    """Where nothing is known."""
+    return Flow(_assumed_volume(sql_type), None, 0.0, BATCH, known=False)
+
+
 def _assumed_volume(sql_type: Type) -> float:
     """Tuples a tick."""
     match sql_type.kind:
@@ -152,16 +157,16 @@ def _assumed_volume(sql_type: Type) -> float:
             return PER_UNIT / Domain(sql_type).tick(1)
 
 
-def _rate(volume: float, sql_type: Type) -> str:
+def rate(volume: float, sql_type: Type) -> str:
     match sql_type.kind:
         case Kind.TIMESTAMP:
-            return f"{_counted(volume * 1_000_000, 'tuple')} a second"
+            return f"{counted(volume * 1_000_000, 'tuple')} a second"
         case Kind.DATE:
-            return f"{_counted(volume, 'tuple')} a day"
+            return f"{counted(volume, 'tuple')} a day"
         case _:
-            return f"{_counted(volume * Domain(sql_type).tick(1), 'tuple')} a unit"
+            return f"{counted(volume * Domain(sql_type).tick(1), 'tuple')} a unit"
 
 
-def _counted(amount: float, what: str) -> str:
+def counted(amount: float, what: str) -> str:
     whole = max(1, round(float(f"{amount:.2g}")))
     return f"{whole:,} {what}" + ("" if whole == 1 else "s")

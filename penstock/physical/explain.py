@@ -54,6 +54,7 @@ def _details(node: PhysicalNode) -> Iterator[str]:
         yield "groups that are punctuated leave ahead of the others"
     if node.whole_windows:
         yield "groups of a window leave together, because they are counted"
+    yield from node.notes
 
 
 def _meeting(port: Port) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.errors import PlanError
@@ -37,6 +37,7 @@ class OperatorKind(Enum):
     OA_JOIN = "OaJoin"
     RECENT = "Recent"
     CHRONICLE = "Chronicle"
+    DISTINCT_ON = "DistinctOn"
     LOOKUP = "Lookup"
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"
@@ -76,7 +77,7 @@ class Port:
 class PhysicalNode:
     """`logical` is the node that it answers.  With `whole_windows`, whoever gets the results counts
     them, so no group leaves ahead of the others of its window; where a stream is `punctuated` for
-    single groups, groups do leave ahead."""
+    single groups, groups do leave ahead.  `notes` are for people who look at the plan."""
 
     logical: Node
     operator: OperatorKind
@@ -85,6 +86,7 @@ class PhysicalNode:
     ordering: Ordering = Ordering.ANY
     whole_windows: bool = False
     punctuated: bool = False
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         expected = 0 if self.operator is OperatorKind.READ else max(1, len(self.logical.inputs))

@@ -79,9 +79,9 @@ class WindowAggregate(Unary):
     @property
     def partition_order(self) -> tuple[int, ...]:
         """The same for what makes partitions, all of which are keys."""
-        keys = [self.keys[place] for place in self.key_order]
+        places = {self.keys[place].name: number for number, place in enumerate(self.key_order)}
         return tuple(
-            sorted(range(len(self.partition)), key=lambda p: keys.index(self.partition[p]))
+            sorted(range(len(self.partition)), key=lambda p: places[self.partition[p].name])
         )
 
     @property
@@ -98,14 +98,7 @@ class WindowAggregate(Unary):
 
     @property
     def bound_type(self) -> Type:
-        """Windows reach beyond the values in them, so their bounds get the wider type."""
-        match self.domain.type.kind:
-            case Kind.INT:
-                return BIGINT
-            case Kind.DECIMAL:
-                return decimal_type(38, self.domain.type.scale)
-            case _:
-                return self.domain.type
+        return type_of_bounds(self.domain.type)
 
     @cached_property
     def schema(self) -> Schema:
@@ -150,10 +143,8 @@ class WindowAggregate(Unary):
         length = self.domain.format_length
         by = "row-num" if self.attribute is None else text(self.attribute)
         match self.window:
-            case Sliding(span, slide, origin):
-                words = [f"RANGE {length(span)}", f"SLIDE {length(slide)}", f"WA {by}"]
-                if origin:
-                    words.append(f"ORIGIN {self.domain.format(origin)}")
+            case Sliding() as sliding:
+                words = describe_sliding(sliding, by, self.domain)
             case Landmark(slide, origin):
                 words = ["RANGE ALL", f"SLIDE {length(slide)}", f"WA {by}"]
                 if origin:
@@ -169,6 +160,24 @@ class WindowAggregate(Unary):
         if self.partition:
             words.append("PA " + ", ".join(text(part.expression) for part in self.partition))
         return "[" + ", ".join(words) + "]"
+
+
+def type_of_bounds(attribute: Type) -> Type:
+    """Windows reach beyond the values in them, so their bounds get the wider type."""
+    match attribute.kind:
+        case Kind.INT:
+            return BIGINT
+        case Kind.DECIMAL:
+            return decimal_type(38, attribute.scale)
+        case _:
+            return attribute
+
+
+def describe_sliding(window: Sliding, by: str, domain: Domain) -> list[str]:
+    """The parts of a window as they are written in SQL."""
+    length = domain.format_length
+    words = [f"RANGE {length(window.range)}", f"SLIDE {length(window.slide)}", f"WA {by}"]
+    return [*words, *([f"ORIGIN {domain.format(window.origin)}"] if window.origin else [])]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from math import gcd
 from penstock.model.types import INT64_MAX, Kind, Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
+from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.joins import Join, Lookup
 from penstock.plan.node import Node
@@ -23,6 +24,8 @@ from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 from penstock.windows.landmark import Landmark
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
+
+_BOUNDS = ("window_start", "window_end")
 
 
 def closing_reach(query: QueryPlan) -> int | None:
@@ -50,9 +53,8 @@ def last_tick(stream: StreamDefinition) -> int:
 
 def _waits_for_amendments(query: QueryPlan) -> bool:
     """Whether results are held back for as long as late tuples may change them."""
-    folding = [
-        n for n in query.walk() if isinstance(n, WindowAggregate | GroupAggregate | Distinct | Join)
-    ]
+    kinds = WindowAggregate | GroupAggregate | Distinct | DistinctOn | Join
+    folding = [n for n in query.walk() if isinstance(n, kinds)]
     alone = any(isinstance(n, Join) and any(n.kind.keeps) for n in folding)
     by_tuple = [n for n in folding if isinstance(n, WindowAggregate)]
     return alone or len(folding) > 1 or any(isinstance(n.window, SlideByTuple) for n in by_tuple)
@@ -74,6 +76,8 @@ def _own_reach(node: Node) -> int | None:
             # its low level holds panes back until the one after the next
             held = gcd(span, slide) if node.algorithm is Algorithm.TWO_LEVEL else 0
             return span + held if _keeps_ticks(node.input, attribute) else None
+        case DistinctOn(window=Sliding(span), attribute=attribute):
+            return span if _keeps_ticks(node.input, attribute) else None
         case WindowAggregate(window=Landmark(slide), attribute=attribute):
             return slide if _keeps_ticks(node.input, attribute) else None
         case WindowAggregate(window=SlideByTuple(), attribute=attribute):
@@ -137,9 +141,11 @@ def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
             return all(
                 _keeps_ticks(each, Column.of(each.schema.fields[place])) for each in node.branches
             )
+        case DistinctOn():
+            return expression.relation is None and expression.name in _BOUNDS
         case WindowAggregate():
             over_values = not isinstance(node.window, SlideByTuple) and node.attribute is not None
-            return over_values and expression.name in ("window_start", "window_end")
+            return over_values and expression.name in _BOUNDS
         case GroupAggregate():
             key = next((key for key in node.keys if key.name == expression.name), None)
             return key is not None and _keeps_ticks(node.input, key.expression)

@@ -11,9 +11,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from penstock.model.domain import Domain
 from penstock.model.progress import Delay, Ordered, Punctuated, Slack, TimestampKind
 from penstock.model.schema import Schema
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.aggregates import (
+    Distinct,
+    GroupAggregate,
+    WindowAggregate,
+    describe_sliding,
+)
+from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expression_texts import aggregate_text, expression_text, shortened_text
 from penstock.plan.joins import Difference, Join, JoinKind, Lookup, Sequence
 from penstock.plan.node import Node
@@ -116,6 +123,8 @@ class _Describer:
                 return _Described(
                     below.below(f"{self._number()} distinct", *columns), below.columns
                 )
+            case DistinctOn():
+                return self._distinct_on(node)
             case Union():
                 return self._union(node)
             case Lookup():
@@ -161,6 +170,19 @@ class _Describer:
                 self.sliding.append((self._numbered, node))
         texts = [*window, *keys, *(f"{number}.{text}" for text in calls)]
         return _Described(below.below(title, *details), _named(node.schema, texts))
+
+    def _distinct_on(self, node: DistinctOn) -> _Described:
+        below = self.of(node.input)
+        number = self._number()
+        by, domain = expression_text(node.attribute, below.columns), Domain(node.attribute.type)
+        window = ", ".join(describe_sliding(node.window, by, domain))
+        title = f"{number} {'last' if node.last else 'first'} of windows [{window}]"
+        keys = [f"by {expression_text(key, below.columns)} {key.type}" for key in node.keys]
+        texts = [expression_text(column, below.columns) for column in node.columns]
+        rows = [f"of {text} {each.type}" for text, each in zip(texts, node.columns, strict=True)]
+        bounds = [f"{number}.{name}" for name in ("window_id", "window_start", "window_end")]
+        named = _named(node.schema, [*bounds, *(f"{number}.{text}" for text in texts)])
+        return _Described(below.below(title, *keys, *rows), named)
 
     def _union(self, node: Union) -> _Described:
         branches = [self.of(branch) for branch in node.branches]

@@ -10,6 +10,7 @@ from penstock.model.names import late_names
 from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, BOOLEAN, Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.joins import Difference, Join, Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
@@ -91,6 +92,8 @@ def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
             attribute = node.attribute
             bound_type = attribute.type if attribute is not None else id_type
             yield node.input.schema, bound_type, id_type
+        case DistinctOn():
+            yield node.input.schema, node.attribute.type, BIGINT
         case GroupAggregate() | Distinct() if node.progress:
             for each in node.progress:
                 yield node.input.schema, each.field.type, BIGINT

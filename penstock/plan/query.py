@@ -12,6 +12,7 @@ from penstock.model.duration import format_duration
 from penstock.model.length import Length
 from penstock.model.types import Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node, Unary
 
@@ -77,7 +78,7 @@ def late_types(query: Node) -> Iterator[Type]:
         if any(each.stateful for each in below):
             continue
         match node:
-            case WindowAggregate():
+            case WindowAggregate() | DistinctOn():
                 if node.attribute is not None:
                     yield node.attribute.type
             case GroupAggregate() | Distinct():

@@ -12,12 +12,14 @@ from penstock.model.clock import Clock
 from penstock.model.schema import Field
 from penstock.model.types import to_arrow
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column
 from penstock.plan.joins import Difference, Join, Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.reference.difference import difference
+from penstock.reference.distinct_on import distinct_on
 from penstock.reference.group_aggregate import distinct, group_aggregate, in_time
 from penstock.reference.join import join, lookup
 from penstock.reference.relation import Relation
@@ -77,6 +79,8 @@ def evaluate(node: Node, run: Run) -> Relation:
             return group_aggregate(node, given[0], run)
         case Distinct():
             return distinct(node, given[0], run)
+        case DistinctOn():
+            return distinct_on(node, given[0], run)
         case Join():
             return join(node, given, run)
         case Lookup():

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,10 +74,10 @@ def script(penstock: Callable[..., Outcome]) -> Callable[..., Outcome]:
 def process(here: Path) -> Callable[..., subprocess.Popen[str]]:
     """Start the command in a process of its own."""
 
-    def start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    def start(*arguments: str, before: Sequence[str] = (), **options: Any) -> subprocess.Popen[str]:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(
-            [sys.executable, "-m", "penstock.cli.main", *arguments],
+            [*before, sys.executable, "-m", "penstock.cli.main", *arguments],
             cwd=here,
             env={
                 **{key: os.environ[key] for key in ("PATH", "JAVA_HOME") if key in os.environ},

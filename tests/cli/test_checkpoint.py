@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -134,6 +135,55 @@ def test_orders_to_end(
     with process(*command) as later:
         assert later.wait() == 0
     assert ends(here) == [10, 20, 30]
+
+
+def test_a_signal_that_is_to_be_ignored(
+    process: Callable[..., subprocess.Popen[str]], here: Path
+) -> None:
+    """As nohup wants it: the terminal is gone, and the run goes on."""
+    (here / "data").mkdir()
+    put(here, "1", *range(25))
+    (here / "counts.sql").write_text(STREAM + COUNTS)
+    command = ("run", "counts.sql", "--checkpoint", "kept", "--output", "out.jsonl")
+    started = process(*command, "--trigger", "50 milliseconds", before=["nohup"])
+    wait_for(lambda: (here / "out.jsonl").exists() and len(ends(here)) == 2)
+    started.send_signal(signal.SIGHUP)
+    time.sleep(0.2)
+    put(here, "2", *range(25, 35))
+    wait_for(lambda: len(ends(here)) == 3 or started.poll() is not None)
+    started.terminate()
+    started.communicate()
+    assert started.returncode == 143
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_orders_to_end_on_spark(
+    process: Callable[..., subprocess.Popen[str]], here: Path, number: signal.Signals, code: int
+) -> None:
+    """To all processes of the terminal or service, while Java may be at work on new rows."""
+    (here / "data").mkdir()
+    put(here, "1", *range(25))
+    (here / "counts.sql").write_text(STREAM + COUNTS)
+    places = ("--checkpoint", "kept", "--output", "out.jsonl")
+    command = ("run", "counts.sql", "--engine", "spark", "--master", "local[2]", *places)
+    started = process(*command, "--trigger", "200 milliseconds", start_new_session=True)
+    wait_for(lambda: (here / "out.jsonl").exists() and len(ends(here)) == 2)
+    put(here, "2", *range(25, 45))
+    time.sleep(0.3)
+    os.killpg(started.pid, number)
+    out, err = started.communicate()
+    assert (started.returncode, out) == (code, "")
+    rows = len(ends(here))
+    read = 25 if rows == 2 else 45
+    assert err == (
+        f"stopped: {read} rows read, {rows} rows written to out.jsonl; the same command goes on\n"
+    )
+    with process(*command, "--final") as later:
+        assert later.wait() == 0
+    assert ends(here) == [10, 20, 30, 40, 50]
+    counts = [json.loads(line)["n"] for line in (here / "out.jsonl").read_text().splitlines()]
+    assert counts == [10, 10, 10, 10, 5]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -71,10 +71,12 @@ def test_a_reader_who_has_had_enough(process: Process, here: Path) -> None:
     assert started.wait() >= 0  # it ended by itself
 
 
-def interrupt(started: subprocess.Popen[str], pipe: Path) -> tuple[str, str]:
-    """Press Ctrl-C as soon as the command has opened the pipe, and hang up when it has noticed."""
+def interrupt(
+    started: subprocess.Popen[str], pipe: Path, number: signal.Signals = signal.SIGINT
+) -> tuple[str, str]:
+    """Send a signal as soon as the command has opened the pipe, and hang up when it has noticed."""
     end = os.open(pipe, os.O_WRONLY)  # waits for the reader
-    started.send_signal(signal.SIGINT)
+    started.send_signal(number)
     with suppress(subprocess.TimeoutExpired):
         started.wait(0.5)
     os.close(end)
@@ -93,6 +95,17 @@ def test_interrupted(process: Process, here: Path, pipe: str) -> None:
     said = "stopped" if pipe == "script.sql" else "stopped: 0 rows read, 0 rows written"
     assert (started.returncode, out, err) == (130, "", f"{said}\n")
     assert sorted(here.iterdir()) == before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_an_order_to_end_before_anything_runs(
+    process: Process, here: Path, number: signal.Signals, code: int
+) -> None:
+    (here / "script.sql").unlink()
+    os.mkfifo(here / "script.sql")
+    started = process("run", "script.sql")
+    out, err = interrupt(started, here / "script.sql", number)
+    assert (started.returncode, out, err) == (code, "", "stopped\n")
 
 
 def test_interrupted_before_typer_begins(

@@ -145,3 +145,21 @@ def test_on_spark_and_twice(process: Process, here: Path) -> None:
     read, written, _ = numbers(err)
     assert read in (2, 4)
     assert written == 1 + bool(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("seconds", [0, 1, 2])
+def test_while_spark_starts(
+    process: Process, here: Path, number: signal.Signals, code: int, seconds: int
+) -> None:
+    (here / "script.sql").write_text("CREATE STREAM s (t INT) FROM VALUES (1); SELECT t FROM s")
+    started = process("run", "script.sql", "--engine", "spark", "--master", "local[2]")
+    children = Path(f"/proc/{started.pid}/task/{started.pid}/children")
+    wait_for(lambda: children.read_text() != "")
+    time.sleep(seconds)
+    started.send_signal(number)
+    _, err = started.communicate()
+    assert started.returncode == code
+    assert err.startswith("stopped")
+    assert err.count("\n") == 1

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from penstock.engine.resuming import load_run, save_run
-from penstock.engine.run import LocalRun, SharedScan
+from penstock.engine.run import LocalRun
+from penstock.engine.shared_scan import SharedScan
 from penstock.model.clock import Clock, ManualClock
 from penstock.plan.query import QueryPlan
 from penstock.runs.outlet import Outlet

@@ -45,10 +45,11 @@ class Counted:
         return self.inner.parts()
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        number = len(self.readings)
         self.readings.append(0)
         for chunk in self.inner.read(schema, rejects):
             for row in range(chunk.batch.num_rows):
-                self.readings[-1] += 1
+                self.readings[number] += 1
                 yield Chunk(chunk.batch.slice(row, 1), chunk.part)
 
 
@@ -110,7 +111,7 @@ def test_together_as_alone(rows: list[Any]) -> None:
         assert account == alone.account
 
 
-def test_a_query_that_asks_twice_reads_one_after_the_other() -> None:
+def test_a_query_that_asks_twice_reads_twice() -> None:
     sql = "SELECT k, t FROM s UNION ALL SELECT k, t FROM s"
     db = local(s=S)
     source = counted(db)

@@ -70,9 +70,30 @@ def test_a_word_again_and_again(database: ps.Database, word: str) -> None:
     assert isinstance(refused(database, "SELECT " + word * 20_000 + "v FROM s"), ps.ParseError)
 
 
-def test_a_megabyte_of_parentheses(database: ps.Database) -> None:
-    error = refused(database, "SELECT " + "(" * MEGABYTE)
+def test_many_parentheses(database: ps.Database) -> None:
+    error = refused(database, "SELECT " + "(" * 200_000)
     assert error.message == "parentheses are nested more than 30 deep"
+
+
+@pytest.mark.parametrize("word", ["+", "(", "v,", ";", "1 ", "''", "a.", "é "])
+def test_a_megabyte_of_the_same(database: ps.Database, word: str) -> None:
+    """It is refused before its parts are looked at."""
+    started = time.process_time()
+    error = refused(database, "SELECT " + word * MEGABYTE)
+    assert error.message == "the text has more than 300,000 names, values and signs"
+    assert time.process_time() - started < 1
+
+
+def test_words_in_texts_and_comments_do_not_count(database: ps.Database) -> None:
+    text = "a, b + c; " * (MEGABYTE // 10)
+    query = database.sql(f"SELECT /* {text} */ '{text}' AS x FROM s -- {text}")
+    assert isinstance(query, ps.Query)
+
+
+@pytest.mark.parametrize("opened", ["'", '"', "`", "/*"])
+def test_a_megabyte_that_is_not_closed(database: ps.Database, opened: str) -> None:
+    error = refused(database, f"SELECT {opened}" + "a, " * (MEGABYTE // 3))
+    assert "is not terminated" in error.message
 
 
 def test_a_list_of_a_megabyte(database: ps.Database) -> None:
@@ -117,6 +138,15 @@ def test_many_joins(database: ps.Database) -> None:
 def test_many_unions(database: ps.Database) -> None:
     query = database.sql(" UNION ALL ".join(["SELECT v, ts FROM s"] * 3000))
     assert isinstance(query, ps.Query)
+    error = refused(database, " UNION ALL ".join(["SELECT v, ts FROM s"] * 20_000))
+    assert error.message == "there are 19,999 UNIONs"
+
+
+@pytest.mark.parametrize("to", ["BIGINT", "DECIMAL(10, 2)"])
+def test_casts_of_casts(database: ps.Database, to: str) -> None:
+    assert database.sql("SELECT v" + f"::{to}" * 200 + " AS x FROM s") is not None
+    error = refused(database, "SELECT v" + f"::{to}" * 10_000 + " AS x FROM s")
+    assert error.message == "there are more than 200 casts in a row"
 
 
 # --- what grows with the number of columns, and not with its square ------------------------------
@@ -189,8 +219,8 @@ def test_a_chain_of_operators(database: ps.Database) -> None:
 
 
 def test_a_sum_of_a_megabyte(database: ps.Database) -> None:
-    error = refused(database, "SELECT v" + "+v" * (MEGABYTE // 2) + " FROM s")
-    assert error.message == "500000 operators in a row"
+    error = refused(database, "SELECT v" + "+1.000000" * (MEGABYTE // 9) + " FROM s")
+    assert error.message == "111111 operators in a row"
 
 
 def test_a_text_of_a_megabyte(database: ps.Database) -> None:
@@ -208,6 +238,13 @@ def test_many_columns(database: ps.Database) -> None:
     query = database.sql(f"SELECT {columns} FROM s")
     assert isinstance(query, ps.Query)
     assert query.schema.names[-1] == "c4999"
+
+
+def test_too_many_columns(database: ps.Database) -> None:
+    error = refused(database, "SELECT " + "v, " * 20_000 + "v FROM s")
+    assert error.message == "a SELECT has up to 20,000 columns"
+    error = refused(database, "SELECT " + "*, " * 7_000 + "v FROM s")
+    assert error.message == "a SELECT has up to 20,000 columns"
 
 
 def test_many_columns_of_one_name(database: ps.Database) -> None:

@@ -15,8 +15,6 @@ from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import AggregateCall, Column, Expression, Literal, Named, cast_to
 
-WINDOW_COLUMNS = ("window_id", "window_start", "window_end")
-
 
 def has_aggregate(syntax: exp.Expr, catalog: Catalog) -> bool:
     return any(

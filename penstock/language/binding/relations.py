@@ -154,6 +154,7 @@ class RelationBinder:
                 condition,
                 within,
                 relation.span,
+                _keeps(relation),
             ),
         )
         return BoundSource(node, "", None, relation.span)
@@ -197,6 +198,20 @@ class RelationBinder:
                 f"RANGE is {clause.range}", span=clause.range.span, expected="zero or more"
             )
         return length
+
+
+def _keeps(relation: SequenceRelation) -> tuple[bool, bool]:
+    """Of which step tuples without a partner come."""
+    if relation.keep is None:
+        return False, False
+    first, second = (relation.keep.text in (word, "BOTH") for word in ("FIRST", "SECOND"))
+    if first and relation.within is None:
+        raise BindError(
+            "a first tuple could be followed at any time, so nobody knows that it has no partner",
+            span=relation.keep.span,
+            hint="WITHIN 5 MINUTES",
+        )
+    return first, second
 
 
 def under(node: Node, alias: str) -> Node:

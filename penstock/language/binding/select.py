@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from sqlglot import exp
 
 from penstock.errors import BindError, PenstockError
-from penstock.language.binding.aggregates import WINDOW_COLUMNS, GroupBinder, has_aggregate
+from penstock.language.binding.aggregates import GroupBinder, has_aggregate
+from penstock.language.binding.distinct_on import bind_distinct_on
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.from_clause import FromBinder
 from penstock.language.binding.hints import bind_hints, refuse_useless
+from penstock.language.binding.items import (
+    WINDOW_COLUMNS,
+    named,
+    selects_window_columns,
+    starred,
+    with_window_bounds,
+)
 from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
 from penstock.language.binding.relations import (
     BoundSource,
@@ -27,10 +33,10 @@ from penstock.language.binding.windows import (
     only_progressing,
     refuse_kept,
 )
+from penstock.language.limits import MAX_COLUMNS
 from penstock.language.syntax import QuerySyntax, Select, SelectItem
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
-from penstock.model.types import STRING, Kind
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.catalog import Catalog
 from penstock.plan.counted_rows import to_be_counted
@@ -39,7 +45,6 @@ from penstock.plan.expressions import (
     Column,
     Expression,
     Named,
-    cast_to,
 )
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
@@ -91,6 +96,9 @@ class SelectBinder:
 
     def bind(self) -> Node:
         node = self.given.node
+        if self.select.distinct_on:
+            refuse_useless(self.hints, windows=False, joins=self.given.joins)
+            return bind_distinct_on(self.select, self.given, self.catalog)
         if self._aggregates():
             node, columns = self._aggregate(node)
         else:
@@ -124,30 +132,14 @@ class SelectBinder:
         binder = ExpressionBinder(Scope(node.schema), self.catalog, "this SELECT")
         found: list[tuple[Expression, SelectItem]] = []
         for item in select.items:
-            stars = self._star(item, self.given.schema)
+            stars = starred(item, self.given.schema)
             if stars is not None:
                 found += [(Column.of(field), item) for field in stars]
             else:
                 found.append((binder.bind(item.expression), item))
+            if len(found) > MAX_COLUMNS:
+                raise BindError(f"a SELECT has up to {MAX_COLUMNS:,} columns", span=item.span)
         return node, named(found)
-
-    def _star(self, item: SelectItem, schema: Schema) -> list[Field] | None:
-        """The columns that `*` or `r.*` stands for."""
-        syntax = item.expression
-        if isinstance(syntax, exp.Star):
-            return list(schema)
-        if isinstance(syntax, exp.Column) and isinstance(syntax.this, exp.Star):
-            relation = syntax.table.casefold()
-            fields = [field for field in schema if (field.relation or "").casefold() == relation]
-            if not fields:
-                known = sorted({field.relation for field in schema if field.relation})
-                raise BindError(
-                    f"there is no relation {syntax.table!r} here",
-                    span=item.span,
-                    expected=f"one of {', '.join(known)}",
-                )
-            return fields
-        return None
 
     # --- with aggregates -------------------------------------------------------------------------
 
@@ -179,7 +171,7 @@ class SelectBinder:
         binder = GroupBinder(scope, self.catalog, keys, window_fields)
         found = []
         for item in select.items:
-            if self._star(item, node.schema) is not None:
+            if starred(item, node.schema) is not None:
                 raise BindError("* cannot stand beside aggregates", span=item.span)
             found.append((binder.bind(item.expression), item))
         having = None
@@ -210,9 +202,8 @@ class SelectBinder:
         if having is not None:
             grouped = Filter(grouped, having)
         columns = named(found)
-        if window_fields and not self._selects_window_columns():
-            bounds = [f for f in window_fields if f.name in ("window_start", "window_end")]
-            columns = (*(Named(field.name, Column.of(field)) for field in bounds), *columns)
+        if window_fields and not selects_window_columns(select.items):
+            columns = with_window_bounds(columns, Schema(tuple(window_fields)))
         return grouped, columns
 
     def _window(self, node: Node, tuples: ExpressionBinder) -> BoundWindow | None:
@@ -261,13 +252,6 @@ class SelectBinder:
                     return tuples.bind(item.expression)
         return tuples.bind(syntax)
 
-    def _selects_window_columns(self) -> bool:
-        return any(
-            isinstance(node, exp.Column) and not node.table and node.name.lower() in WINDOW_COLUMNS
-            for item in self.select.items
-            for node in item.expression.walk()
-        )
-
     def _distinct_rows(self) -> bool:
         """Whether DISTINCT is left to do after aggregation: keys are distinct already."""
         select = self.select
@@ -291,39 +275,3 @@ class SelectBinder:
             expected=f"a window, or a column that progresses among the {columns}",
             hint="[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list",
         )
-
-
-def named(found: list[tuple[Expression, SelectItem]]) -> tuple[Named, ...]:
-    """Output columns under their aliases, their own names, or their text; told apart by relation
-    where two would have the same name, then by a number."""
-    plain = [_plain_name(expression, item) for expression, item in found]
-    full = {(name, str(expression)) for name, (expression, _) in zip(plain, found, strict=True)}
-    repeated = {name for name, count in Counter(name for name, _ in full).items() if count > 1}
-    names: dict[str, None] = {}  # a set that keeps its order
-    counts: Counter[str] = Counter()
-    for name, (expression, item) in zip(plain, found, strict=True):
-        if name in repeated and item.alias is None and isinstance(expression, Column):
-            name = str(expression)
-        if name in names and item.alias is not None:
-            raise BindError(f"two columns are called {name!r}", span=item.alias.span)
-        counts[name] += 1
-        numbered = name if counts[name] == 1 else f"{name}_{counts[name]}"
-        while numbered in names:
-            counts[name] += 1
-            numbered = f"{name}_{counts[name]}"
-        names[numbered] = None
-    return tuple(
-        Named(
-            name, cast_to(expression, STRING) if expression.type.kind is Kind.NULL else expression
-        )
-        for name, (expression, _) in zip(names, found, strict=True)
-    )
-
-
-def _plain_name(expression: Expression, item: SelectItem) -> str:
-    if item.alias is not None:
-        return item.alias.text
-    syntax = item.expression
-    if isinstance(syntax, exp.Column) and not isinstance(syntax.this, exp.Star):
-        return syntax.name
-    return expression.name if isinstance(expression, Column) and "*" in item.text else item.text

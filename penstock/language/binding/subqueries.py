@@ -76,6 +76,7 @@ def plain_select(test: SubqueryTest, catalog: Catalog) -> Select:
     said = {
         "UNION ALL": len(query.selects) > 1,
         "LATE or EMIT": query.modifiers is not None,
+        "DISTINCT ON": bool(select.distinct_on),
         "GROUP BY": bool(select.group_by),
         "HAVING": select.having is not None,
         "a window behind SELECT": select.window is not None,

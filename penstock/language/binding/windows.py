@@ -11,6 +11,7 @@ from penstock.language.syntax import Attribute, Quantity, WindowClause
 from penstock.model.domain import Domain
 from penstock.plan.aggregates import Window, WindowAggregate
 from penstock.plan.algorithms import Algorithm
+from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
@@ -182,7 +183,9 @@ def _refuse_many(window: Sliding | RowWindow, span: Span | None) -> None:
 def refuse_kept(query: QueryPlan) -> None:
     """Where every open window is kept for itself, there can be fewer of them."""
     for node in query.walk():
-        if not isinstance(node, WindowAggregate) or not isinstance(node.window, Sliding):
+        if not isinstance(node, WindowAggregate | DistinctOn):
+            continue
+        if not isinstance(node.window, Sliding):
             continue
         why, windows = _why_kept(node, query.revises), per_tuple(node.window)
         if why is not None and windows > MOST_KEPT:
@@ -194,7 +197,9 @@ def refuse_kept(query: QueryPlan) -> None:
             )
 
 
-def _why_kept(node: WindowAggregate, revises: bool) -> str | None:
+def _why_kept(node: WindowAggregate | DistinctOn, revises: bool) -> str | None:
+    if isinstance(node, DistinctOn):
+        return "DISTINCT ON"
     if revises:
         return "LATE AMEND or EMIT EARLY"
     if node.hint not in (None, Algorithm.PANED, Algorithm.TWO_LEVEL):

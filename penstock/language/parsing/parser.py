@@ -18,7 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from penstock.errors import PenstockError, Span
-from penstock.language.syntax import Name, Quantity, QuerySyntax
+from penstock.language.syntax import MAX_CHAIN, Name, Quantity, QuerySyntax
 from penstock.model.duration import parse_duration
 
 T = TypeVar("T")
@@ -34,7 +34,16 @@ RESERVED = frozenset(
     ]
 )
 # Words that may follow a number without a unit.
-_NO_UNITS = RESERVED | {"ORDERED", "DELAY", "SLACK", "PUNCTUATED", "EXTERNAL", "INTERNAL", "LATENT"}
+_NO_UNITS = RESERVED | {
+    "KEEP",
+    "ORDERED",
+    "DELAY",
+    "SLACK",
+    "PUNCTUATED",
+    "EXTERNAL",
+    "INTERNAL",
+    "LATENT",
+}
 
 
 class SyntaxAt(sqlglot.errors.ParseError):
@@ -128,6 +137,15 @@ class Parser(SqlglotParser):
         from penstock.language.parsing.select import query  # a query holds expressions, too
 
         return query(self)
+
+    def build_cast(self, strict: bool, **kwargs: Any) -> Any:
+        """`x::INT::TEXT` can go on and on, and is nested to the left."""
+        made = super().build_cast(strict, **kwargs)
+        casts = kwargs["this"].meta.get("casts", 0) + 1
+        if casts > MAX_CHAIN:
+            self.refuse(f"there are more than {MAX_CHAIN} casts in a row")
+        made.meta["casts"] = casts
+        return made
 
     def _parse_select(self, *_: Any, **__: Any) -> None:
         """Scalar expressions hold no other sub-queries; those stand in FROM."""

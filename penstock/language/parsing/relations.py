@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from sqlglot.tokenizer_core import TokenType
 
@@ -100,7 +101,7 @@ def _alias_and_window(parser: Parser) -> tuple[Name | None, WindowClause | None]
 
 def _sequence(parser: Parser) -> SequenceRelation:
     """sequence ::= SEQUENCE '(' operand THEN operand MODE (RECENT | CHRONICLE)
-    [ON condition] [WITHIN length] ')'"""
+    {ON condition | WITHIN length | KEEP (FIRST | SECOND | BOTH)} ')'"""
     start = parser.here()
     parser._advance(2)
     first = _operand(parser)
@@ -113,9 +114,35 @@ def _sequence(parser: Parser) -> SequenceRelation:
     if mode not in ("RECENT", "CHRONICLE"):
         parser.refuse(f"expected RECENT or CHRONICLE, found {parser.found()}")
     parser._advance()
-    on = parser.scalar("a condition") if parser.accept("ON") else None
-    within = parser.quantity() if parser.accept("WITHIN") else None
-    if on is None and parser.accept("ON"):
-        on = parser.scalar("a condition")
+    parts = _parts_of_sequence(parser)
     parser.close_paren()
-    return SequenceRelation(first, second, mode, on, within, parser.since(start))
+    return SequenceRelation(
+        first,
+        second,
+        mode,
+        parts.get("ON"),
+        parts.get("WITHIN"),
+        parts.get("KEEP"),
+        parser.since(start),
+    )
+
+
+def _parts_of_sequence(parser: Parser) -> dict[str, Any]:
+    """What follows the mode, each once, in any order."""
+    parts: dict[str, Any] = {}
+    while parser.at("ON", "WITHIN", "KEEP"):
+        word = parser.word
+        if word in parts:
+            parser.refuse(f"the sequence says {word} twice")
+        parser._advance()
+        match word:
+            case "ON":
+                parts[word] = parser.scalar("a condition")
+            case "WITHIN":
+                parts[word] = parser.quantity()
+            case _:
+                if not parser.at("FIRST", "SECOND", "BOTH"):
+                    parser.refuse(f"expected FIRST, SECOND or BOTH, found {parser.found()}")
+                parts[word] = Name(parser.word, parser.here())
+                parser._advance()
+    return parts

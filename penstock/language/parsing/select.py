@@ -9,10 +9,19 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import Span
+from penstock.language.limits import MAX_COLUMNS
 from penstock.language.parsing.joins import from_clause
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.window_clause import window_clause
-from penstock.language.syntax import Name, Quantity, QuerySyntax, Select, SelectItem, WindowClause
+from penstock.language.syntax import (
+    Name,
+    OrderItem,
+    Quantity,
+    QuerySyntax,
+    Select,
+    SelectItem,
+    WindowClause,
+)
 
 
 def query(parser: Parser) -> QuerySyntax:
@@ -35,6 +44,7 @@ def _select(parser: Parser) -> Select:
     parser.expect("SELECT")
     hint = _hint(parser)
     distinct = parser.accept("DISTINCT")
+    distinct_on = _distinct_on(parser) if distinct else ()
     parser.accept("ALL")
     items, window = _items(parser)
     parser.expect("FROM")
@@ -47,6 +57,7 @@ def _select(parser: Parser) -> Select:
         group_by = parser.list_of(lambda: parser.scalar("a column to group by"))
     having = parser.scalar("a condition") if parser.accept("HAVING") else None
     window_all = window_all or _window_all(parser)
+    order_by = _order_by(parser) if distinct_on else ()
     for word, advice in (
         ("ORDER BY", "EMIT IN ORDER, or sort where the rows arrive"),
         ("LIMIT", "a stream has no last row; cut where the rows arrive"),
@@ -57,16 +68,44 @@ def _select(parser: Parser) -> Select:
             parser.refuse(f"{word} is not part of a continuous query", hint=advice)
     return Select(
         items,
-        distinct,
+        distinct and not distinct_on,
+        distinct_on,
         window,
         chains,
         where,
         group_by,
         having,
         window_all,
+        order_by,
         hint,
         parser.since(start),
     )
+
+
+def _distinct_on(parser: Parser) -> tuple[exp.Expr, ...]:
+    """DISTINCT ON '(' key {',' key} ')'"""
+    if not parser.accept("ON"):
+        return ()
+    parser.open_paren("the keys")
+    keys = parser.list_of(lambda: parser.scalar("a key"))
+    parser.close_paren()
+    return keys
+
+
+def _order_by(parser: Parser) -> tuple[OrderItem, ...]:
+    """ORDER BY expression [ASC | DESC] {',' …}, which says which row of a key is taken"""
+    if not parser.accept("ORDER BY"):
+        return ()
+    return parser.list_of(lambda: _order_item(parser))
+
+
+def _order_item(parser: Parser) -> OrderItem:
+    start = parser.here()
+    found = parser.scalar("a column to order by")
+    descending = parser.accept("DESC")
+    if not descending:
+        parser.accept("ASC")
+    return OrderItem(found, descending, parser.since(start))
 
 
 def _hint(parser: Parser) -> Name | None:
@@ -83,6 +122,8 @@ def _items(parser: Parser) -> tuple[tuple[SelectItem, ...], WindowClause | None]
     window: WindowClause | None = None
     while True:
         items.append(_item(parser))
+        if len(items) > MAX_COLUMNS:
+            parser.refuse(f"a SELECT has up to {MAX_COLUMNS:,} columns")
         found = window_clause(parser)
         if found is not None and window is not None:
             parser.refuse("a SELECT has one window")

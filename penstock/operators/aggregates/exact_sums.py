@@ -170,15 +170,21 @@ class ExactSums:
         below = max(0, self.first - first)
         above = max(0, stop - (self.first + len(self.limbs)))
         if below or above:
-            self.limbs = np.pad(self.limbs, ((below, above), (0, 0)))
+            self._add_limbs(below, above)
             self.first -= below
+
+    def _add_limbs(self, below: int, above: int) -> None:
+        count = len(self.limbs)
+        limbs = np.zeros((below + count + above, self.size), np.int64)
+        limbs[below : below + count] = self.limbs
+        self.limbs = limbs
 
     def _grow_bound(self, by: int) -> None:
         """Before limbs grow by at most `by`: carry to the next ones what could overflow."""
         if self._bound + by >= 1 << 62:  # look whether it is really so: much is subtracted again
             self._bound = magnitude(self.limbs.reshape(-1))
         if self._bound + by >= 1 << 62:
-            self.limbs = np.pad(self.limbs, ((0, 1), (0, 0)))
+            self._add_limbs(0, 1)
             for i in range(len(self.limbs) - 1):
                 self.limbs[i + 1] += self.limbs[i] >> _BITS
                 self.limbs[i] &= _MASK

@@ -18,6 +18,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.operator import LateRows, Progress
 from penstock.operators.ticks import from_ticks
 from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.distinct_on import DistinctOn
 from penstock.state.chunks import Tree
 from penstock.windows.columns import extremes
 from penstock.windows.landmark import Landmark
@@ -39,7 +40,7 @@ def with_late_columns(rows: pa.RecordBatch, columns: list[pa.Array]) -> pa.Recor
 class Results:
     """Gathers the rows of several windows, and makes one batch of them."""
 
-    def __init__(self, node: WindowAggregate) -> None:
+    def __init__(self, node: WindowAggregate | DistinctOn) -> None:
         self._node = node
         self._schema = node.schema.arrow
         self._ids: list[Ints] = []
@@ -121,7 +122,7 @@ def repeated(
             yield ids, [each.take(places) for each in columns]
 
 
-def window_columns(node: WindowAggregate, ids: Ints) -> list[pa.Array]:
+def window_columns(node: WindowAggregate | DistinctOn, ids: Ints) -> list[pa.Array]:
     """window_id, window_start and window_end."""
     by_tuple = isinstance(node.window, SlideByTuple)
     shown = from_ticks(ids, node.bound_type) if by_tuple else pa.array(ids)
@@ -131,7 +132,7 @@ def window_columns(node: WindowAggregate, ids: Ints) -> list[pa.Array]:
     return [shown, *(from_ticks(each, node.bound_type) for each in (starts, ends))]
 
 
-def _window_bounds(node: WindowAggregate, ids: Ints) -> tuple[Ints | None, Ints]:
+def _window_bounds(node: WindowAggregate | DistinctOn, ids: Ints) -> tuple[Ints | None, Ints]:
     """Of all windows at once.  Scans leave out the tuples that this has no room for, so what fits
     at both ends fits in between, and its last 64 bits are all of it."""
     window, room = node.window, ticks_of(node.bound_type)

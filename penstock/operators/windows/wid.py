@@ -27,9 +27,10 @@ from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.adopted import AdoptedPieces
 from penstock.operators.windows.exporting import exported, pieces_of_windows
+from penstock.operators.windows.id_ranges import id_ranges, last_closed
 from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.panes.contents import LatePanes, Panes
-from penstock.operators.windows.results import Missed, Results
+from penstock.operators.windows.results import Results
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Tree
 from penstock.windows.columns import floor_div
@@ -174,21 +175,11 @@ class Tagger:
         bounds: Ints | None,
         whole: bool = False,
     ) -> tuple[Tagged, LateRows | None]:
-        """The same with the rows that broke a bound given.  A late tuple begins with the first
-        window that its bound has not closed; if late as a `whole`, it is in no window at all."""
-        first, stop = self.window.wid_bounds(ticks)
-        raised = False
+        """The same with the rows that broke a bound given."""
+        first, stop, raised, missed = id_ranges(self.window, ticks, broke, bounds, whole)
         late = None
-        if broke is not None and bounds is not None and len(broke):
-            open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
-            missing = (open_ > first[broke]) & (first[broke] < stop[broke])
-            if missing.any():
-                rows, bounds = broke[missing], bounds[missing]
-                from_ = stop[rows] if whole else np.minimum(open_[missing], stop[rows])
-                missed = Missed(rows, bounds, first[rows], from_ - 1)
-                late = missed.late_rows(batch, self._type, self._id_type)
-                first, raised = first.copy(), not whole
-                first[rows] = from_
+        if missed is not None:
+            late = missed.late_rows(batch, self._type, self._id_type)
         inside = first < stop
         if not inside.all():
             batch, ticks = batch.filter(pa.array(inside)), ticks[inside]
@@ -202,7 +193,7 @@ class Tagger:
         """The last window that ends at or below a bound of the attribute."""
         if bound in (BEGINNING, END):
             return bound
-        return (int(bound) - self.window.origin) // self.window.slide - 1
+        return last_closed(self.window, int(bound))
 
 
 class Wid(Base):

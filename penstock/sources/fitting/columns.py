@@ -24,24 +24,33 @@ def all_good(column: pa.Array) -> Converted:
 
 def find_columns(schema: Schema, names: Sequence[str], where: str) -> list[int]:
     """The position of every declared column among `names`: its exact name, else in any case."""
-    return [_find(field.name, names, where) for field in schema]
+    exact: dict[str, list[int]] = {}
+    alike: dict[str, list[int]] = {}
+    for position, name in enumerate(names):
+        exact.setdefault(name, []).append(position)
+        alike.setdefault(_folded(name), []).append(position)
+    positions = []
+    for field in schema:
+        found = exact.get(field.name) or alike.get(_folded(field.name), [])
+        if len(found) != 1:
+            raise _not_one(field.name, len(found), names, where)
+        positions += found
+    return positions
 
 
-def _find(wanted: str, names: Sequence[str], where: str) -> int:
-    folded = wanted.strip().casefold()
-    exact = [position for position, name in enumerate(names) if name == wanted]
-    alike = [position for position, name in enumerate(names) if name.strip().casefold() == folded]
-    found = exact or alike
-    if len(found) == 1:
-        return found[0]
+def _folded(name: str) -> str:
+    return name.strip().casefold()
+
+
+def _not_one(wanted: str, found: int, names: Sequence[str], where: str) -> SourceError:
     listed = ", ".join(names)
     if found:
-        raise SourceError(
-            f"{where}: {len(found)} columns are called {wanted}",
+        return SourceError(
+            f"{where}: {found} columns are called {wanted}",
             expected=f"one column {wanted}; the columns are: {listed}",
         )
     close = nearest(wanted, names, limit=1)
-    raise SourceError(
+    return SourceError(
         f"{where}: there is no column {wanted}",
         expected=f"one of its columns: {listed}",
         hint=close[0] if close else None,

@@ -14,6 +14,7 @@ from penstock.sources.formats.data_file import DataFile
 from penstock.sources.rejects import StreamRejects
 
 BATCH = 65_536  # rows
+_BUFFER = 1 << 20  # bytes of a column that are read at once
 _MAGIC = b"PAR1"
 
 
@@ -29,8 +30,14 @@ def read_parquet(
                     expected="a file that begins with PAR1",
                     hint="FORMAT CSV or FORMAT JSON, if it is text",
                 )
-        # The old 96-bit timestamps hold more centuries than 64 bits of nanoseconds do.
-        with pa.parquet.ParquetFile(file.path, coerce_int96_timestamp_unit="us") as parquet:
+        with pa.parquet.ParquetFile(
+            file.path,
+            # otherwise all columns of the file come to memory before the first row does
+            pre_buffer=False,
+            buffer_size=_BUFFER,
+            # the old 96-bit timestamps hold more centuries than 64 bits of nanoseconds do
+            coerce_int96_timestamp_unit="us",
+        ) as parquet:
             names = parquet.schema_arrow.names
             positions = check_columns(parquet.schema_arrow, schema, file.name)
             wanted = list(dict.fromkeys(names[position] for position in positions))

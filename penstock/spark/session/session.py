@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -110,8 +111,34 @@ def _launch_quietly(settings: Mapping[str, str]) -> None:
         options: dict[str, Any] = {"start_new_session": True}
         if file is not None:
             options |= {"stderr": file, "stdout": file}
-        gateway = launch_gateway(chosen, options)  # type: ignore[no-untyped-call]
+        with _ending_java_if_interrupted():
+            gateway = launch_gateway(chosen, options)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _ending_java_if_interrupted() -> Iterator[None]:
+    """Java ends by itself when this process does, but not before it has told how it is reached.
+    PySpark takes away the place for that when it is interrupted while it waits, and then Java would
+    stay for ever."""
+    from pyspark import java_gateway
+
+    started: list[subprocess.Popen[bytes]] = []
+
+    def popen(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(*args, **options))
+        return started[-1]
+
+    java_gateway.Popen = popen  # type: ignore[assignment, attr-defined]
+    try:
+        yield
+    except BaseException:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        java_gateway.Popen = subprocess.Popen  # type: ignore[attr-defined]
 
 
 @contextmanager

@@ -1,0 +1,145 @@
+"""SELECT DISTINCT ON: one row of every key and window."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from penstock.errors import BindError
+from penstock.language.binding.aggregates import has_aggregate
+from penstock.language.binding.expressions import ExpressionBinder
+from penstock.language.binding.from_clause import BoundFrom
+from penstock.language.binding.items import (
+    named,
+    selects_window_columns,
+    starred,
+    with_window_bounds,
+)
+from penstock.language.binding.literals import span_of
+from penstock.language.binding.relations import pointing_at
+from penstock.language.binding.scope import Scope
+from penstock.language.binding.windows import BoundWindow, WindowBinder
+from penstock.language.syntax import Select, SelectItem
+from penstock.model.schema import Field
+from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.catalog import Catalog
+from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.expressions import Column, Expression, columns_of
+from penstock.plan.node import Node
+from penstock.plan.stateless import Project
+from penstock.windows.sliding import Sliding
+
+
+def bind_distinct_on(select: Select, given: BoundFrom, catalog: Catalog) -> Node:
+    """The first row of every key by the windowing attribute, or the last where ORDER BY descends,
+    with the columns that the SELECT list looks at."""
+    node = given.node
+    _refuse_others(select, catalog)
+    tuples = ExpressionBinder(Scope(given.schema), catalog, "DISTINCT ON")
+    bound = _window(select, node, tuples)
+    assert isinstance(bound.window, Sliding)
+    assert bound.attribute is not None
+    window, attribute = bound.window, bound.attribute
+    keys = tuple(dict.fromkeys(_key(each, select, tuples) for each in select.distinct_on))
+    last = _takes_last(select, keys, attribute, tuples)
+    shape = WindowAggregate(node, window, attribute, (), (), ())
+    binder = _RowBinder(Scope(given.schema), catalog, list(shape.schema))
+    found: list[tuple[Expression, SelectItem]] = []
+    for item in select.items:
+        stars = starred(item, given.schema)
+        if stars is not None:
+            found += [(Column.of(field), item) for field in stars]
+        else:
+            found.append((binder.bind(item.expression), item))
+    looked_at = [column for expression, _ in found for column in columns_of(expression)]
+    columns = tuple(dict.fromkeys(each for each in looked_at if each not in binder.window_columns))
+    columns = columns or tuple(columns_of(attribute)[:1])  # something has to stand for the row
+    rows = pointing_at(
+        select.span,
+        lambda: DistinctOn(node, window, attribute, keys, columns, last, select.span),
+    )
+    shown = named(found)
+    if not selects_window_columns(select.items):
+        shown = with_window_bounds(shown, rows.schema)
+    return pointing_at(select.span, lambda: Project(rows, shown))
+
+
+class _RowBinder(ExpressionBinder):
+    """Binds expressions over rows that know their window."""
+
+    def __init__(self, scope: Scope, catalog: Catalog, window: list[Field]) -> None:
+        super().__init__(scope, catalog, "this SELECT")
+        self._window = {field.name: field for field in window}
+        self.window_columns = {Column.of(field) for field in window}
+
+    def column(self, syntax: exp.Column) -> Expression:
+        name = syntax.name.lower()
+        if not syntax.table and name in self._window:
+            return Column.of(self._window[name], span_of(syntax))
+        return super().column(syntax)
+
+
+def _refuse_others(select: Select, catalog: Catalog) -> None:
+    hint = "DISTINCT ON in a sub-query, or first(…) and last(…) with GROUP BY"
+    if select.group_by or select.having is not None:
+        raise BindError(
+            "DISTINCT ON takes rows as they are, and GROUP BY makes new ones",
+            span=select.span,
+            hint=hint,
+        )
+    for item in select.items:
+        if has_aggregate(item.expression, catalog):
+            raise BindError(
+                "DISTINCT ON takes rows as they are, without aggregates", span=item.span, hint=hint
+            )
+
+
+def _window(select: Select, node: Node, tuples: ExpressionBinder) -> BoundWindow:
+    if select.window is None:
+        raise BindError(
+            "DISTINCT ON would have to remember every key for ever",
+            span=select.span,
+            expected="a window",
+            hint="[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list",
+        )
+    bound = WindowBinder(select.window, node, tuples).bind()
+    if not isinstance(bound.window, Sliding) or bound.partition:
+        raise BindError(
+            "DISTINCT ON takes rows from windows over values",
+            span=select.window.span,
+            expected="RANGE and SLIDE in values of an attribute",
+            hint="[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts]",
+        )
+    return bound
+
+
+def _key(syntax: exp.Expr, select: Select, tuples: ExpressionBinder) -> Expression:
+    """A key is an expression, or the alias of one that is selected."""
+    bare = isinstance(syntax, exp.Column) and not syntax.table
+    if bare and not tuples.scope.matches(syntax.name, None):
+        for item in select.items:
+            if item.alias and item.alias.text.casefold() == syntax.name.casefold():
+                return tuples.bind(item.expression)
+    return tuples.bind(syntax)
+
+
+def _takes_last(
+    select: Select, keys: tuple[Expression, ...], attribute: Expression, tuples: ExpressionBinder
+) -> bool:
+    """What ORDER BY says; before the time it may name keys, as others want it."""
+    for place, item in enumerate(select.order_by):
+        found = tuples.bind(item.expression)
+        if found == attribute and place == len(select.order_by) - 1:
+            return item.descending
+        if found not in keys:
+            raise BindError(
+                "rows are the first or the last by the time of their window",
+                span=item.span,
+                expected=f"ORDER BY {attribute}, or ORDER BY {attribute} DESC",
+            )
+    if select.order_by:
+        raise BindError(
+            "ORDER BY does not say which row of a key is taken",
+            span=select.order_by[-1].span,
+            expected=f"ORDER BY …, {attribute}, or ORDER BY …, {attribute} DESC",
+        )
+    return False

@@ -1,0 +1,84 @@
+"""The SELECT list: what stars stand for, and what columns are called."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sqlglot import exp
+
+from penstock.errors import BindError
+from penstock.language.syntax import SelectItem
+from penstock.model.schema import Field, Schema
+from penstock.model.types import STRING, Kind
+from penstock.plan.expressions import Column, Expression, Named, cast_to
+
+WINDOW_COLUMNS = ("window_id", "window_start", "window_end")
+
+
+def starred(item: SelectItem, schema: Schema) -> list[Field] | None:
+    """The columns that `*` or `r.*` stands for."""
+    syntax = item.expression
+    if isinstance(syntax, exp.Star):
+        return list(schema)
+    if isinstance(syntax, exp.Column) and isinstance(syntax.this, exp.Star):
+        relation = syntax.table.casefold()
+        fields = [field for field in schema if (field.relation or "").casefold() == relation]
+        if not fields:
+            known = sorted({field.relation for field in schema if field.relation})
+            raise BindError(
+                f"there is no relation {syntax.table!r} here",
+                span=item.span,
+                expected=f"one of {', '.join(known)}",
+            )
+        return fields
+    return None
+
+
+def selects_window_columns(items: tuple[SelectItem, ...]) -> bool:
+    return any(
+        isinstance(node, exp.Column) and not node.table and node.name.lower() in WINDOW_COLUMNS
+        for item in items
+        for node in item.expression.walk()
+    )
+
+
+def with_window_bounds(columns: tuple[Named, ...], schema: Schema) -> tuple[Named, ...]:
+    """The start and the end of windows before columns that do not say of which window they are."""
+    bounds = [f for f in schema if f.relation is None and f.name in ("window_start", "window_end")]
+    return (*(Named(field.name, Column.of(field)) for field in bounds), *columns)
+
+
+def named(found: list[tuple[Expression, SelectItem]]) -> tuple[Named, ...]:
+    """Output columns under their aliases, their own names, or their text; told apart by relation
+    where two would have the same name, then by a number."""
+    plain = [_plain_name(expression, item) for expression, item in found]
+    full = {(name, str(expression)) for name, (expression, _) in zip(plain, found, strict=True)}
+    repeated = {name for name, count in Counter(name for name, _ in full).items() if count > 1}
+    names: dict[str, None] = {}  # a set that keeps its order
+    counts: Counter[str] = Counter()
+    for name, (expression, item) in zip(plain, found, strict=True):
+        if name in repeated and item.alias is None and isinstance(expression, Column):
+            name = str(expression)
+        if name in names and item.alias is not None:
+            raise BindError(f"two columns are called {name!r}", span=item.alias.span)
+        counts[name] += 1
+        numbered = name if counts[name] == 1 else f"{name}_{counts[name]}"
+        while numbered in names:
+            counts[name] += 1
+            numbered = f"{name}_{counts[name]}"
+        names[numbered] = None
+    return tuple(
+        Named(
+            name, cast_to(expression, STRING) if expression.type.kind is Kind.NULL else expression
+        )
+        for name, (expression, _) in zip(names, found, strict=True)
+    )
+
+
+def _plain_name(expression: Expression, item: SelectItem) -> str:
+    if item.alias is not None:
+        return item.alias.text
+    syntax = item.expression
+    if isinstance(syntax, exp.Column) and not isinstance(syntax.this, exp.Star):
+        return syntax.name
+    return expression.name if isinstance(expression, Column) and "*" in item.text else item.text
