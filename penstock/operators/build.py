@@ -9,6 +9,7 @@ from penstock.model.clock import Clock
 from penstock.operators.groups.distinct import DistinctOperator
 from penstock.operators.groups.grouped import GroupedOperator
 from penstock.operators.joins.chronicle import Chronicle
+from penstock.operators.joins.difference import DifferenceOperator
 from penstock.operators.joins.recent import Recent
 from penstock.operators.operator import Operator
 from penstock.operators.revising.deferred import Deferred
@@ -74,6 +75,7 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
 _IN_ORDER: dict[OperatorKind, Callable[[Any, Asked | None, bool], Operator]] = {
     OperatorKind.RECENT: Recent,
     OperatorKind.CHRONICLE: Chronicle,
+    OperatorKind.DIFFERENCE: DifferenceOperator,
 }
 
 # from these, and the clock by which early answers are due

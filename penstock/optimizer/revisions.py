@@ -11,7 +11,7 @@ from penstock.physical.asked import Asked
 from penstock.physical.node import OperatorKind
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.joins import Sequence
+from penstock.plan.joins import Difference, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Scan
@@ -81,8 +81,8 @@ def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
             return OperatorKind.REVISING_GROUPS
         case Distinct() if asked.amends:
             return OperatorKind.AMENDING_DISTINCT
-        case Sequence() if asked.answers_early:
-            raise _no_early_answers("a sequence", node.span)
+        case Sequence() | Difference() if asked.answers_early:
+            raise _no_early_answers(f"a {type(node).__name__.lower()}", node.span)
     return None
 
 

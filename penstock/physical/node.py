@@ -35,6 +35,7 @@ class OperatorKind(Enum):
     DISTINCT = "Distinct"
     RECENT = "Recent"
     CHRONICLE = "Chronicle"
+    DIFFERENCE = "Difference"
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"
     REVISING_GROUPS = "RevisingGroups"
