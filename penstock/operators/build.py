@@ -10,6 +10,7 @@ from penstock.operators.groups.distinct import DistinctOperator
 from penstock.operators.groups.distinct_on import DistinctOnOperator
 from penstock.operators.groups.grouped import GroupedOperator
 from penstock.operators.joins.chronicle import Chronicle
+from penstock.operators.joins.difference import DifferenceOperator
 from penstock.operators.joins.lookup import LookupOperator
 from penstock.operators.joins.oa_join import OaJoin
 from penstock.operators.joins.recent import Recent
@@ -79,6 +80,7 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
 _IN_ORDER: dict[OperatorKind, Callable[[Any, Asked | None, bool], Operator]] = {
     OperatorKind.RECENT: Recent,
     OperatorKind.CHRONICLE: Chronicle,
+    OperatorKind.DIFFERENCE: DifferenceOperator,
 }
 
 # from these, and the clock by which early answers are due

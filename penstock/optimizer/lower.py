@@ -19,7 +19,7 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.joins import Join, Lookup, Sequence, SequenceMode, equal_keys
+from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode, equal_keys
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -74,8 +74,10 @@ def lower_node(
     own = asked_of(node, asked)
     operator = _operator(node, own, host)
     counted_below = counted
-    if node.stateful:
-        counted_below = isinstance(node, WindowAggregate) and node.counts_rows
+    if isinstance(node, WindowAggregate):
+        counted_below = node.counts_rows
+    elif node.stateful:  # items of one time leave a difference in the order of their tuples
+        counted_below = counted and isinstance(node, Difference)
     ports = tuple(
         Port(
             lower_node(each, asked_below(node, asked, number), host, counted_below),
@@ -128,6 +130,8 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.RECENT
         case Sequence(mode=SequenceMode.CHRONICLE):
             return OperatorKind.CHRONICLE
+        case Difference():
+            return OperatorKind.DIFFERENCE
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).lower()
     raise EngineError(
         f"the {host.value} engine cannot run a {name} yet",
@@ -160,6 +164,8 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
         case Join(branches=(left, right)) | Sequence(first=left, second=right):
             keys, _ = equal_keys(left.schema, right.schema, node.condition)
             return tuple(pair[port] for pair in keys)
+        case Difference():
+            return tuple(pair[port] for pair in node.keys)
         case WindowAggregate() if node.counts_rows:
             return tuple(part.expression for part in node.partition)
         case WindowAggregate() | GroupAggregate():

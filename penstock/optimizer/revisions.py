@@ -14,7 +14,7 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.can_fail import may_fail
 from penstock.plan.distinct_on import DistinctOn
-from penstock.plan.joins import Lookup, Sequence
+from penstock.plan.joins import Difference, Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Scan
@@ -106,8 +106,8 @@ def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
             )
         case Distinct() if asked.amends:
             return OperatorKind.AMENDING_DISTINCT
-        case Sequence() if asked.answers_early:
-            raise _no_early_answers("a sequence", node.span)
+        case Sequence() | Difference() if asked.answers_early:
+            raise _no_early_answers(f"a {type(node).__name__.lower()}", node.span)
     return None
 
 

@@ -39,6 +39,7 @@ class OperatorKind(Enum):
     CHRONICLE = "Chronicle"
     DISTINCT_ON = "DistinctOn"
     LOOKUP = "Lookup"
+    DIFFERENCE = "Difference"
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"
     REVISING_GROUPS = "RevisingGroups"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
+from penstock.operators.signed.lineage import of_branch
 from penstock.plan.identity import origins
 from penstock.plan.stateless import Union
 from penstock.state.chunks import ChunkStore
@@ -27,6 +29,9 @@ class Meld(Base):
 
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:
+        if batch.lineage is not None:
+            lineage = of_branch(batch.lineage, port, len(self._names))
+            batch = replace(batch, lineage=lineage)
         yield batch.renamed(dict(zip(self._names[port], self._output, strict=True)))
 
     @at_once

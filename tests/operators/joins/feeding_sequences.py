@@ -1,4 +1,4 @@
-"""A sequence that is fed by hand: rows of (k, t) on either side, each followed by a bound."""
+"""A sequence or difference that is fed by hand: rows of (k, t) on either side, then a bound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.operator import Item, Progress
 from penstock.optimizer.lower import lower_node
-from penstock.plan.joins import Sequence
+from penstock.plan.joins import Difference, Sequence
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
 
@@ -56,3 +56,42 @@ class Fed:
                 rows = item.rows
                 times = (rows.column(name).to_pylist() for name in ("a.t", "b.t"))
                 self.pairs += zip(*times, strict=True)
+
+
+class FedDifference:
+    """The same for a difference."""
+
+    def __init__(self, relation: str) -> None:
+        db = ps.connect()
+        for name in "lr":
+            batch = pa.RecordBatch.from_pylist([], SCHEMA)
+            db.stream(name, [batch], progress=ps.progress("t", ordered=True))
+        query = db.sql(f"SELECT * FROM {relation}")
+        assert isinstance(query, ps.Query)
+        node = next(each for each in query.plan.walk() if isinstance(each, Difference))
+        self.operator = operator_for(lower_node(node), ManualClock())
+        self.items: list[tuple[int, int]] = []  # times and signs
+
+    @property
+    def held(self) -> int:
+        return self.operator.metrics().rows
+
+    def left(self, rows: Iterable[tuple[int, int]], bound: int) -> None:
+        self._feed(0, list(rows), bound)
+
+    def right(self, rows: Iterable[tuple[int, int]], bound: int) -> None:
+        self._feed(1, list(rows), bound)
+
+    def _feed(self, port: int, rows: list[tuple[int, int]], bound: int) -> None:
+        name = "lr"[port]
+        made: list[Item] = []
+        if rows:
+            columns = [pa.array(column, pa.int64()) for column in zip(*rows, strict=True)]
+            batch = pa.RecordBatch.from_arrays(columns, [f"{name}.k", f"{name}.t"])
+            made += self.operator.on_batch(port, Batch(batch))
+        made += self.operator.on_progress(port, Progress({f"{name}.t": bound}))
+        for item in made:
+            if isinstance(item, Batch):
+                assert item.signs is not None
+                times = item.rows.column("l.changed_at").to_pylist()
+                self.items += zip(times, item.signs.tolist(), strict=True)
