@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 import penstock as ps
-from penstock.model.batch import SIGN
+from penstock.model.batch import SIGN, sign_name
 from penstock.operators.batch import Batch, signed_record
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account, join_tables, plainly_named
@@ -78,8 +78,17 @@ class Committed:
 
     def table(self, query: QueryPlan) -> pa.Table:
         batches = [batch for made in self.rows.values() for batch in made]
+        if query.signed:
+            return self._items(query, batches)
         table = pa.Table.from_batches(batches, batches[0].schema if batches else query.schema.arrow)
         return final_rows(table) if SIGN in table.column_names else table
+
+    def _items(self, query: QueryPlan, batches: list[pa.RecordBatch]) -> pa.Table:
+        """Items of a difference, which are not taken back but come and go."""
+        schema = query.schema.arrow
+        schema = schema.append(pa.field(sign_name(schema.names), pa.int8()))
+        rows = [pa.Table.from_batches([batch]).rename_columns(schema.names) for batch in batches]
+        return pa.concat_tables([schema.empty_table(), *rows])
 
     def late_table(self) -> pa.Table:
         return join_tables([table for made in self.late.values() for table in made])

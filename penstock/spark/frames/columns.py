@@ -97,10 +97,11 @@ class FrameColumns:
 
 
 def result_columns(query: QueryPlan, streaming: bool) -> FrameColumns:
-    """Rows of a table are final; those of a stream have a sign if they may be taken back."""
+    """Rows of a table are final; those of a stream have a sign if they may be taken back.  Items of
+    a difference always have one."""
     schema = pa.schema([(each.name, each.type.arrow) for each in query.schema])
     taken = {name.lower() for name in schema.names}
-    if query.revises and streaming:
+    if query.signed or (query.revises and streaming):
         schema = schema.append(pa.field(_free(sign_name([]), taken), pa.int8()))
     counts = tuple(_free(name, taken) for name in _COUNTS)
     return FrameColumns(PackedKind.ROWS, schema, tuple(range(len(schema))), counts)

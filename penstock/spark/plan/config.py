@@ -47,6 +47,7 @@ class StageConfig:
     feeding: tuple[int, ...]  # by entry: how many buckets feed it, 0 for a scan
     identity: StateIdentity  # whose state it is
     strict: bool = False
+    signed: bool = False  # whether negative items are part of the answer
     live: bool = False  # whether sources may be silent: a bounded run reads all to its end
 
     @property

@@ -214,6 +214,7 @@ class Job:
             ),
             self._state_identity(stage, buckets),
             self._strict,
+            self.query.signed,
             self.streaming and not self._bounded,
         )
 

@@ -38,7 +38,7 @@ def at_once(config: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], 
             if isinstance(register, SourceRegister):
                 register.finish()
         packed += bucket.take_in([], now)
-        if config.destination.stage is None:
+        if config.destination.stage is None and not config.signed:
             packed = final(packed, config.destination.width)
         made = pa.Table.from_batches([packed_batch(packed)])
         passing = table.filter(pa.array([r["kind"] != PackedKind.MESSAGE for r in rows]))
