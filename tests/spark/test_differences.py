@@ -1,5 +1,4 @@
-"""Differences in tasks and buckets, against the reference engine, and their items in later stages.
-"""
+"""Differences in tasks and buckets, against the reference engine, and items in later stages."""
 
 from __future__ import annotations
 
