@@ -18,9 +18,18 @@ from penstock.functions.aggregates import AggregateFunction, PythonAggregate
 from penstock.functions.signature import Family, Signature
 from penstock.language.binding.literals import sql_type
 from penstock.language.binding.select import bind_query
+from penstock.language.binding.splits import bind_split
 from penstock.language.binding.streams import bind_progress, bind_stream
 from penstock.language.parse import parse_columns, parse_script, pointing_into
-from penstock.language.syntax import CreateQuery, CreateStream, Drop, Explain, Name, Statement
+from penstock.language.syntax import (
+    CreateQuery,
+    CreateStream,
+    Drop,
+    Explain,
+    Name,
+    Split,
+    Statement,
+)
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.schema import Field, Schema
 from penstock.model.types import TIMESTAMP, Kind, Type, from_arrow
@@ -214,6 +223,10 @@ class Database:
             case CreateQuery():
                 bound = bind_query(statement.query, self.catalog)
                 self.catalog.add_query(statement.name.text, bound, statement.name.span)
+            case Split():
+                parts = bind_split(statement, self.catalog)
+                for name, plan in parts:
+                    self.catalog.add_query(name.text, plan, name.span)
             case Drop(kind, name, if_exists):
                 self._drop(kind, name, if_exists)
             case Explain():

@@ -228,6 +228,19 @@ class CreateStream:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitBranch:
+    name: Name
+    where: exp.Expr | None  # None: OTHERWISE
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    source: Name
+    branches: tuple[SplitBranch, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     kind: str  # STREAM, TABLE or QUERY
     name: Name
@@ -249,4 +262,4 @@ class Explain:
     physical: bool = False  # what runs, instead of what is asked
 
 
-Statement: TypeAlias = CreateStream | CreateQuery | Drop | Explain | QuerySyntax
+Statement: TypeAlias = CreateStream | CreateQuery | Split | Drop | Explain | QuerySyntax

@@ -23,11 +23,11 @@ class Catalog:
     def add_stream(self, stream: StreamDefinition, span: Span | None = None) -> None:
         if not stream.name:
             raise BindError(f"a {stream.word} needs a name", span=span)
-        self._refuse_taken(stream.name, span)
+        self.refuse_taken(stream.name, span)
         self.streams[stream.name.casefold()] = stream
 
     def add_query(self, name: str, query: QueryPlan, span: Span | None = None) -> None:
-        self._refuse_taken(name, span)
+        self.refuse_taken(name, span)
         self.queries[name.casefold()] = (name, query)
 
     def add_aggregate(self, function: AggregateFunction) -> None:
@@ -86,7 +86,7 @@ class Catalog:
         streams = [stream.name for stream in self.streams.values()]
         return streams + [name for name, _ in self.queries.values()]
 
-    def _refuse_taken(self, name: str, span: Span | None) -> None:
+    def refuse_taken(self, name: str, span: Span | None) -> None:
         if name.casefold() in self.streams or name.casefold() in self.queries:
             raise BindError(
                 f"{name!r} exists already", span=span, hint="DROP it first, or take another name"

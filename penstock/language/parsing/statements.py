@@ -1,4 +1,4 @@
-"""CREATE STREAM, CREATE TABLE, CREATE QUERY, DROP, EXPLAIN and plain queries."""
+"""CREATE STREAM, CREATE TABLE, CREATE QUERY, SPLIT, DROP, EXPLAIN and plain queries."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from penstock.language.syntax import (
     Explain,
     FilesSyntax,
     SocketSyntax,
+    Split,
+    SplitBranch,
     Statement,
     ValuesSyntax,
 )
@@ -33,11 +35,11 @@ TYPES = (
     "DATE",
     "TIMESTAMP",
 )
-_STARTS = ("CREATE", "DROP", "SELECT", "EXPLAIN")
+_STARTS = ("CREATE", "SPLIT", "DROP", "SELECT", "EXPLAIN")
 
 
 def statement(parser: Parser) -> Statement | None:
-    """statement ::= create-stream | create-table | create-query | drop
+    """statement ::= create-stream | create-table | create-query | split | drop
     | EXPLAIN [PHYSICAL] query | query"""
     parser._match(TokenType.SEMICOLON)  # sqlglot leaves one in if a comment follows it
     if not parser._tokens_left():
@@ -60,6 +62,8 @@ def _statement(parser: Parser) -> Statement:
         name = parser.name("a name for the query")
         parser.expect("AS")
         return CreateQuery(name, query(parser), parser.since(start))
+    if parser.accept("SPLIT"):
+        return _split(parser)
     if parser.accept("DROP"):
         return _drop(parser)
     return _no_statement(parser)
@@ -74,7 +78,7 @@ def _no_statement(parser: Parser) -> NoReturn:
         )
     close = nearest(parser._curr.text, _STARTS, cutoff=0.6)
     parser.refuse(
-        f"a statement begins with CREATE, DROP, SELECT or EXPLAIN, not {parser.found()}",
+        f"a statement begins with {', '.join(_STARTS[:-1])} or {_STARTS[-1]}, not {parser.found()}",
         hint=close[0] if close else None,
     )
 
@@ -87,6 +91,24 @@ def _drop(parser: Parser) -> Drop:
     parser._advance()
     if_exists = parser.accept("IF", "EXISTS")
     return Drop(kind, parser.name(f"a {kind.lower()}"), if_exists, parser.since(start))
+
+
+def _split(parser: Parser) -> Split:
+    """split ::= SPLIT name INTO branch {',' branch}
+    branch ::= name WHERE condition | name OTHERWISE"""
+    start = parser.here()
+    source = parser.name("a stream, table or query")
+    parser.expect("INTO")
+    return Split(source, parser.list_of(lambda: _branch(parser)), parser.since(start))
+
+
+def _branch(parser: Parser) -> SplitBranch:
+    name = parser.name("a name for a part")
+    if parser.accept("OTHERWISE"):
+        return SplitBranch(name, None)
+    if not parser.accept("WHERE"):
+        parser.refuse(f"expected WHERE or OTHERWISE, found {parser.found()}")
+    return SplitBranch(name, parser.scalar("a condition"))
 
 
 def _create_stream(parser: Parser) -> CreateStream:
