@@ -10,6 +10,7 @@ from benchmarks import (
     figure_6_12,
     figure_6_15,
     figure_6_19,
+    joins,
     memory,
     per_sources,
     ratios,
@@ -21,6 +22,7 @@ from benchmarks.result import Result
 BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "throughput": throughput.run,
     "single_tuples": single_tuples.run,
+    "joins": joins.run,
     "ratios": ratios.run,
     "per_sources": per_sources.run,
     "memory": memory.run,

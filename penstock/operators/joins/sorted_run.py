@@ -107,9 +107,11 @@ class SortedRun:
         else:
             first, last = self.places.between(codes, lows, highs)
         begins = self.sorted.searchsorted(first)
-        counts = self.sorted.searchsorted(last, side="right") - begins
-        found = np.flatnonzero(counts > 0)
-        return Finding(found + skipped if skipped else found, begins[found], counts[found])
+        next_ = self.sorted.take(begins, mode="clip")  # most tuples have none
+        found = np.flatnonzero((next_ >= first) & (next_ <= last))
+        begins = begins[found]
+        counts = self.sorted.searchsorted(last[found], side="right") - begins
+        return Finding(found + skipped if skipped else found, begins, counts)
 
     def find_one(self, code: int, low: int, high: int) -> tuple[int, int]:
         """Where in the order the partners of one tuple begin, and how many there are."""
