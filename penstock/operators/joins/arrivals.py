@@ -17,7 +17,6 @@ from penstock.operators.joins.pairs import Found
 from penstock.operators.joins.side import Side
 from penstock.operators.joins.sorted_run import SortedRun
 from penstock.operators.joins.tuples import Tuples
-from penstock.windows.columns import extremes
 
 # from which time to which the partners of tuples are
 Partners: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
@@ -40,7 +39,7 @@ class ManyArrivals:
 
     def found(self, side: Side) -> list[Found]:
         own, found = self._run, []
-        low, high = extremes(self.lows)[0], extremes(self.highs)[1]
+        low, high = int(self.lows.min()), int(self.highs.max())
         for run in side.runs(low, high):
             of, begins, counts = run.find(own.codes, self.lows, self.highs, low, high)
             if len(of):

@@ -56,14 +56,17 @@ class JoinProgress:
         ]
         self._jointly_promising = [p for p in self._pairs if types.keys() >= set(p.names)]
 
-    def advance(self, port: int, progress: Progress, attribute: Bound) -> None:
-        """`attribute` is the bound on the attribute of the port; others are in the progress."""
-        bounds = self.bounds[port]
-        for name in bounds:
+    def advance(self, port: int, progress: Progress, attribute: Bound) -> bool:
+        """Whether there is news.  `attribute` is the bound on the attribute of the port; others are
+        in the progress."""
+        bounds, news = self.bounds[port], False
+        for name, before in bounds.items():
             bound = END if progress.ended else progress.bounds.get(name, BEGINNING)
             if name == self._pairs[0].names[port]:
                 bound = attribute
-            bounds[name] = max(bound, bounds[name])
+            if bound > before:
+                bounds[name], news = bound, True
+        return news
 
     def bound(self, port: int) -> Bound:
         """On the attribute of a port."""
