@@ -11,6 +11,7 @@ from benchmarks import (
     figure_6_15,
     figure_6_19,
     join_memory,
+    joins,
     memory,
     per_sources,
     ratios,
@@ -22,6 +23,7 @@ from benchmarks.result import Result
 BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "throughput": throughput.run,
     "single_tuples": single_tuples.run,
+    "joins": joins.run,
     "ratios": ratios.run,
     "per_sources": per_sources.run,
     "memory": memory.run,

@@ -1,4 +1,4 @@
-"""Let tuples of several inputs meet in one place where their results are counted."""
+"""Let tuples meet in one place where results are counted that several places have no order for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import replace
 from penstock.optimizer.settings import Settings
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.distinct_on import DistinctOn
 
 
 def count_in_one_place(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa: ARG001
     """Results of several places have an order of their own in each.  Windows and groups can be
-    merged by their keys; pairs of tuples have none.
+    merged by their keys; pairs of tuples, or tuples as they are, have none.
 
     before: Rows (Recent, tuples meet by a.k and b.k (Read a, Read b))
     after:  Rows (Recent, all tuples meet in one place (Read a, Read b))
@@ -32,6 +33,7 @@ def count_in_one_place(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan: 
 
 def _met(node: PhysicalNode) -> PhysicalNode:
     ports = tuple(replace(port, input=_met(port.input)) for port in node.ports)
-    if node.stateful and node.whole_windows and len(ports) > 1:
+    pairs_or_tuples = len(ports) > 1 or isinstance(node.logical, DistinctOn)
+    if node.stateful and node.whole_windows and pairs_or_tuples:
         ports = tuple(replace(port, keys=()) for port in ports)
     return replace(node, ports=ports) if ports != node.ports else node

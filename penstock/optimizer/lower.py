@@ -120,7 +120,7 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return _window_operator(node)
         case GroupAggregate() if not signed:
             return OperatorKind.GROUPED
-        case DistinctOn() if host is Host.LOCAL:
+        case DistinctOn():
             return OperatorKind.DISTINCT_ON
         case Distinct() if not signed or host is Host.LOCAL:
             return OperatorKind.DISTINCT

@@ -11,6 +11,7 @@ from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.aggregates import GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode
 from penstock.plan.node import Node
@@ -49,6 +50,8 @@ def _pruned(node: Node, needed: _Needed) -> Node:
             below = _with(_NOTHING, [node.attribute, *node.keys, *node.columns])
         case WindowAggregate() | GroupAggregate():
             below = _with(_NOTHING, _looked_at(node))
+        case DistinctOn():
+            below = _with(_NOTHING, [node.attribute, *node.keys, *node.columns])
         case Join():
             return _pruned_join(node, needed)
         case Lookup():

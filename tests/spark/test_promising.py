@@ -18,7 +18,7 @@ from penstock.spark.sources.feeds import streams_of
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import fixture
-from tests.spark.test_fixtures import RUNNABLE
+from tests.spark.test_fixtures import NAMES
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 
 
@@ -42,7 +42,7 @@ def closed(query: QueryPlan) -> WithoutSpark:
     return job
 
 
-CLOSED = [name for name in RUNNABLE if is_closed_by_a_promise(name)]
+CLOSED = [name for name in NAMES if is_closed_by_a_promise(name)]
 
 
 @pytest.mark.parametrize("name", CLOSED)

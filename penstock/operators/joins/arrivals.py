@@ -17,7 +17,6 @@ from penstock.operators.joins.pairs import Found
 from penstock.operators.joins.side import Side
 from penstock.operators.joins.sorted_run import SortedRun
 from penstock.operators.joins.tuples import Tuples
-from penstock.windows.columns import extremes
 
 # from which time to which the partners of tuples are
 Partners: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
@@ -40,11 +39,11 @@ class ManyArrivals:
 
     def found(self, side: Side) -> list[Found]:
         own, found = self._run, []
-        low, high = extremes(self.lows)[0], extremes(self.highs)[1]
+        low, high = int(self.lows.min()), int(self.highs.max())
         for run in side.runs(low, high):
             of, begins, counts = run.find(own.codes, self.lows, self.highs, low, high)
             if len(of):
-                found.append(Found(run, own.order[of], begins, counts))
+                found.append(Found(run, own.order[of], begins, counts, int(counts.sum())))
         return found
 
     def of_rows(self, flags: Mask) -> Mask:
@@ -80,15 +79,14 @@ class FewArrivals:
 
     def found(self, side: Side) -> list[Found]:
         found = []
-        each = zip(
-            self._tuples.codes.tolist(), self.lows.tolist(), self.highs.tolist(), strict=True
-        )
-        for row, (code, low, high) in enumerate(each):
+        columns = (self._tuples.codes, self.lows, self.highs)
+        tuples = zip(*(column.tolist() for column in columns), strict=True)
+        for row, (code, low, high) in enumerate(tuples):
             for run in side.runs_for(code, low, high):
                 begin, count = run.find_one(code, low, high)
                 if count:
-                    of = np.full(1, row)
-                    found.append(Found(run, of, np.full(1, begin), np.full(1, count)))
+                    of, begins, counts = (np.array([each]) for each in (row, begin, count))
+                    found.append(Found(run, of, begins, counts, count))
         return found
 
     def of_rows(self, flags: Mask) -> Mask:

@@ -135,8 +135,9 @@ class OaJoin(Base):
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
-        self._progress.advance(port, progress, self._final(port, progress))
         self._high |= {k: v for k, v in progress.high.items() if k in self._names}
+        if not self._progress.advance(port, progress, self._final(port, progress)):
+            return
         other = 1 - port
         side, limit = self._sides[other], self._progress.limit(other)
         if self._kind.keeps[other]:

@@ -24,16 +24,13 @@ class Found:
     of: Ints
     begins: Ints
     counts: Ints
-
-    @property
-    def size(self) -> int:
-        return int(self.counts.sum())
+    size: int  # pairs
 
     def pieces(self, most: int) -> Iterator[tuple[Ints, Ints]]:
         """For pairs: the row that came, and that of its partner in the run."""
         total = self.size
         if total <= most:
-            which, places = spread(self.begins, self.counts)
+            which, places = spread(self.begins, self.counts, total)
             yield self.of if which is None else self.of[which], self.run.order[places]
             return
         ends = np.cumsum(self.counts)
@@ -47,18 +44,17 @@ class Found:
             begins[0] += skipped
             counts[-1] -= int(ends[last - 1]) - stop
             counts[0] -= skipped
-            which, places = spread(begins, counts)
+            which, places = spread(begins, counts, stop - start)
             of = self.of[first:last]
             yield of if which is None else of[which], self.run.order[places]
 
 
-def spread(begins: Ints, counts: Ints) -> tuple[Ints | None, Ints]:
+def spread(begins: Ints, counts: Ints, total: int) -> tuple[Ints | None, Ints]:
     """Every number of some spans, and which span it is of; None if each has one number.
 
-    >>> spread(np.array([7, 3]), np.array([2, 1]))
+    >>> spread(np.array([7, 3]), np.array([2, 1]), 3)
     (array([0, 0, 1]), array([7, 8, 3]))
     """
-    total = int(counts.sum())
     if total == len(counts):
         return None, begins
     which = np.repeat(np.arange(len(counts)), counts)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.model.arrays import Codes, Ints
+from penstock.model.arrays import Codes, Ints, Mask
 from penstock.windows.columns import extremes
 
 _MOST = 2**62  # of a place
@@ -86,6 +86,12 @@ class Places:
         return Places(Axis(*extremes(codes)), Axis(*extremes(ticks)), codes, ticks)
 
     @staticmethod
+    def of_sorted(codes: Codes, ticks: Ints) -> Places:
+        """Of tuples in the order of their keys."""
+        keys = Axis(int(codes[0]), int(codes[-1]))
+        return Places(keys, Axis(*extremes(ticks)), codes, ticks)
+
+    @staticmethod
     def around(several: Sequence[Places], codes: Codes, ticks: Ints) -> Places:
         """For tuples that others have places for."""
         keys, times = (
@@ -106,6 +112,12 @@ class Places:
         first = begin + times.first(lows)
         # a key that is not there ends before it begins
         return first, np.where(self.keys.stop(codes) > keys, begin + times.stop(highs), begin) - 1
+
+    def has_keys(self, codes: Codes) -> Mask:
+        """A table of the keys that some tuples have, from the lowest one on."""
+        table = np.zeros(self.keys.size, np.bool_)
+        table[codes - self.keys.lowest] = True
+        return table
 
     def is_near(self, low: int, high: int) -> bool:
         """Whether no number is left out, and differences to all from `low` to `high` are small."""

@@ -22,7 +22,7 @@ from penstock.operators.joins.tuples import Tuples, taken
 from penstock.state.chunks import ChunkStore, required
 
 _IN_VAIN = 5  # of so many tuples that are kept, one may be there in vain
-_LARGEST = 1 << 20  # tuples of a run that is not merged any more
+_LARGEST = 1 << 18  # tuples of a run that is not merged any more
 
 
 class Side:

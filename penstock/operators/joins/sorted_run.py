@@ -16,6 +16,7 @@ from penstock.operators.joins.places import Places
 from penstock.operators.joins.tuples import Tuples, joined_flags, joined_signs, taken
 
 _SMALL = 1 << 14  # tuples that are counted rather than sorted
+_SPARSE = 16  # numbers for each tuple, above which there is no table of keys
 
 
 @dataclass(eq=False, slots=True)
@@ -34,6 +35,7 @@ class SortedRun:
     number: int = 0  # among all runs of a side that there ever were
     finished: int = 0  # how many are done with
     touched: bool = True  # whether these are others than those that a store knows of
+    _keys: Mask | None = None
     _by_time: tuple[Ints, Ints] | None = None
     _passed: int = 0  # rows, in the order of time, that all are done with
 
@@ -96,20 +98,32 @@ class SortedRun:
     def find(self, codes: Codes, lows: Ints, highs: Ints, low: int, high: int) -> Finding:
         """The partners of tuples, which are in the order of their keys, from `low` to `high` at the
         lowest and highest."""
-        skipped, keys = 0, self.places.keys
+        which: Ints | None = None
         if self.places.is_near(low, high):
-            skipped = int(codes.searchsorted(keys.lowest))
-            stop = int(codes.searchsorted(keys.highest, side="right"))
-            if stop - skipped < len(codes):
-                some = slice(skipped, stop)
-                codes, lows, highs = codes[some], lows[some], highs[some]
+            which = self._known(codes)
+            if which is not None:
+                codes, lows, highs = codes[which], lows[which], highs[which]
             first, last = self.places.between_near(codes, lows, highs)
         else:
             first, last = self.places.between(codes, lows, highs)
         begins = self.sorted.searchsorted(first)
-        counts = self.sorted.searchsorted(last, side="right") - begins
-        found = np.flatnonzero(counts > 0)
-        return Finding(found + skipped if skipped else found, begins[found], counts[found])
+        next_ = self.sorted.take(begins, mode="clip")  # many tuples have none
+        found = np.flatnonzero((next_ >= first) & (next_ <= last))
+        begins = begins[found]
+        counts = self.sorted.searchsorted(last[found], side="right") - begins
+        return Finding(found if which is None else which[found], begins, counts)
+
+    def _known(self, codes: Codes) -> Ints | None:
+        """Which tuples may have a key that is here; None if all may."""
+        keys = self.places.keys
+        begin = int(codes.searchsorted(keys.lowest))
+        stop = int(codes.searchsorted(keys.highest, side="right"))
+        if keys.size == 1 or keys.size > _SPARSE * len(self):
+            return None if stop - begin == len(codes) else np.arange(begin, stop)
+        if self._keys is None:
+            self._keys = self.places.has_keys(self.codes)
+        known = np.flatnonzero(self._keys[codes[begin:stop] - keys.lowest])
+        return known + begin if begin else known
 
     def find_one(self, code: int, low: int, high: int) -> tuple[int, int]:
         """Where in the order the partners of one tuple begin, and how many there are."""
@@ -154,7 +168,7 @@ class SortedRun:
     def only(self, which: Mask, number: int = 0) -> SortedRun:
         """Some of the tuples, by their places in the order."""
         rows, codes, ticks = self.order[which], self.codes[which], self.ticks[which]
-        places = Places.of_tuples(codes, ticks)
+        places = Places.of_sorted(codes, ticks)
         run = SortedRun(
             taken(self.rows, pa.array(rows)),
             np.arange(len(rows)),
@@ -170,8 +184,10 @@ class SortedRun:
     def recoded(self, place: Codes) -> SortedRun:
         """The same with other codes for keys, which are in the same order."""
         codes = place[self.codes]
-        places = Places.of_tuples(codes, self.ticks)
-        return replace(self, codes=codes, places=places, sorted=places.of(codes, self.ticks))
+        places = Places.of_sorted(codes, self.ticks)
+        made = replace(self, codes=codes, places=places, sorted=places.of(codes, self.ticks))
+        made._keys = None
+        return made
 
 
 class Finding(NamedTuple):

@@ -17,7 +17,7 @@ from tests.spark.processes import (
     differences,
     write_disturbed,
 )
-from tests.spark.test_fixtures import RUNNABLE
+from tests.spark.test_fixtures import NAMES
 
 PORTIONS = 6
 
@@ -67,7 +67,7 @@ def test_a_worker_of_a_cluster_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_fixture_queries_on_a_cluster(tmp_path: Path) -> None:
-    queries = [FOLDER / f"{name}.sql" for name in RUNNABLE]
+    queries = [FOLDER / f"{name}.sql" for name in NAMES]
     with cluster(tmp_path / "cluster") as started:
         driver = Driver(started.master, 3, tmp_path / "output", *queries)
         driver.wait()

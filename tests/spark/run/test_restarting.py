@@ -22,7 +22,7 @@ from penstock.spark.sources.filling import fill
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import Committed, CrashError, fixture
-from tests.spark.test_fixtures import RUNNABLE
+from tests.spark.test_fixtures import NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,7 @@ def test_failures(spark: SparkSession, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_failure_in_every_micro_batch(spark: SparkSession, tmp_path: Path, name: str) -> None:
     query = fixture(name)
     received, late, runs = run_with_failures(query, spark, tmp_path, 3, {0, 1, 2, 3})
