@@ -11,7 +11,6 @@ from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.aggregates import GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
-from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode
 from penstock.plan.node import Node
