@@ -10,6 +10,7 @@ from penstock.optimizer.settings import Settings
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.joins import Join, Sequence
 from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 
@@ -21,6 +22,7 @@ def pre_aggregate(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # no
 
     Late tuples that somebody asks for have to come as they are, an aggregate that keeps its tuples
     gains nothing, and where single groups are punctuated, panes would have to be apart for each.
+    Results of joins are never late, and may be many; those of other operators are few already.
 
     >>> import penstock as ps
     >>> from penstock.optimizer.lower import lower
@@ -33,15 +35,18 @@ def pre_aggregate(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # no
     >>> folded("count(*)"), folded("median(k)")
     ([False, True], [False, False])
     """
-    if plan.query.late is not Late.DROP:
-        return plan
-    return replace(plan, root=_folded(plan.root))
+    return replace(plan, root=_folded(plan.root, plan.query.late is Late.DROP))
 
 
-def _folded(node: PhysicalNode) -> PhysicalNode:
+def _folded(node: PhysicalNode, drops: bool) -> PhysicalNode:
+    """`drops` late tuples, which nobody asks for then."""
     gains = _gains(node)
     ports = tuple(
-        replace(port, input=_folded(port.input), pre_aggregated=gains and _is_read(port.input))
+        replace(
+            port,
+            input=_folded(port.input, drops),
+            pre_aggregated=gains and _can_be_folded(port.input, drops),
+        )
         for port in node.ports
     )
     return replace(node, ports=ports) if ports != node.ports else node
@@ -55,16 +60,19 @@ def _gains(node: PhysicalNode) -> bool:
     )
 
 
-def _is_read(node: PhysicalNode) -> bool:
-    """Whether tuples come from sources: results of other operators are few already."""
-    found = list(_reads(node))
+def _can_be_folded(node: PhysicalNode, drops: bool) -> bool:
+    found = list(_ways(node, drops))
     return bool(found) and all(found)
 
 
-def _reads(node: PhysicalNode) -> Iterator[bool]:
-    if isinstance(node.logical, Scan):
-        progress = node.logical.stream.progress
-        yield progress is None or progress.group_punctuation is None
+def _ways(node: PhysicalNode, drops: bool) -> Iterator[bool]:
+    """Of every way on which there may be many rows: whether they can be folded."""
+    logical = node.logical
+    if isinstance(logical, Scan):
+        progress = logical.stream.progress
+        yield drops and (progress is None or progress.group_punctuation is None)
+    elif isinstance(logical, Join | Sequence):
+        yield not logical.signed
     elif not node.stateful:
         for each in node.inputs:
-            yield from _reads(each)
+            yield from _ways(each, drops)

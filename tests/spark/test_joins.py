@@ -160,3 +160,12 @@ def test_groups_leave_by_what_is_promised_about_both_times() -> None:
     batches = rows_of(query.plan)
     job.run({name: [Given([Chunk(batch)])] for name, batch in batches.items()})
     assert tuples(job.received.table(query.plan)) == [(7, 8, 1)]
+
+
+def test_pairs_are_folded_before_they_are_sent_on() -> None:
+    """There may be many more of them than tuples, and they are never late."""
+    for late in ("", " LATE SIDE"):
+        query = asked(IN_A_ROW[0] + late, {"delay": 4}, [], [])
+        assert WithoutSpark(query.plan, 2).makes_panes
+    median = IN_A_ROW[0].replace("count(*) AS n", "median(r.x) AS m")
+    assert not WithoutSpark(asked(median, {"delay": 4}, [], []).plan, 2).makes_panes

@@ -27,7 +27,8 @@ from penstock.spark.run.outcome import Tally, deliver
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.sources.tables import TableFiles
 from penstock.spark.stateful.bucket import Bucket
-from penstock.spark.tasks.ingest import IngestTask, Kit
+from penstock.spark.tasks.ingest import IngestTask
+from penstock.spark.tasks.kit import Kit
 from penstock.spark.tasks.messages import Message, Packed, PackedKind, packed_batch
 from penstock.state.chunks import MemoryStore
 from tests.planning import on_spark

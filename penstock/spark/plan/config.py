@@ -10,7 +10,6 @@ from penstock.plan.stateless import Scan
 from penstock.spark.plan.stages import Branch, Entry, Stage
 from penstock.spark.stateful.identity import StateIdentity
 from penstock.spark.tasks.messages import PackedKind
-from penstock.spark.tasks.routing import PortRouter
 
 
 @dataclass(frozen=True)
@@ -29,11 +28,6 @@ class Destination:
             return len(self.tail.leaf.node.schema)
         last = self.tail.steps[-1]
         return len(last.union.schema if isinstance(last, Branch) else last.schema)
-
-    def router(self) -> PortRouter | None:
-        if self.stage is None:
-            return None
-        return PortRouter(self.stage.stage, self.tail.port, self.stage.buckets)
 
 
 @dataclass(frozen=True)

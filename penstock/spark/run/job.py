@@ -38,7 +38,8 @@ from penstock.spark.stateful.identity import StateIdentity
 from penstock.spark.stateful.step import StageStep
 from penstock.spark.tasks.buckets import keys_for
 from penstock.spark.tasks.coalesced import joined
-from penstock.spark.tasks.ingest import IngestTask, Kit
+from penstock.spark.tasks.ingest import IngestTask
+from penstock.spark.tasks.kit import Kit
 from penstock.spark.tasks.messages import PACKED, Packed, PackedKind, pack_rows, packed_batch
 from penstock.spark.tasks.passing import Passing, plain
 from penstock.spark.tasks.worker_memory import settle

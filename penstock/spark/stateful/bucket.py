@@ -37,6 +37,7 @@ from penstock.spark.stateful.registers import (
 from penstock.spark.stateful.starts import Starts
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.ingest import split_at_stamp
+from penstock.spark.tasks.kit import Kit, Outgoing
 from penstock.spark.tasks.messages import Message, Packed, PackedKind, RowsPiece, pack_rows
 from penstock.spark.tasks.tables import filled
 from penstock.state.chunks import ChunkStore, Tree, Within, pack, required
@@ -73,8 +74,8 @@ class Bucket:
                 names = self._origins[entry.port]
                 self.registers.append(StageRegister(feeding, names, before, others))
         self._tail = Chain(config.destination.tail.steps, self.clock)
-        self._router = config.destination.router()
         fed = config.destination.stage
+        self._kit = Kit(fed, config.destination.entry) if fed is not None else None
         self.order_columns = order_columns(config.stage, fed.stage) if fed is not None else None
         self.late = 0
         self.sent = 0  # messages, since the bucket is here
@@ -146,15 +147,17 @@ class Bucket:
         return marked(batch, before, register.name, chain, types)
 
     def _take_partials(self, message: Message, tree: Tree, start: Starts | None) -> None:
-        """Partial results of tuples, which came as early as what their sub-source had promised."""
-        assert start is not None
+        """Partial results of tuples, which came as early as what their sub-source had promised, or
+        of results, which are never late."""
         register = self.registers[message.entry]
-        assert isinstance(register, SourceRegister)
         operator = cast(TakesPartials, self.operator)  # the physical plan says so
 
         def bounds_of(places: Ints) -> Ints:
+            bounds = np.full(len(places), NOTHING)
+            if start is None or isinstance(register, StageRegister):
+                return bounds
             before = start.of_rows(places, None)
-            bounds, promised = np.full(len(before), NOTHING), before > NOTHING
+            promised = before > NOTHING
             if register.name is not None:
                 chain = self._chains[message.entry]
                 found = operator.promised_by(chain.bounds({register.name: before[promised]}))
@@ -324,16 +327,22 @@ class _BucketOutput:
 
     def _messages(self, rows: list[RowsPiece], stage: StageConfig) -> Iterator[Packed]:
         """Results and progress for every bucket of the next stage."""
-        bucket, destination = self._bucket, self._bucket.config.destination
-        pieces: list[list[RowsPiece]] = [[] for _ in range(stage.buckets)]
-        assert bucket._router is not None
+        bucket, destination, kit = self._bucket, self._bucket.config.destination, self._bucket._kit
+        assert kit is not None
+        outgoing = [Outgoing() for _ in range(stage.buckets)]
         for piece in rows:
-            for number, which, copies in bucket._router.routes(piece.batch.rows):
-                order = piece.order.take(pa.array(which)) if piece.order is not None else None
-                pieces[number].append(RowsPiece(piece.batch.take(which), order, copies=copies))
+            if kit.maker is None or not kit.fold(piece.batch, outgoing):
+                kit.route(piece, outgoing)
+        kit.tidy()
         progress = self._progress and bucket._tail.progress(self._progress)
-        for number, mine in enumerate(pieces):
-            message = Message(destination.entry, bucket.number, rows=mine, progress=progress)
+        for number, mine in enumerate(outgoing):
+            message = Message(
+                destination.entry,
+                bucket.number,
+                rows=mine.rows,
+                panes=mine.panes,
+                progress=progress,
+            )
             key = stage.bucket_keys[number]
             place = (bucket.number << 32) + bucket.sent
             yield Packed(key, PackedKind.MESSAGE, message.pack(), place)

@@ -7,7 +7,7 @@ folds tuples into partial panes where the stage allows it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import RunError
 from penstock.model.arrays import Codes, Ints
 from penstock.model.clock import SystemClock
 from penstock.model.progress import ProgressPolicy, Slack
@@ -23,10 +22,9 @@ from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.ticks import to_ticks
-from penstock.operators.windows.panes.partial import PaneMaker
 from penstock.plan.stateless import Scan, Stamp
 from penstock.promises.ingest import Ingest
-from penstock.promises.sub_sources import SubSources, distinct
+from penstock.promises.sub_sources import distinct
 from penstock.sources.fitting.arrow_columns import fit_batches
 from penstock.sources.rejects import RejectKind, RejectLog, rejects_batch
 from penstock.sources.source import Chunk
@@ -36,6 +34,7 @@ from penstock.spark.sources.feed import Portion
 from penstock.spark.tasks.bounds import TaskBounds
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.groups import TaskGroups
+from penstock.spark.tasks.kit import Kit, Outgoing
 from penstock.spark.tasks.messages import (
     GroupsPromised,
     Message,
@@ -46,18 +45,9 @@ from penstock.spark.tasks.messages import (
     portions_read,
 )
 from penstock.spark.tasks.reports import Reports
-from penstock.spark.tasks.routing import PortRouter, by_bucket
 
 _FLUSH = 1 << 22  # rows after which a task sends what it has
 _WORTH_PANES = 256  # rows of a sub-source for which panes of its own are cheaper than the rows
-
-
-@dataclass
-class _Outgoing:
-    """What goes to one bucket."""
-
-    rows: list[RowsPiece] = field(default_factory=list)
-    panes: list[Any] = field(default_factory=list)
 
 
 class IngestTask:
@@ -91,7 +81,7 @@ class IngestTask:
             self._groups = TaskGroups(self._scan, self._above, routing)
         self._stamp = next((step for step in below if isinstance(step, Stamp)), None)
         self._high: Bound = BEGINNING
-        self._outgoing = [_Outgoing() for _ in range(config.buckets)]
+        self._outgoing = [Outgoing() for _ in range(config.buckets)]
         self._waiting = 0
         self._sent = 0
         self._joins: list[str] = []
@@ -195,23 +185,11 @@ class IngestTask:
             self._route_panes(batch)
 
     def _route_rows(self, batch: Batch, groups: Codes | None = None) -> None:
-        for bucket, rows, copies in self._kit.router.routes(batch.rows):
-            own = batch if len(rows) == batch.num_rows else batch.take(rows)
-            of_groups = groups[rows] if groups is not None else None
-            self._outgoing[bucket].rows.append(RowsPiece(own, groups=of_groups, copies=copies))
+        self._kit.route(RowsPiece(batch, groups=groups), self._outgoing)
 
     def _route_panes(self, batch: Batch) -> None:
-        maker = self._kit.maker
-        assert maker is not None
-        try:
-            made, groups = maker.panes(batch.rows, batch.places)
-        except RunError:  # perhaps of a tuple that came too late to count, which a bucket can tell
+        if not self._kit.fold(batch, self._outgoing):
             self._route_rows(replace(batch, broken=None, numbers=None))
-            return
-        buckets = self._kit.bucket_of_groups()[groups]
-        for bucket, pairs in by_bucket(buckets):
-            own = made if len(pairs) == len(made) else maker.take(made, pairs)
-            self._outgoing[bucket].panes.append(own.save(maker.folder))
 
     # --- out -------------------------------------------------------------------------------------
 
@@ -243,7 +221,7 @@ class IngestTask:
             yield Packed(key, PackedKind.MESSAGE, message.pack(), place)
         self._sent += 1
         self._waiting = 0
-        self._outgoing = [_Outgoing() for _ in self._outgoing]
+        self._outgoing = [Outgoing() for _ in self._outgoing]
 
     def _reports(self) -> Reports | None:
         if self._bounds is None:
@@ -264,43 +242,6 @@ class IngestTask:
             yield Packed(key, PackedKind.REJECTED, payload, rejected=len(rejects))
         status = portions_read(self._scan.stream.name, self._portions)
         yield Packed(key, PackedKind.STATUS, status, read=read)
-
-
-class Kit:
-    """What a worker keeps for an entry between micro-batches: which keys and sub-sources there
-    are."""
-
-    def __init__(self, config: StageConfig, entry: int) -> None:
-        stage, port = config.stage, config.stage.entries[entry].port
-        self.router = PortRouter(stage, port, config.buckets)
-        self.maker = PaneMaker(stage.node) if stage.makes_panes(port) else None  # type: ignore[arg-type]
-        self._of_groups: Ints = np.zeros(0, np.int64)
-        self._sub_sources: SubSources | None = None
-
-    def sub_sources(self, scan: Scan) -> SubSources | None:
-        if self._sub_sources is None and scan.stream.progress is not None:
-            self._sub_sources = SubSources(scan.stream, scan.stream.progress)
-        return self._sub_sources
-
-    def bucket_of_groups(self) -> Ints:
-        """The bucket of every group that the pane maker knows."""
-        assert self.maker is not None
-        keys = self.maker.folder.keys
-        if len(self._of_groups) > len(keys):
-            self._of_groups = self._of_groups[:0]
-        if len(self._of_groups) < len(keys):
-            fresh = keys.take(np.arange(len(self._of_groups), len(keys)))
-            hashed = self.router.keys.hashed(fresh, len(keys) - len(self._of_groups))
-            self._of_groups = np.concatenate([self._of_groups, hashed])
-        return self._of_groups
-
-    def tidy(self) -> None:
-        """Forget keys, and sub-sources, when they have become very many."""
-        if self._sub_sources is not None and len(self._sub_sources) > 1 << 20:
-            self._sub_sources = None
-        if self.maker is not None and len(self.maker.folder.keys) > 1 << 20:
-            self.maker.forget_keys()
-            self._of_groups = self._of_groups[:0]
 
 
 def split_at_stamp(entry: Entry) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
