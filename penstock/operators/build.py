@@ -15,6 +15,7 @@ from penstock.operators.revising.groups import RevisingGroups
 from penstock.operators.revising.landmark import RevisingLandmark
 from penstock.operators.revising.sliding import RevisingSliding
 from penstock.operators.stateless.filter import FilterOperator
+from penstock.operators.stateless.merge import Merge
 from penstock.operators.stateless.order import InOrder
 from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.stamp import StampOperator
@@ -82,6 +83,8 @@ def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
         return StampOperator(node.logical, clock)  # type: ignore[arg-type]
     if node.operator is OperatorKind.ORDER:
         return InOrder(node.logical, node.asked)  # type: ignore[arg-type]
+    if node.operator is OperatorKind.MERGE:
+        return Merge(node.logical, node.sorting)  # type: ignore[arg-type]
     if node.punctuated and node.operator in _PUNCTUATED:
         return _PUNCTUATED[node.operator](node.logical)
     if node.operator in _PLAIN:

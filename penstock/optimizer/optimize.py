@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.choose_algorithm import choose_algorithm
 from penstock.optimizer.drop_needless_order import drop_needless_order
+from penstock.optimizer.leave_in_order import leave_in_order
 from penstock.optimizer.leave_room import leave_room
 from penstock.optimizer.lower import lower
 from penstock.optimizer.pre_aggregate import pre_aggregate
@@ -27,7 +28,7 @@ LOGICAL: dict[Host, tuple[Rule, ...]] = {
     Host.SPARK: (leave_room, canonical_order),
 }
 PHYSICAL: dict[Host, tuple[Rule, ...]] = {
-    Host.LOCAL: (lower,),
+    Host.LOCAL: (lower, leave_in_order),
     Host.SPARK: (prune_columns, lower, drop_needless_order, pre_aggregate),
 }
 RULES: dict[Host, tuple[Rule, ...]] = {host: LOGICAL[host] + PHYSICAL[host] for host in Host}

@@ -8,6 +8,7 @@ from enum import Enum
 
 from penstock.errors import PlanError
 from penstock.physical.asked import Asked
+from penstock.physical.sorting import Sorting
 from penstock.plan.expressions import Expression
 from penstock.plan.node import Node
 
@@ -19,7 +20,7 @@ class OperatorKind(Enum):
     FILTER = "Filter"
     PROJECT = "Project"
     STAMP = "Stamp"
-    UNION = "Union"
+    UNION, MERGE = "Union", "Merge"
     ORDER = "Order"
     PANED, WID, ADAPTIVE, TWO_LEVEL, BUFFERING = (
         "Paned",
@@ -68,7 +69,8 @@ class Port:
 class PhysicalNode:
     """`logical` is the node that it answers.  With `whole_windows`, whoever gets the results counts
     them, so no group leaves ahead of the others of its window; where a stream is `punctuated` for
-    single groups, groups do leave ahead."""
+    single groups, groups do leave ahead.  `sorting` says by what rows leave that are SORTED, where
+    it is not the first progressing column."""
 
     logical: Node
     operator: OperatorKind
@@ -77,6 +79,7 @@ class PhysicalNode:
     ordering: Ordering = Ordering.ANY
     whole_windows: bool = False
     punctuated: bool = False
+    sorting: Sorting | None = None
 
     def __post_init__(self) -> None:
         expected = 0 if self.operator is OperatorKind.READ else max(1, len(self.logical.inputs))
