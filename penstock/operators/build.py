@@ -8,6 +8,7 @@ from typing import Any
 from penstock.model.clock import Clock
 from penstock.operators.groups.distinct import DistinctOperator
 from penstock.operators.groups.grouped import GroupedOperator
+from penstock.operators.joins.oa_join import OaJoin
 from penstock.operators.operator import Operator
 from penstock.operators.revising.deferred import Deferred
 from penstock.operators.revising.distinct import AmendingDistinct
@@ -51,6 +52,7 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.SLIDE_BY_TUPLE: SlideByTupleOperator,
     OperatorKind.GROUPED: GroupedOperator,
     OperatorKind.DISTINCT: DistinctOperator,
+    OperatorKind.OA_JOIN: OaJoin,
 }
 
 # over streams that promise something for single groups

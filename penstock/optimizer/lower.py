@@ -17,6 +17,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
+from penstock.plan.joins import Join, JoinKind, equal_keys
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -76,7 +77,7 @@ def lower_node(
     ports = tuple(
         Port(
             lower_node(each, asked_below(node, asked, number), host, counted_below),
-            meeting_keys(node),
+            meeting_keys(node, number),
         )
         for number, each in enumerate(node.inputs)
     )
@@ -115,6 +116,8 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.GROUPED
         case Distinct() if not signed or host is Host.LOCAL:
             return OperatorKind.DISTINCT
+        case Join(branches=(_, _), kind=JoinKind.INNER) if asked is None:
+            return OperatorKind.OA_JOIN
     raise EngineError(
         f"the {host.value} engine cannot run a {type(node).__name__.lower()} yet",
         hint="the reference engine: --engine reference, or connect('reference')",
@@ -139,9 +142,13 @@ def _without_sources(node: Node) -> Node:
     return with_inputs(node, _without_sources)
 
 
-def meeting_keys(node: Node) -> tuple[Expression, ...] | None:
-    """Tuples that agree on these have to meet; without any, all of them; None: they need not."""
+def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
+    """Tuples of a port that agree on these have to meet, also with those of other ports that agree
+    on theirs; without any, all of them; None: they need not."""
     match node:
+        case Join(branches=(left, right)):
+            keys, _ = equal_keys(left.schema, right.schema, node.condition)
+            return tuple(pair[port] for pair in keys)
         case WindowAggregate() if node.counts_rows:
             return tuple(part.expression for part in node.partition)
         case WindowAggregate() | GroupAggregate():

@@ -34,6 +34,7 @@ class OperatorKind(Enum):
     SLIDE_BY_TUPLE = "SlideByTuple"
     GROUPED = "Grouped"
     DISTINCT = "Distinct"
+    OA_JOIN = "OaJoin"
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"
     REVISING_GROUPS = "RevisingGroups"

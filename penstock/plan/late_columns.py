@@ -10,6 +10,7 @@ from penstock.model.names import late_names
 from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, BOOLEAN, Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -62,6 +63,12 @@ def _has_tuples(node: Node) -> bool:
 
 def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
     """Results are never late, so only the first stateful operator on each way."""
+    if isinstance(node, Join | Difference | Sequence):
+        for given, timed in zip(node.inputs, node.attributes, strict=True):
+            yield from _finding_late(given)
+            if not any(inner.stateful for inner in given.walk()):
+                yield given.schema, timed.type, BIGINT
+        return
     below = [found for each in node.inputs for found in _finding_late(each)]
     if below:
         yield from below

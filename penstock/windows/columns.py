@@ -80,3 +80,20 @@ def exceeds_by_at_most(left: Ints, right: Ints, limit: int) -> Flags:
         return (left < right) | (above <= limit)
     below = right.view(np.uint64) - left.view(np.uint64)
     return (left < right) & (below >= -limit)
+
+
+def plus(values: Ints, by: int) -> Ints:
+    """values + by, or the nearest that 64 bits can hold.
+
+    >>> plus(np.array([-(2**63), 0, 2**63 - 1]), 7)
+    array([-9223372036854775801,                    7,  9223372036854775807])
+    """
+    if not len(values):
+        return values
+    wrapped: Ints = (values.view(np.uint64) + np.uint64(by % 2**64)).view(np.int64)
+    lowest, highest = extremes(values)
+    if lowest + by >= INT64_MIN and highest + by <= INT64_MAX:
+        return wrapped
+    if by > 0:
+        return np.where(values > INT64_MAX - by, INT64_MAX, wrapped)
+    return np.where(values < INT64_MIN - by, INT64_MIN, wrapped)

@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from penstock.errors import PlanError
 from penstock.model.arrays import Ints
-from penstock.windows.columns import Flags, exceeds_by_at_most, floor_div
+from penstock.model.types import INT64_MAX, INT64_MIN
+from penstock.windows.columns import Flags, exceeds_by_at_most, extremes, floor_div, plus
 from penstock.windows.sliding import Sliding
 from penstock.windows.window import IdRange, require_positive
 
@@ -30,6 +33,13 @@ class JoinWindow(Protocol):
     def partner_bounds_of_right(self, right: int) -> tuple[int, int]:
         """The lowest and the highest left value that `right` joins, both included."""
         ...
+
+    def partner_columns(self, left: Ints) -> tuple[Ints, Ints]:
+        """`partner_bounds`, elementwise, of values that 64 bits can hold: where there are none, the
+        highest is below the lowest."""
+        ...
+
+    def partner_columns_of_right(self, right: Ints) -> tuple[Ints, Ints]: ...
 
 
 def widjoin(left_id: int, right_id: int) -> bool:
@@ -72,6 +82,16 @@ class TumblingJoin:
     def partner_bounds_of_right(self, right: int) -> tuple[int, int]:
         return self.partner_bounds(right)
 
+    def partner_columns(self, left: Ints) -> tuple[Ints, Ints]:
+        since = left % self.range - self.origin % self.range  # the start of the window
+        since += np.where(since < 0, self.range, 0)
+        left_over = self.range - 1 - since
+        starts = np.maximum(left, INT64_MIN + since) - since
+        return starts, np.minimum(left, INT64_MAX - left_over) + left_over
+
+    def partner_columns_of_right(self, right: Ints) -> tuple[Ints, Ints]:
+        return self.partner_columns(right)
+
     def match(self, left: int) -> IdRange:
         """The one window that a tuple of either side is in."""
         return Sliding(self.range, self.range, self.origin).wids_of(left)
@@ -112,6 +132,12 @@ class BandJoin:
     def partner_bounds_of_right(self, right: int) -> tuple[int, int]:
         return right - self.high, right - self.low
 
+    def partner_columns(self, left: Ints) -> tuple[Ints, Ints]:
+        return _moved(left, self.low, self.high)
+
+    def partner_columns_of_right(self, right: Ints) -> tuple[Ints, Ints]:
+        return _moved(right, -self.high, -self.low)
+
 
 @dataclass(frozen=True, slots=True)
 class SlidingJoin:
@@ -148,9 +174,28 @@ class SlidingJoin:
     def partner_bounds_of_right(self, right: int) -> tuple[int, int]:
         return self.band.partner_bounds_of_right(right)
 
+    def partner_columns(self, left: Ints) -> tuple[Ints, Ints]:
+        return self.band.partner_columns(left)
+
+    def partner_columns_of_right(self, right: Ints) -> tuple[Ints, Ints]:
+        return self.band.partner_columns_of_right(right)
+
     def match(self, left: int) -> IdRange:
         """The windows that a left tuple is in, one per tick of its age, 0 to RANGE inclusive."""
         return Sliding(self.left_range + 1, slide=1).wids_of(left)
 
     def match_of_right(self, right: int) -> IdRange:
         return Sliding(self.right_range + 1, slide=1).wids_of(right)
+
+
+def _moved(values: Ints, low: int, high: int) -> tuple[Ints, Ints]:
+    """From so far below or above each value to so far."""
+    if not len(values):
+        return values, values
+    lows, highs = plus(values, low), plus(values, high)
+    lowest, highest = extremes(values)
+    if highest + low <= INT64_MAX and lowest + high >= INT64_MIN:
+        return lows, highs
+    none = exceeds_by_at_most(np.full(len(values), INT64_MAX), values, low - 1)
+    none |= exceeds_by_at_most(values, np.full(len(values), INT64_MIN), -high - 1)
+    return np.where(none, INT64_MAX, lows), np.where(none, INT64_MIN, highs)

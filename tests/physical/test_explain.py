@@ -60,5 +60,5 @@ def test_a_hint_is_followed() -> None:
 
 
 def test_what_no_operator_runs() -> None:
-    with pytest.raises(ps.EngineError, match="the spark engine cannot run a join yet"):
-        explained("SELECT a.k FROM s AS a [RANGE 5], s AS b [RANGE 5] WHERE a.k = b.k", "spark")
+    with pytest.raises(ps.EngineError, match="the spark engine cannot run a difference yet"):
+        explained("SELECT k FROM s EXCEPT ON (k) s", "spark")

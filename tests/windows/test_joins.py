@@ -170,3 +170,19 @@ def test_ages_are_not_negative_and_bands_not_empty() -> None:
         SlidingJoin(0, -1)
     with pytest.raises(PlanError, match="empty"):
         BandJoin(1, 0)
+
+
+@given(JOIN, st.lists(TICK, max_size=4))
+def test_partners_of_whole_columns(window: JoinWindow, ticks: list[int]) -> None:
+    values = np.array(ticks, np.int64)
+    for columns, bounds in (
+        (window.partner_columns, window.partner_bounds),
+        (window.partner_columns_of_right, window.partner_bounds_of_right),
+    ):
+        found = zip(*(each.tolist() for each in columns(values)), strict=True)
+        for (low, high), tick in zip(found, ticks, strict=True):
+            lowest, highest = bounds(tick)
+            if lowest > HIGH or highest < LOW:
+                assert high < low
+            else:
+                assert (low, high) == (max(lowest, LOW), min(highest, HIGH))

@@ -1,0 +1,1 @@
+"""Joins: tuples of two inputs that belong together by key and time."""
