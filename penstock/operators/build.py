@@ -52,7 +52,6 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.SLIDE_BY_TUPLE: SlideByTupleOperator,
     OperatorKind.GROUPED: GroupedOperator,
     OperatorKind.DISTINCT: DistinctOperator,
-    OperatorKind.OA_JOIN: OaJoin,
 }
 
 # over streams that promise something for single groups
@@ -83,6 +82,8 @@ def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
     """A new operator for any node but one that reads, which is the host's business."""
     if node.operator is OperatorKind.STAMP:
         return StampOperator(node.logical, clock)  # type: ignore[arg-type]
+    if node.operator is OperatorKind.OA_JOIN:
+        return OaJoin(node.logical, node.asked)  # type: ignore[arg-type]
     if node.operator is OperatorKind.ORDER:
         return InOrder(node.logical, node.asked)  # type: ignore[arg-type]
     if node.operator is OperatorKind.MERGE:

@@ -17,7 +17,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.joins import Join, JoinKind, equal_keys
+from penstock.plan.joins import Join, equal_keys
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -116,7 +116,7 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.GROUPED
         case Distinct() if not signed or host is Host.LOCAL:
             return OperatorKind.DISTINCT
-        case Join(branches=(_, _), kind=JoinKind.INNER) if asked is None:
+        case Join(branches=(_, _)):
             return OperatorKind.OA_JOIN
     raise EngineError(
         f"the {host.value} engine cannot run a {type(node).__name__.lower()} yet",

@@ -14,10 +14,12 @@ from penstock.model.types import INT64_MAX, Kind, Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
+from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition
+from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 from penstock.windows.landmark import Landmark
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
@@ -49,10 +51,11 @@ def last_tick(stream: StreamDefinition) -> int:
 def _waits_for_amendments(query: QueryPlan) -> bool:
     """Whether results are held back for as long as late tuples may change them."""
     folding = [
-        n for n in query.walk() if isinstance(n, WindowAggregate | GroupAggregate | Distinct)
+        n for n in query.walk() if isinstance(n, WindowAggregate | GroupAggregate | Distinct | Join)
     ]
+    alone = any(isinstance(n, Join) and any(n.kind.keeps) for n in folding)
     by_tuple = [n for n in folding if isinstance(n, WindowAggregate)]
-    return len(folding) > 1 or any(isinstance(n.window, SlideByTuple) for n in by_tuple)
+    return alone or len(folding) > 1 or any(isinstance(n.window, SlideByTuple) for n in by_tuple)
 
 
 def _reach(node: Node) -> int | None:
@@ -75,10 +78,33 @@ def _own_reach(node: Node) -> int | None:
             return slide if _keeps_ticks(node.input, attribute) else None
         case WindowAggregate(window=SlideByTuple(), attribute=attribute):
             return 1 if _keeps_ticks(node.input, attribute) else None
+        case Join(branches=(_, _)):
+            return _join_reach(node)
         case GroupAggregate():
             keys = node.completing[:1] if node.counted else node.completing
             return 1 if any(_keeps_ticks(node.input, key) for key in keys) else None
     return None
+
+
+def _join_reach(node: Join) -> int | None:
+    """Progress falls behind by as much as partners may be apart.  Where tuples leave that found
+    none, it has to have passed them."""
+    windows = [node.window.between(0, 1), *(each.window for each in node.also)]
+    apart = max(_apart(window) for window in windows if window is not None)
+    branches = zip(node.branches, node.attributes, strict=True)
+    if not all(_keeps_ticks(branch, attribute) for branch, attribute in branches):
+        return None
+    return apart + any(node.kind.keeps)
+
+
+def _apart(window: SlidingJoin | TumblingJoin | BandJoin) -> int:
+    match window:
+        case TumblingJoin(length):
+            return length - 1
+        case SlidingJoin():
+            return _apart(window.band)
+        case BandJoin(low, high):
+            return max(0, -low, high)
 
 
 def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
@@ -91,6 +117,11 @@ def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
             return node.stream.progress is not None
         case Filter() | Distinct():
             return _keeps_ticks(node.input, expression)
+        case Join():
+            for branch in node.branches:
+                if any(Column.of(field) == expression for field in branch.schema):
+                    return _keeps_ticks(branch, expression)
+            return False
         case Project():
             given = node.columns[expression.position(node.schema)].expression
             return _keeps_ticks(node.input, given)

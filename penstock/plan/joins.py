@@ -13,6 +13,7 @@ from penstock.errors import PlanError, Span
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN
+from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Call, Column, Expression, columns_of, conjuncts
 from penstock.plan.node import Node, Progressing, Unary
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
@@ -101,6 +102,11 @@ class Join(Node):
             raise PlanError("a join needs at least two inputs, each with a windowing attribute")
         if self.kind is not JoinKind.INNER and len(self.branches) > 2:
             raise PlanError(f"a {self.kind.value} join has two inputs")
+        if self.kind is not JoinKind.INNER and any(each.signed for each in self.branches):
+            raise PlanError(
+                f"a {self.kind.value} join cannot know which tuples of a difference have a partner",
+                expected="streams without negative items, or an INNER join",
+            )
         if self.condition is not None and self.condition.type != BOOLEAN:
             raise PlanError(f"a join condition is BOOLEAN, not {self.condition.type}")
         for branch, attribute in zip(self.branches, self.attributes, strict=True):
@@ -158,7 +164,8 @@ def equal_keys(
     left: Schema, right: Schema, condition: Expression | None
 ) -> tuple[list[tuple[Expression, Expression]], list[Expression]]:
     """A condition on two inputs taken apart: the expressions of the left and of the right one that
-    have to be equal, and what else has to hold.
+    have to be equal, and what else has to hold.  Those that may fail on a tuple are not among the
+    former: a tuple without a partner in time is no reason to fail.
 
     >>> from penstock.model.types import BIGINT
     >>> a, b = Column("k", BIGINT, "a"), Column("k", BIGINT, "b")
@@ -176,12 +183,19 @@ def equal_keys(
     return keys, others
 
 
+def by_risk(condition: Expression | None) -> tuple[list[Expression], list[Expression]]:
+    """What has to hold, taken apart: what cannot fail, which is looked at first, and what may; that
+    is computed only for tuples for which the former is true."""
+    parts = conjuncts(condition) if condition is not None else ()
+    return [e for e in parts if not may_fail(e)], [e for e in parts if may_fail(e)]
+
+
 def _sides(each: Expression, left: Schema, right: Schema) -> tuple[Expression, Expression] | None:
     """The two sides of an equality between one input and the other."""
     if not isinstance(each, Call) or each.function != "eq":
         return None
     one, other = each.arguments
-    if one.type != other.type:
+    if one.type != other.type or may_fail(each):
         return None
     if _is_of(one, left) and _is_of(other, right):
         return one, other

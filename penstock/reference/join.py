@@ -10,11 +10,13 @@ from itertools import product
 from math import prod
 
 from penstock.model.domain import Domain
-from penstock.plan.joins import Join, JoinKind, Lookup
+from penstock.model.schema import Schema
+from penstock.plan.expressions import Expression
+from penstock.plan.joins import Join, JoinKind, Lookup, by_risk
 from penstock.reference.group_aggregate import in_time
 from penstock.reference.relation import Relation, Row
 from penstock.reference.run import Run
-from penstock.scalars.evaluate import evaluator
+from penstock.scalars.evaluate import Evaluator, evaluator
 
 
 def join(node: Join, given: list[Relation], run: Run) -> Relation:
@@ -24,14 +26,17 @@ def join(node: Join, given: list[Relation], run: Run) -> Relation:
         position = attribute.position(relation.schema)
         rows = in_time(relation, [attribute], run)
         timed.append([(row, domain.tick(row.values[position])) for row in rows])
-    holds = evaluator(node.condition, node.pair_schema) if node.condition is not None else None
+    safe, risky = (
+        [evaluator(c, node.pair_schema) for c in some] for some in by_risk(node.condition)
+    )
     combinations = []
     for combination in product(*timed):
         if not _close_enough(node, [tick for _, tick in combination]):
             continue
         rows = [row for row, _ in combination]
         values = tuple(value for row in rows for value in row.values)
-        if (holds is None or holds(values) is True) and _also(node, values):
+        # whatever may fail comes last, so that nobody fails who need not be looked at
+        if _all_hold(safe, values) and _also(node, values) and _all_hold(risky, values):
             combinations.append(rows)
     if node.kind is JoinKind.INNER:
         joined = [_together(rows) for rows in combinations]
@@ -91,6 +96,15 @@ def _together(rows: Sequence[Row]) -> Row:
     values = tuple(value for row in rows for value in row.values)
     lineage = tuple(part for row in rows for part in row.lineage)
     return Row(values, rows[0].bounds, prod(row.sign for row in rows), lineage)
+
+
+def _evaluators(conditions: list[Expression], schema: Schema) -> list[Evaluator]:
+    return [evaluator(each, schema) for each in conditions]
+
+
+def _all_hold(conditions: list[Evaluator], values: tuple[object, ...]) -> bool:
+    found = [holds(values) is True for holds in conditions]  # all of them: each may fail
+    return all(found)
 
 
 def _close_enough(node: Join, ticks: list[int]) -> bool:

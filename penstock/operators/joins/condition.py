@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,52 +11,71 @@ from penstock.expressions.columns import flags_of
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Mask
 from penstock.model.schema import Schema
-from penstock.model.types import Type
 from penstock.operators.joins.pairs import Pairs
 from penstock.operators.ticks import to_ticks
-from penstock.plan.expressions import Column, Expression, all_of, columns_of
-from penstock.plan.joins import Join
+from penstock.plan.expressions import Expression, all_of, columns_of
+from penstock.plan.joins import Join, TimeCondition, by_risk
 
 
 class Condition:
-    """The rest of the condition, and further times that have to fit."""
+    """The rest of the condition, and further times that have to fit.  What may fail comes last, and
+    sees only pairs for which the others hold."""
 
     def __init__(self, node: Join, others: list[Expression]) -> None:
-        rest = all_of(others)
-        columns = columns_of(rest) if rest is not None else []
-        times = [column for each in node.also for column in (each.left, each.right)]
-        places = sorted({c.position(node.pair_schema) for c in (*columns, *times)})
+        safe, risky = by_risk(all_of(others))
+        tests = [_Test(node, safe, node.also), _Test(node, risky)]
+        self._tests = [test for test in tests if test]
+
+    def among(self, pairs: Pairs, port: int) -> Pairs:
+        """The pairs that join, where tuples came at a port."""
+        for test in self._tests:
+            if len(pairs):
+                pairs = pairs.filter(test.holds(pairs, port))
+        return pairs
+
+
+class _Test:
+    """Some conditions, computed from the columns that they need."""
+
+    def __init__(
+        self, node: Join, conditions: list[Expression], also: tuple[TimeCondition, ...] = ()
+    ) -> None:
+        columns = [column for each in conditions for column in columns_of(each)]
+        columns += [column for each in also for column in (each.left, each.right)]
+        places = sorted({column.position(node.pair_schema) for column in columns})
         schema = Schema(tuple(node.pair_schema.fields[place] for place in places))
         width = len(node.branches[0].schema)
         self._schema = schema.arrow
         self._left = [place for place in places if place < width]
         self._right = [place - width for place in places if place >= width]
-        self._holds = compile_expression(rest, schema) if rest is not None else None
-        self._also = [
-            (_tick_column(each.left, schema), _tick_column(each.right, schema), each.window)
-            for each in node.also
+        self._tests: list[Callable[[pa.RecordBatch], Mask]] = [
+            _flags(each, schema) for each in conditions
         ]
+        self._tests += [_fits(each, schema) for each in also]
 
-    def among(self, pairs: Pairs, port: int) -> Pairs:
-        """The pairs that join, where tuples came at a port."""
-        if (self._holds is None and not self._also) or not len(pairs):
-            return pairs
+    def __bool__(self) -> bool:
+        return bool(self._tests)
+
+    def holds(self, pairs: Pairs, port: int) -> Mask:
         columns = pairs.columns(self._left, port == 0) + pairs.columns(self._right, port == 1)
-        if self._schema.names:
+        if columns:
             batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         else:  # a condition without columns
-            batch = pa.record_batch({"_": pa.nulls(len(pairs))})
-        holds: Mask = np.ones(len(pairs), np.bool_)
-        if self._holds is not None:
-            holds = flags_of(self._holds(batch))
-        for (left, left_type), (right, right_type), window in self._also:
-            ticks = (
-                to_ticks(batch.column(left), left_type),
-                to_ticks(batch.column(right), right_type),
-            )
-            holds &= window.matches_columns(*ticks)
-        return pairs.filter(holds)
+            batch = pa.record_batch({"nothing": pa.nulls(len(pairs))})
+        found: Mask = np.logical_and.reduce([test(batch) for test in self._tests])
+        return found
 
 
-def _tick_column(column: Column, schema: Schema) -> tuple[int, Type]:
-    return column.position(schema), column.type
+def _flags(condition: Expression, schema: Schema) -> Callable[[pa.RecordBatch], Mask]:
+    compiled = compile_expression(condition, schema)
+    return lambda batch: flags_of(compiled(batch))
+
+
+def _fits(also: TimeCondition, schema: Schema) -> Callable[[pa.RecordBatch], Mask]:
+    left, right = also.left.position(schema), also.right.position(schema)
+
+    def fits(batch: pa.RecordBatch) -> Mask:
+        lefts = to_ticks(batch.column(left), also.left.type)
+        return also.window.matches_columns(lefts, to_ticks(batch.column(right), also.right.type))
+
+    return fits

@@ -10,45 +10,56 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from penstock.model.arrays import Ints
-from penstock.model.punctuation import BEGINNING, END, Bound, JointPunctuation
-from penstock.model.room import ticks_of
-from penstock.model.schema import Field
+from penstock.model.arrays import Ints, Mask
+from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch, Signs
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.joins.condition import Condition
+from penstock.operators.joins.join_progress import JoinProgress
 from penstock.operators.joins.keys import JoinKeys
 from penstock.operators.joins.pairs import Found, Pairs, pairs_of
+from penstock.operators.joins.results import JoinResults
 from penstock.operators.joins.side import Side
-from penstock.operators.joins.sorted_run import SortedRun, Tuples
-from penstock.operators.open_results import NOTHING_OPEN, OpenResults
+from penstock.operators.joins.sorted_run import SortedRun
+from penstock.operators.joins.tuples import Tuples
+from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
+from penstock.operators.revising.amendment import Forgiving
 from penstock.operators.ticks import to_ticks
+from penstock.physical.asked import Asked
+from penstock.plan.expressions import Column
 from penstock.plan.identity import origins
-from penstock.plan.joins import Join, equal_keys
+from penstock.plan.joins import Join, JoinKind, equal_keys
+from penstock.plan.node import Node
 from penstock.state.chunks import ChunkStore, Within
 
 
 class OaJoin(Base):
-    def __init__(self, node: Join) -> None:
+    """With LATE AMEND, tuples count that are late, so everything is final so much later; nothing is
+    ever taken back."""
+
+    def __init__(self, node: Join, asked: Asked | None = None) -> None:
         left, right = node.branches
         keys, others = equal_keys(left.schema, right.schema, node.condition)
         window = node.window.between(0, 1)
         assert window is not None
-        self.schema = node.schema.arrow
+        self._kind = node.kind
         self._window = window
         self._keys = JoinKeys(node, keys)
         self._condition = Condition(node, others)
-        self._names = [[field.qualified for field in each.schema] for each in node.branches]
+        self._results = JoinResults(node)
+        self._columns = [[field.qualified for field in each.schema] for each in node.branches]
         timed = list(zip(node.attributes, node.branches, strict=True))
         self._places = [attribute.position(each.schema) for attribute, each in timed]
         self._types = [attribute.type for attribute in node.attributes]
-        self._in_time = [InTime([attribute], each) for attribute, each in timed]
-        one, other = (Field(a.name, a.type, a.relation).qualified for a in node.attributes)
-        self._attributes = (one, other)
+        self._in_time = [_in_time(attribute, each, asked) for attribute, each in timed]
+        self._names = {field.qualified for field in node.schema}
         self._origins = origins(node)
-        self._sides = (Side(), Side())
-        self._bounds: list[Bound] = [BEGINNING, BEGINNING]
+        self._alone = self._kind.left_alone
+        # of which side it is known which tuples have found a partner
+        self._minds = (node.kind.keeps[0] or self._alone, node.kind.keeps[1])
+        self._sides = (Side(once=self._alone), Side())
+        self._progress = JoinProgress(node)
         self._high: dict[str, Bound] = {}
         self._promised = Progress()
 
@@ -61,13 +72,24 @@ class OaJoin(Base):
         codes, equal = self._keys.of(port, given.rows)
         came = Tuples(given.rows, codes, ticks[0], given.signs)
         if equal is not None:
-            came = came.take(np.flatnonzero(equal))
+            if self._kind.keeps[port]:
+                yield from self._given_alone(port, given.rows.filter(pa.array(~equal)))
+            came = came.only(equal)
         if not len(came):
             return
         lows, highs = self._partners(port, came.ticks)
+        paired = np.zeros(len(came), np.bool_)
         for pairs in pairs_of(came, self._found(port, came, lows, highs)):
-            yield from self._joined(port, self._condition.among(pairs, port))
-        self._keep(port, came, lows, highs)
+            found = self._condition.among(pairs, port)
+            paired[found.of] = True
+            yield from self._joined(port, found)
+        stays = self._may_be_joined(port, lows, highs)
+        if self._minds[port]:
+            came = came.with_done(paired)
+            yield from self._decided(port, came, stays)
+            if self._alone:
+                stays &= ~paired
+        self._sides[port].add(came.only(stays))
 
     def _partners(self, port: int, ticks: Ints) -> tuple[Ints, Ints]:
         """From which time to which the partners of tuples are."""
@@ -90,68 +112,57 @@ class OaJoin(Base):
         return found
 
     def _joined(self, port: int, pairs: Pairs) -> Iterator[Item]:
-        if len(pairs):
-            columns = [
-                column
-                for side, names in enumerate(self._names)
-                for column in pairs.columns(range(len(names)), side == port)
-            ]
-            rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-            yield Batch(rows, pairs.signs())
-
-    def _keep(self, port: int, came: Tuples, lows: Ints, highs: Ints) -> None:
-        """Those whose partners may still come."""
-        bound = self._bounds[1 - port]
-        if bound == END:
+        if not len(pairs):
             return
-        stays = highs >= lows
+        if not self._alone:
+            yield self._results.pairs(port, pairs)
+        if self._minds[1 - port]:
+            for run, rows in pairs.kept:
+                fresh = run.finish(rows)
+                if self._kind is JoinKind.SEMI:
+                    yield from self._given_alone(1 - port, run.tuples.rows.take(pa.array(fresh)))
+
+    def _may_be_joined(self, port: int, lows: Ints, highs: Ints) -> Mask:
+        """Of which tuples partners may still come."""
+        bound = self._progress.bound(1 - port)
+        stays: Mask = highs >= lows
         if bound != BEGINNING:
-            stays &= highs >= int(bound)
-        side = self._sides[port]
-        side.add(came if stays.all() else came.take(np.flatnonzero(stays)))
+            stays &= highs >= bound
+        return stays
+
+    def _decided(self, port: int, came: Tuples, stays: Mask) -> Iterator[Item]:
+        """Tuples that leave alone as soon as they come: with a partner, if that is all that is
+        asked, or without one for good."""
+        assert came.done is not None
+        leave = came.done if self._kind is JoinKind.SEMI else ~came.done & ~stays
+        yield from self._given_alone(port, came.rows.filter(pa.array(leave)))
+
+    def _given_alone(self, port: int, rows: pa.RecordBatch) -> Iterator[Item]:
+        if rows.num_rows:
+            yield self._results.alone(port, rows)
 
     # --- progress --------------------------------------------------------------------------------
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
-        (bound,) = self._in_time[port].promised(progress)
-        self._bounds[port] = max(bound, self._bounds[port])
-        self._high |= {k: v for k, v in progress.high.items() if k in self.schema.names}
-        self._sides[1 - port].forget(self._limit(1 - port))
-        promised = self._promise()
+        self._progress.advance(port, progress, self._final(port, progress))
+        self._high |= {k: v for k, v in progress.high.items() if k in self._names}
+        other = 1 - port
+        side, limit = self._sides[other], self._progress.limit(other)
+        if self._kind.keeps[other]:
+            for rows in side.finish_below(limit):
+                yield from self._given_alone(other, rows)
+        side.forget(limit)
+        promised = self._progress.promise()
         if promised != self._promised:
             self._promised = promised
             yield Progress(promised.bounds, dict(self._high), promised.ended, joint=promised.joint)
 
-    def _limit(self, port: int) -> Bound:
-        """Below it, tuples of a port have no partners to come."""
-        bound = self._bounds[1 - port]
-        if bound in (BEGINNING, END):
-            return bound
-        if port == 0:
-            return self._window.partner_bounds_of_right(int(bound))[0]
-        return self._window.partner_bounds(int(bound))[0]
-
-    def _promise(self) -> Progress:
-        """A later pair has a later tuple of one side: at the bound of it, or as far from that of
-        the other as the window lets it be."""
-        if all(bound == END for bound in self._bounds):
-            return Progress(ended=True)
-        bounds: dict[str, Bound] = {}
-        for port, name in enumerate(self._attributes):
-            bound = min(self._bounds[port], self._limit(port))
-            room = ticks_of(self._types[port])
-            if bound >= room.low:
-                bounds[name] = min(bound, room.high)
-        return Progress(bounds, joint=self._jointly())
-
-    def _jointly(self) -> tuple[JointPunctuation, ...]:
-        """No later pair is below both bounds.  If these are too far apart for a pair, the bounds on
-        single columns say as much."""
-        left, right = self._bounds
-        if {left, right} & {BEGINNING, END} or not self._window.matches(int(left), int(right)):
-            return ()
-        return (JointPunctuation(self._attributes, (left, right)),)
+    def _final(self, port: int, progress: Progress) -> Bound:
+        """The bound below which no tuple of a port counts any more."""
+        in_time = self._in_time[port]
+        final = in_time.final if isinstance(in_time, Forgiving) else in_time.promised
+        return final(progress)[0]
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -159,26 +170,35 @@ class OaJoin(Base):
         return sum(map(len, self._sides))
 
     def open_results(self) -> OpenResults:
-        return NOTHING_OPEN
+        """Tuples of which it is open whether they leave alone."""
+        pairs = zip(self._sides, self._kind.keeps, strict=True)
+        return OpenResults(others=sum(side.waiting for side, keeps in pairs if keeps))
 
     def save(self, store: ChunkStore) -> None:
         for port, side in enumerate(self._sides):
             side.save(Within(store, f"{port}/"))
         high = by_origin(self._high, self._origins)
-        store.put("run", {"bounds": self._bounds, "high": high})
+        store.put("run", {"bounds": self._progress.save(), "high": high})
 
     def load(self, store: ChunkStore) -> None:
         saved = store.get("run")
         if saved is None:
             return
-        self._bounds, self._high = saved["bounds"], by_name(saved["high"], self._origins)
-        self._promised = self._promise()
+        self._progress.load(saved["bounds"])
+        self._high = by_name(saved["high"], self._origins)
+        self._promised = self._progress.promise()
         for port, side in enumerate(self._sides):
             side.load(Within(store, f"{port}/"), partial(self._tuples, port))
 
     def _tuples(self, port: int, rows: pa.RecordBatch, signs: Signs | None) -> Tuples:
         # the columns are the same, but may be called something else by now
-        rows = rows.rename_columns(self._names[port])
+        rows = rows.rename_columns(self._columns[port])
         codes, _ = self._keys.of(port, rows)
         ticks = to_ticks(rows.column(self._places[port]), self._types[port])
         return Tuples(rows, codes, ticks, signs)
+
+
+def _in_time(attribute: Column, node: Node, asked: Asked | None) -> InTime:
+    if asked is not None and asked.amends:
+        return Forgiving([attribute], node, asked)
+    return InTime([attribute], node)

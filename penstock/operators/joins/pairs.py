@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
 from penstock.operators.batch import Signs
-from penstock.operators.joins.sorted_run import SortedRun, Tuples, signs_of
+from penstock.operators.joins.sorted_run import SortedRun
+from penstock.operators.joins.tuples import Tuples, signs_of
 
 AT_ONCE = 1 << 16  # pairs
 

@@ -2,52 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
-import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints
-from penstock.operators.batch import Signs
+from penstock.operators.joins.tuples import Tuples
 from penstock.windows.columns import extremes
 
 _MOST = 2**62  # of a place: keys and times are packed into one number
-
-
-@dataclass(frozen=True, slots=True)
-class Tuples:
-    """Tuples as they came, with the code of their key and the tick of their time."""
-
-    rows: pa.RecordBatch
-    codes: Codes
-    ticks: Ints
-    signs: Signs | None = None
-
-    def __len__(self) -> int:
-        return len(self.ticks)
-
-    def take(self, which: Ints) -> Tuples:
-        signs = None if self.signs is None else self.signs[which]
-        return Tuples(self.rows.take(pa.array(which)), self.codes[which], self.ticks[which], signs)
-
-    @staticmethod
-    def joined(several: Sequence[Tuples]) -> Tuples:
-        if len(several) == 1:
-            return several[0]
-        signs = None
-        if any(each.signs is not None for each in several):
-            signs = np.concatenate([signs_of(each) for each in several])
-        return Tuples(
-            pa.concat_batches([each.rows for each in several]),
-            np.concatenate([each.codes for each in several]),
-            np.concatenate([each.ticks for each in several]),
-            signs,
-        )
-
-
-def signs_of(tuples: Tuples) -> Signs:
-    return np.ones(len(tuples), np.int8) if tuples.signs is None else tuples.signs
 
 
 class Places:
@@ -97,18 +58,30 @@ class Places:
 
 
 class SortedRun:
-    """Tuples that are not changed any more."""
+    """Tuples that stay as they are, but for which of them are done with."""
 
-    __slots__ = ("_by_time", "_sorted", "number", "order", "places", "tuples")
+    __slots__ = (
+        "_by_time",
+        "_sorted",
+        "finished",
+        "number",
+        "order",
+        "places",
+        "touched",
+        "tuples",
+    )
 
     def __init__(self, tuples: Tuples, number: int = 0) -> None:
         self.tuples = tuples
         self.number = number  # among all runs of a side that there ever were
+        done = tuples.done
+        self.finished = 0 if done is None else int(np.count_nonzero(done))  # how many are done with
+        self.touched = True  # whether these are others than those that a store knows of
         self.places = Places(tuples.codes, tuples.ticks)
         given = self.places.of(tuples.codes, tuples.ticks)
         self.order: Ints = np.argsort(given)
         self._sorted = given[self.order]
-        self._by_time: Ints | None = None  # the ticks in order, where it was asked for
+        self._by_time: tuple[Ints, Ints] | None = None
 
     def __len__(self) -> int:
         return len(self.tuples)
@@ -130,6 +103,27 @@ class SortedRun:
 
     def below(self, limit: int) -> int:
         """How many tuples are below a tick."""
+        return int(np.searchsorted(self._in_time()[0], limit))
+
+    def rows_below(self, limit: int) -> Ints:
+        """Which ones, in the order of their times."""
+        ticks, rows = self._in_time()
+        return rows[: np.searchsorted(ticks, limit)]
+
+    def _in_time(self) -> tuple[Ints, Ints]:
+        """Ticks in order, and the rows that have them."""
         if self._by_time is None:
-            self._by_time = np.sort(self.tuples.ticks)
-        return int(self._by_time.searchsorted(limit))
+            order = np.argsort(self.tuples.ticks, kind="stable")
+            self._by_time = self.tuples.ticks[order], order
+        return self._by_time
+
+    def finish(self, rows: Ints) -> Ints:
+        """Be done with rows; those that this is news of, each once."""
+        done = self.tuples.done
+        assert done is not None
+        fresh = np.unique(rows[~done[rows]])
+        if len(fresh):
+            done[fresh] = True
+            self.finished += len(fresh)
+            self.touched = True
+        return fresh

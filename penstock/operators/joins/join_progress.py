@@ -1,0 +1,111 @@
+"""How far the inputs of a join have come: which tuples may still find partners, and what can be
+promised about results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.model.punctuation import BEGINNING, END, Bound, JointPunctuation
+from penstock.model.room import Interval, ticks_of
+from penstock.model.schema import Field
+from penstock.operators.operator import Progress
+from penstock.plan.expressions import Column
+from penstock.plan.joins import Join
+from penstock.state.chunks import Tree
+from penstock.windows.joins import JoinWindow
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """A column of the left input and one of the right whose times have to fit."""
+
+    names: tuple[str, str]
+    window: JoinWindow
+
+    def limit(self, port: int, bound: Bound) -> Bound:
+        """The lowest time at a port that fits a time at or above the bound at the other one."""
+        if bound in (BEGINNING, END):
+            return bound
+        if port == 0:
+            return self.window.partner_bounds_of_right(int(bound))[0]
+        return self.window.partner_bounds(int(bound))[0]
+
+
+class JoinProgress:
+    """Bounds on the columns of both inputs that have to fit in time, by name.  A later result has a
+    later tuple of one input.  So each of its times is at the bound on that column, or as far from
+    the bound on one of the other input as their window lets it be."""
+
+    def __init__(self, node: Join) -> None:
+        window = node.window.between(0, 1)
+        assert window is not None
+        self._pairs = [_Timed((_name(node.attributes[0]), _name(node.attributes[1])), window)]
+        for each in node.also:
+            self._pairs.append(_Timed((_name(each.left), _name(each.right)), each.window))
+        self._promising: dict[str, Interval] = {
+            each.field.qualified: ticks_of(each.field.type) for each in node.progress
+        }
+        self.bounds: list[dict[str, Bound]] = [
+            dict.fromkeys((pair.names[port] for pair in self._pairs), BEGINNING)
+            for port in range(2)
+        ]
+
+    def advance(self, port: int, progress: Progress, attribute: Bound) -> None:
+        """`attribute` is the bound on the attribute of the port; others are in the progress."""
+        bounds = self.bounds[port]
+        for name in bounds:
+            bound = END if progress.ended else progress.bounds.get(name, BEGINNING)
+            if name == self._pairs[0].names[port]:
+                bound = attribute
+            bounds[name] = max(bound, bounds[name])
+
+    def bound(self, port: int) -> Bound:
+        """On the attribute of a port."""
+        return self.bounds[port][self._pairs[0].names[port]]
+
+    def limit(self, port: int) -> Bound:
+        """Below it, tuples of a port have no partners to come."""
+        return self._pairs[0].limit(port, self.bound(1 - port))
+
+    def save(self) -> Tree:
+        """By place: columns may be called something else later."""
+        return [list(each.values()) for each in self.bounds]
+
+    def load(self, saved: Tree) -> None:
+        for own, bounds in zip(self.bounds, saved, strict=True):
+            own.update(zip(own, bounds, strict=True))
+
+    @property
+    def ended(self) -> bool:
+        return all(self.bound(port) == END for port in range(2))
+
+    def promise(self) -> Progress:
+        if self.ended:
+            return Progress(ended=True)
+        bounds: dict[str, Bound] = {}
+        for port, own in enumerate(self.bounds):
+            for name, bound in own.items():
+                room = self._promising.get(name)
+                limits = [
+                    pair.limit(port, self.bounds[1 - port][pair.names[1 - port]])
+                    for pair in self._pairs
+                    if pair.names[port] == name
+                ]
+                promised = min(bound, max(limits))
+                if room is not None and promised >= room.low:
+                    bounds[name] = min(promised, room.high)
+        return Progress(bounds, joint=tuple(filter(None, map(self._jointly, self._pairs))))
+
+    def _jointly(self, pair: _Timed) -> JointPunctuation | None:
+        """No later result is below both bounds.  If these are too far apart to fit, the bounds on
+        single columns say as much."""
+        left, right = (bounds[name] for bounds, name in zip(self.bounds, pair.names, strict=True))
+        if {left, right} & {BEGINNING, END} or not self._promising.keys() >= set(pair.names):
+            return None
+        fits = pair.window.matches(int(left), int(right))
+        return JointPunctuation(pair.names, (left, right)) if fits else None
+
+
+def _name(column: Column) -> str:
+    return Field(column.name, column.type, column.relation).qualified

@@ -1,0 +1,107 @@
+"""Random streams to be joined, and plans of all kinds of joins over them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.engine.local import answer
+from penstock.model.batch import sign_name
+from penstock.model.clock import ManualClock
+from penstock.optimizer.rewrite import with_inputs
+from penstock.plan.joins import Join, JoinKind
+from penstock.plan.node import Node
+from penstock.plan.query import QueryPlan
+from penstock.reference.engine import answer as definition
+from penstock.runs.final_rows import final_rows
+from penstock.state.chunks import MemoryStore
+from tests.engine.helpers import recut
+from tests.engine.resumed import run_in_parts
+from tests.planning import in_process
+from tests.reference.helpers import Row, Stream, bag, database, tuples
+
+SCHEMA = "k STRING, x DOUBLE, n INT, t INT"
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", None]),
+        st.sampled_from([None, 0.0, -0.0, 1.5, float("nan")]),
+        st.integers(0, 3),
+        st.integers(-20, 20) | st.sampled_from([-(2**31), 2**31 - 1, 100, 103]),
+    ),
+    max_size=16,
+)
+FROM = (
+    "l [RANGE 5, WA t], r [RANGE 2, WA t]",
+    "l [RANGE 0, WA t], r [RANGE 0, WA t]",
+    "l, r [RANGE TUMBLING 4, WA t]",
+    "l JOIN r ON r.t BETWEEN l.t - 3 AND l.t + 1",
+    "l JOIN r ON r.t > l.t + 2 AND r.t <= l.t + 6",
+)
+WHERE = (
+    "",
+    "WHERE l.k = r.k",
+    "WHERE l.k = r.k AND r.n = l.n",
+    "WHERE l.x = r.x",
+    "WHERE l.k = r.k AND l.x < r.n",
+    "WHERE l.n < r.n OR l.k IS NULL",
+    "WHERE l.k = r.k AND l.n = 1 AND r.n < 3",
+)
+PROMISES: list[dict[str, Any]] = [{"ordered": True}, {"delay": 4}, {"delay": 60}, {"slack": 3}]
+PROMISE = st.sampled_from(PROMISES).map(lambda given: ps.progress("t", **given))
+STREAM = st.builds(Stream, st.just(SCHEMA), ROWS, PROMISE)
+CUT = st.sampled_from((1, 7, None))
+RESTART = st.sampled_from([None, 1, 3])
+
+
+def of_kind(plan: QueryPlan, kind: JoinKind) -> QueryPlan:
+    """The same with another kind of join, wherever it has one."""
+
+    def change(node: Node) -> Node:
+        node = with_inputs(node, change)
+        return replace(node, kind=kind) if isinstance(node, Join) else node
+
+    return with_inputs(plan, change)
+
+
+def planned(sql: str, kind: JoinKind, cut: int | None, **streams: Stream) -> QueryPlan:
+    db = database(**streams)
+    recut(db, cut)
+    query = db.sql(sql)
+    assert isinstance(query, ps.Query)
+    return of_kind(query.plan, kind)
+
+
+def check(
+    sql: str,
+    kind: JoinKind = JoinKind.INNER,
+    cut: int | None = None,
+    restart: int | None = None,
+    **streams: Stream,
+) -> None:
+    """The local engine gives the rows and the late tuples of the reference; it begins anew from
+    what it saved after every `restart` chunks."""
+    reference = definition(planned(sql, kind, None, **streams), ManualClock())
+    plan = planned(sql, kind, cut, **streams)
+    if restart is None:
+        found = answer(in_process(plan), ManualClock())
+        rows, late = found.table, found.late
+    else:
+        store = MemoryStore()
+        rows, some, _ = run_in_parts(plan, restart, lambda: store)
+        if plan.revises:
+            rows = final_rows(rows, sign_name(plan.schema.arrow.names))
+        late = reference.late.slice(0, 0) if some is None else some
+    assert bag(tuples(rows)) == bag(tuples(reference.table))
+    if restart is None:
+        assert bag(tuples(late)) == bag(tuples(reference.late))
+    else:  # each part knows the columns of its own late tuples alone
+        assert _plainly(late) == _plainly(reference.late)
+
+
+def _plainly(table: pa.Table) -> list[Row]:
+    """Rows without the columns that are NULL, whatever these are called."""
+    return bag(tuple(value for value in row if value is not None) for row in tuples(table))
