@@ -24,6 +24,7 @@ from penstock.language.syntax import CreateQuery, CreateStream, Drop, Explain, S
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.schema import Field, Schema
 from penstock.model.types import TIMESTAMP, Kind, Type, from_arrow
+from penstock.operators.joins.ordered.adaptive_join import ALPHA
 from penstock.optimizer.settings import STATE_BUDGET
 from penstock.plan.catalog import Catalog
 from penstock.plan.streams import StreamDefinition
@@ -67,6 +68,7 @@ class Database:
         state_budget: int = STATE_BUDGET,
         spark: SparkSetting | None = None,
         allow: Sequence[str | Path] | None = None,
+        alpha: float = ALPHA,
     ) -> None:
         if engine not in ENGINES:
             close = nearest(engine, ENGINES)
@@ -77,7 +79,7 @@ class Database:
             )
         if engine == "spark" and spark is None:
             spark = SparkSetting()
-        self._setting = Setting(engine, clock or SystemClock(), strict, state_budget, spark)
+        self._setting = Setting(engine, clock or SystemClock(), strict, state_budget, spark, alpha)
         self.base = base
         self.allowed = None if allow is None else Allowed.of(allow, base or Path.cwd())
         self.catalog = Catalog()
@@ -227,13 +229,15 @@ def connect(
     conf: Mapping[str, str] | None = None,
     buckets: int = BUCKETS,
     allow: Sequence[str | Path] | None = None,
+    alpha: float = ALPHA,
 ) -> Database:
     """A new, empty database whose queries run on `engine`: "spark", "local", "reference", or a
     Spark session that is there.  `master` and `conf` are for a session that is not; `buckets` is
     into how many parts Spark splits the state of a query when it first starts.  `state_budget` is
     how many bytes the state of a window aggregation should not exceed in process, if another
     algorithm needs less.  `allow` are the files, directories and hosts (`socket://host:port`) that
-    SQL may read, for those who hand SQL to others; without it, everything."""
+    SQL may read, for those who hand SQL to others; without it, everything.  `alpha` is from which
+    load on an adaptive join in process joins tuples before their turn (see docs/sql.md)."""
     given = None if isinstance(engine, str) else engine
     return Database(
         engine if isinstance(engine, str) else "spark",
@@ -243,6 +247,7 @@ def connect(
         state_budget=state_budget,
         spark=SparkSetting(given, master, conf or {}, buckets),
         allow=allow,
+        alpha=alpha,
     )
 
 

@@ -283,6 +283,8 @@ class LocalRun:
         )
         target = _Exit(exit_.outlet)
         exit_.order = self._place(node, f"{number}/order", target, 0, exit_.outlet)
+        first = next(n for n, stage in enumerate(self.stages) if stage.outlet is exit_.outlet)
+        self.stages.insert(first, self.stages.pop())  # it is the nearest to the sink
         return exit_.order
 
     def leave_at_once(self, order: PlacedOperator) -> None:

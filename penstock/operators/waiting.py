@@ -109,6 +109,13 @@ class WaitingRows:
         fill = np.full(joined.num_rows - len(ticks), np.iinfo(np.int64).max)
         return InTurn(joined, np.concatenate([ticks, fill]))
 
+    def take_all(self) -> InTurn | None:
+        """What waits, in order, before its turn; what comes later waits as before."""
+        taken = self.all()
+        self._runs = []
+        self._log.begin_anew()
+        return taken
+
     def all(self) -> InTurn | None:
         """What waits, in order, without what has no tick; it goes on waiting."""
         return merged([run.left() for run in self._runs])

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.choose_algorithm import choose_algorithm
+from penstock.optimizer.choose_join import choose_join
 from penstock.optimizer.drop_needless_order import drop_needless_order
 from penstock.optimizer.leave_in_order import leave_in_order
 from penstock.optimizer.leave_room import leave_room
@@ -28,7 +29,7 @@ LOGICAL: dict[Host, tuple[Rule, ...]] = {
     Host.SPARK: (leave_room, canonical_order),
 }
 PHYSICAL: dict[Host, tuple[Rule, ...]] = {
-    Host.LOCAL: (lower, leave_in_order),
+    Host.LOCAL: (lower, choose_join, leave_in_order),
     Host.SPARK: (prune_columns, lower, drop_needless_order, pre_aggregate),
 }
 RULES: dict[Host, tuple[Rule, ...]] = {host: LOGICAL[host] + PHYSICAL[host] for host in Host}

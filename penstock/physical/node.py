@@ -34,7 +34,14 @@ class OperatorKind(Enum):
     SLIDE_BY_TUPLE = "SlideByTuple"
     GROUPED = "Grouped"
     DISTINCT = "Distinct"
-    OA_JOIN = "OaJoin"
+    OA_JOIN, OPOB_JOIN, OPIB_JOIN, SYNC_FILTER, FILTER_ORDER, ADAPTIVE_JOIN = (
+        "OaJoin",
+        "OpobJoin",
+        "OpibJoin",
+        "SyncFilter",
+        "FilterOrder",
+        "AdaptiveJoin",
+    )
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"
     REVISING_GROUPS = "RevisingGroups"
@@ -71,7 +78,8 @@ class PhysicalNode:
     """`logical` is the node that it answers.  With `whole_windows`, whoever gets the results counts
     them, so no group leaves ahead of the others of its window; where a stream is `punctuated` for
     single groups, groups do leave ahead.  `sorting` says by what rows leave that are SORTED, where
-    it is not the first progressing column."""
+    it is not the first progressing column; `alpha` is the load from which on an adaptive join
+    changes its ways."""
 
     logical: Node
     operator: OperatorKind
@@ -81,6 +89,7 @@ class PhysicalNode:
     whole_windows: bool = False
     punctuated: bool = False
     sorting: Sorting | None = None
+    alpha: float | None = None
 
     def __post_init__(self) -> None:
         expected = 0 if self.operator is OperatorKind.READ else max(1, len(self.logical.inputs))

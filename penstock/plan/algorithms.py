@@ -1,4 +1,4 @@
-"""How sliding windows can be computed, and what was chosen, by which numbers."""
+"""How sliding windows and joins can be computed, and what was chosen, by which numbers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,17 @@ class Algorithm(Enum):
     ADAPTIVE = "partial results for dense groups, tuples for sparse ones"
     TWO_LEVEL = "a small table below, exact results above"
     BUFFERING = "tuples, kept until their windows close"
+
+
+class JoinAlgorithm(Enum):
+    """How joins of streams are computed; all give the same pairs."""
+
+    OA = "as tuples arrive, in any order"
+    OPOB = "as tuples arrive, and results are put in order"
+    OPIB = "tuples are put in order before they are joined"
+    SYNC_FILTER = "both inputs in step"
+    FILTER_ORDER = "as tuples arrive, and results wait for the slower input"
+    ADAPTIVE_JOIN = "SYNC_FILTER or FILTER_ORDER, whichever answers sooner"
 
 
 class Reason(Enum):

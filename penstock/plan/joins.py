@@ -13,6 +13,7 @@ from penstock.errors import PlanError, Span
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN
+from penstock.plan.algorithms import JoinAlgorithm, Reason
 from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Call, Column, Expression, columns_of, conjuncts
 from penstock.plan.node import Node, Progressing, Unary
@@ -96,6 +97,7 @@ class Join(Node):
     span: Span | None = field(default=None, compare=False, repr=False)
     kind: JoinKind = JoinKind.INNER
     also: tuple[TimeCondition, ...] = ()
+    hint: JoinAlgorithm | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.branches) < 2 or len(self.branches) != len(self.attributes):
@@ -157,6 +159,8 @@ class Join(Node):
                     left, right = self.attributes[i], self.attributes[j]
                     low, high = length(band.low), length(band.high)
                     lines.append(f"band: {low} <= {right} - {left} <= {high}")
+        if self.hint is not None:
+            lines.append(f"algorithm: {self.hint.name} ({self.hint.value}), {Reason.HINT.value}")
         return lines
 
 

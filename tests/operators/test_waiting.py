@@ -110,3 +110,19 @@ def test_what_has_left_is_not_kept_in_memory() -> None:
     left = rows.all()
     assert left is not None
     assert sum(buffer.size for buffer in left.rows.column("t").buffers() if buffer) < 2000
+
+
+def test_what_is_taken_before_its_turn_is_gone_and_the_rest_waits_as_before() -> None:
+    rows, store = WaitingRows(), MemoryStore()
+    rows.add(batch([7, 3], 1), np.array([7, 3]))
+    rows.take(2)
+    rows.save(store)
+    taken = rows.take_all()
+    assert taken is not None
+    assert taken.ticks.tolist() == [3, 7]
+    assert rows.take_all() is None
+    rows.add(batch([5], 2), np.array([5]))
+    rows = saved_and_loaded(rows, store)
+    assert rows.take(4) is None
+    rows = saved_and_loaded(rows, store)
+    assert taken_rows(rows, 5) == [(5, "2.0")]
