@@ -40,6 +40,11 @@ class BoundOf:
         self._bounding = None if plain else bounding(expression, self._columns)
         self._evaluated: dict[tuple[Bound, ...], int] = {}  # often the same is asked again
 
+    @property
+    def columns(self) -> list[str]:
+        """What it rises with, by qualified names."""
+        return self._names
+
     def promised(self, progress: Progress) -> Bound:
         return END if progress.ended else self._at(progress.bounds)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from penstock.optimizer.binary_joins import binary_joins
 from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.choose_algorithm import choose_algorithm
 from penstock.optimizer.choose_join import choose_join
@@ -29,8 +30,8 @@ LOGICAL: dict[Host, tuple[Rule, ...]] = {
     Host.SPARK: (leave_room, canonical_order),
 }
 PHYSICAL: dict[Host, tuple[Rule, ...]] = {
-    Host.LOCAL: (lower, choose_join, leave_in_order),
-    Host.SPARK: (prune_columns, lower, drop_needless_order, pre_aggregate),
+    Host.LOCAL: (binary_joins, lower, choose_join, leave_in_order),
+    Host.SPARK: (binary_joins, prune_columns, lower, drop_needless_order, pre_aggregate),
 }
 RULES: dict[Host, tuple[Rule, ...]] = {host: LOGICAL[host] + PHYSICAL[host] for host in Host}
 

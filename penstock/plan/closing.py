@@ -78,7 +78,7 @@ def _own_reach(node: Node) -> int | None:
             return slide if _keeps_ticks(node.input, attribute) else None
         case WindowAggregate(window=SlideByTuple(), attribute=attribute):
             return 1 if _keeps_ticks(node.input, attribute) else None
-        case Join(branches=(_, _)):
+        case Join():
             return _join_reach(node)
         case GroupAggregate():
             keys = node.completing[:1] if node.counted else node.completing
@@ -88,9 +88,14 @@ def _own_reach(node: Node) -> int | None:
 
 def _join_reach(node: Join) -> int | None:
     """Progress falls behind by as much as partners may be apart.  Where tuples leave that found
-    none, it has to have passed them."""
-    windows = [node.window.between(0, 1), *(each.window for each in node.also)]
-    apart = max(_apart(window) for window in windows if window is not None)
+    none, it has to have passed them.  Many inputs are joined one after the other, and some are near
+    each other only by way of others."""
+    inputs = range(len(node.branches))
+    windows = [node.window.between(i, j) for j in inputs for i in inputs[:j]]
+    far = [_apart(window) for window in windows if window is not None]
+    apart = max(
+        sum(far) * (len(node.branches) - 1), *(_apart(each.window) for each in node.also), 0
+    )
     branches = zip(node.branches, node.attributes, strict=True)
     if not all(_keeps_ticks(branch, attribute) for branch, attribute in branches):
         return None

@@ -60,6 +60,13 @@ class TimeCondition:
     right: Column
     window: SlidingJoin | TumblingJoin | BandJoin
 
+    def __str__(self) -> str:
+        length = Domain(self.left.type).format_length
+        if isinstance(self.window, TumblingJoin):
+            return f"{self.left} and {self.right} in one RANGE TUMBLING {length(self.window.range)}"
+        band = self.window.band if isinstance(self.window, SlidingJoin) else self.window
+        return f"{length(band.low)} <= {self.right} - {self.left} <= {length(band.high)}"
+
 
 class JoinKind(Enum):
     """What becomes of tuples without a partner, and of the partners."""
@@ -131,16 +138,16 @@ class Join(Node):
 
     @cached_property
     def progress(self) -> tuple[Progressing, ...]:
-        """A column that may be NULL, for want of a partner, promises nothing."""
-        attributes = self.attributes
+        """Columns that have to fit in time, as they stand among the results.  One that may be NULL,
+        for want of a partner, promises nothing."""
+        timed = {*self.attributes, *(c for each in self.also for c in (each.left, each.right))}
         if self.kind is not JoinKind.INNER:
             left, right = self.kind.keeps
             nullable = (right, left or self.kind.left_alone)
-            pairs = zip(attributes, nullable, strict=True)
-            attributes = tuple(each for each, may_be_null in pairs if not may_be_null)
+            for branch, may_be_null in zip(self.branches, nullable, strict=True):
+                timed -= {Column.of(each) for each in branch.schema if may_be_null}
         return tuple(
-            Progressing(self.schema.fields[attribute.position(self.schema)], "complete pairs")
-            for attribute in attributes
+            Progressing(each, "complete pairs") for each in self.schema if Column.of(each) in timed
         )
 
     def details(self) -> list[str]:
@@ -159,6 +166,7 @@ class Join(Node):
                     left, right = self.attributes[i], self.attributes[j]
                     low, high = length(band.low), length(band.high)
                     lines.append(f"band: {low} <= {right} - {left} <= {high}")
+        lines += [f"also: {each}" for each in self.also]
         if self.hint is not None:
             lines.append(f"algorithm: {self.hint.name} ({self.hint.value}), {Reason.HINT.value}")
         return lines

@@ -1,110 +1,81 @@
-"""Runs whose sources are read side by side, chunk by chunk in an order that a test makes up, and
-that may be ended and gone on with, by another plan if the test has several.
-"""
+"""Runs whose sources are read in any order, chunk by chunk, and which may begin anew on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
-from hypothesis import strategies as st
 
 from penstock.engine.resuming import load_run, save_run
-from penstock.engine.run import LocalRun, SharedScan
+from penstock.engine.run import LocalRun
+from penstock.model.batch import sign_name
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Progress
-from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
+from penstock.runs.final_rows import final_rows
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk
 from penstock.state.chunks import MemoryStore
 from tests.planning import in_process
-
-Planning = Callable[[QueryPlan], PhysicalPlan]
-
-# Which source is read next, again and again; a source that has ended is passed over.
-TURNS = st.lists(st.integers(0, 3), max_size=12)
+from tests.reference.helpers import Row, bag, tuples
 
 
 class Interleaved(NamedTuple):
     rows: pa.Table
-    late: pa.Table | None
-    batches: list[pa.RecordBatch]  # the rows as they left
-    runs: int
+    late: list[Row]  # without what is NULL: each part of a run knows its own columns alone
+
+
+class _Part:
+    """A run, and what is left of its sources."""
+
+    def __init__(self, query: QueryPlan, store: MemoryStore) -> None:
+        self.rows, self.late = Collected(), Collected()
+        outlet = Outlet(query, self.rows, self.late)
+        self.run = LocalRun([in_process(query)], [outlet], ManualClock(), True, resumable=True)
+        load_run(self.run, store)
+        self.left = [(scan, self._chunks(number)) for number, scan in enumerate(self.run.scans)]
+        self.left = [each for each in self.left if not each[0].ingest.ended]
+
+    def _chunks(self, number: int) -> Iterator[Chunk | None]:
+        yield from self.run.scans[number].chunks()
+        yield None
+
+    def step(self, pick: int) -> None:
+        scan, chunks = self.left[pick % len(self.left)]
+        chunk = next(chunks)
+        if chunk is None:
+            self.run.end(scan)
+            self.left = [each for each in self.left if each[0] is not scan]
+        else:
+            self.run.feed(scan, chunk)
 
 
 def run_interleaved(
-    query: QueryPlan,
-    turns: Sequence[int] = (),
-    every: int | None = None,
-    plans: Sequence[Planning] = (in_process,),
-    watch: Callable[[LocalRun], None] | None = None,
+    query: QueryPlan, picks: Sequence[int], restart: int | None = None
 ) -> Interleaved:
-    """`every` is the number of chunks after which a run ends, and the next one goes on with the
-    next plan; `watch` sees a run after every chunk."""
-    clock, store = ManualClock(), MemoryStore()
-    rows: list[pa.RecordBatch] = []
-    late: list[pa.RecordBatch] = []
-    for number in count():
-        given, late_given = Collected(), Collected()
-        outlet = Outlet(query, given, late_given)
-        plan = plans[number % len(plans)](query)
-        run = LocalRun([plan], [outlet], clock, strict=True, resumable=True)
-        load_run(run, store)
-        ended = _go_on(run, turns, every, watch)
-        save_run(run, store)
-        rows += given.batches
-        late += late_given.batches
-        if ended:
-            break
-    table = pa.Table.from_batches(rows, query.schema.arrow)
-    return Interleaved(table, pa.Table.from_batches(late) if late else None, rows, number + 1)
+    """`picks` says which source is read next, again and again; after every `restart` chunks the run
+    begins anew from what was saved."""
+    store, steps = MemoryStore(), 0
+    part = _Part(query, store)
+    tables, late = [], []
+    while part.left:
+        part.step(picks[steps % len(picks)] if picks else 0)
+        steps += 1
+        if restart is not None and steps % restart == 0 and part.left:
+            save_run(part.run, store)
+            tables.append(part.rows.table)
+            late += part.late.batches
+            part = _Part(query, store)
+    tables.append(part.rows.table)
+    late += part.late.batches
+    rows = pa.concat_tables(tables)
+    if query.revises:
+        rows = final_rows(rows, sign_name(query.schema.arrow.names))
+    return Interleaved(rows, plainly([pa.Table.from_batches([batch]) for batch in late]))
 
 
-def _go_on(
-    run: LocalRun,
-    turns: Sequence[int],
-    every: int | None,
-    watch: Callable[[LocalRun], None] | None,
-) -> bool:
-    """Whether all sources have ended."""
-    open_ = {scan.name: _chunks(scan) for scan in run.scans if not scan.ingest.ended}
-    scans = {scan.name: scan for scan in run.scans}
-    for number in count():
-        if not open_:
-            return True
-        if number == every:
-            return False
-        turn = turns[number % len(turns)] if turns else number
-        name = list(open_)[turn % len(open_)]
-        chunk = next(open_[name])
-        if chunk is None:
-            run.end(scans[name])
-            del open_[name]
-        else:
-            run.feed(scans[name], chunk)
-        if watch is not None:
-            watch(run)
-    raise AssertionError
-
-
-def _chunks(scan: SharedScan) -> Iterator[Chunk | None]:
-    yield from scan.chunks()
-    yield None
-
-
-def ticks_of(batches: Sequence[pa.RecordBatch], name: str) -> list[int]:
-    return [tick for batch in batches for tick in batch.column(name).to_pylist()]
-
-
-def punctuations(items: Sequence[object]) -> list[Progress]:
-    return [item for item in items if isinstance(item, Progress)]
-
-
-def rows_of(items: Sequence[object]) -> list[tuple[object, ...]]:
-    found = [item.rows for item in items if isinstance(item, Batch)]
-    return [tuple(row.values()) for batch in found for row in batch.to_pylist()]
+def plainly(tables: list[pa.Table]) -> list[Row]:
+    """Rows without the columns that are NULL, whatever these are called."""
+    rows = [row for table in tables for row in tuples(table)]
+    return bag(tuple(value for value in row if value is not None) for row in rows)

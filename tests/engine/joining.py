@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.local import answer
-from penstock.model.batch import sign_name
 from penstock.model.clock import ManualClock
 from penstock.optimizer.rewrite import with_inputs
 from penstock.plan.joins import Join, JoinKind
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.reference.engine import answer as definition
-from penstock.runs.final_rows import final_rows
-from penstock.state.chunks import MemoryStore
 from tests.engine.helpers import recut
-from tests.engine.resumed import run_in_parts
-from tests.planning import in_process
-from tests.reference.helpers import Row, Stream, bag, database, tuples
+from tests.engine.interleaved import plainly, run_interleaved
+from tests.reference.helpers import Stream, bag, database, tuples
 
 SCHEMA = "k STRING, x DOUBLE, n INT, t INT"
 ROWS = st.lists(
@@ -55,6 +50,7 @@ PROMISE = st.sampled_from(PROMISES).map(lambda given: ps.progress("t", **given))
 STREAM = st.builds(Stream, st.just(SCHEMA), ROWS, PROMISE)
 CUT = st.sampled_from((1, 7, None))
 RESTART = st.sampled_from([None, 1, 3])
+PICKS = st.lists(st.integers(0, 2), max_size=12)
 
 
 def of_kind(plan: QueryPlan, kind: JoinKind) -> QueryPlan:
@@ -80,28 +76,12 @@ def check(
     kind: JoinKind = JoinKind.INNER,
     cut: int | None = None,
     restart: int | None = None,
+    picks: Sequence[int] = (),
     **streams: Stream,
 ) -> None:
-    """The local engine gives the rows and the late tuples of the reference; it begins anew from
-    what it saved after every `restart` chunks."""
+    """The local engine gives the rows and the late tuples of the reference, in whatever order its
+    sources are read."""
     reference = definition(planned(sql, kind, None, **streams), ManualClock())
-    plan = planned(sql, kind, cut, **streams)
-    if restart is None:
-        found = answer(in_process(plan), ManualClock())
-        rows, late = found.table, found.late
-    else:
-        store = MemoryStore()
-        rows, some, _ = run_in_parts(plan, restart, lambda: store)
-        if plan.revises:
-            rows = final_rows(rows, sign_name(plan.schema.arrow.names))
-        late = reference.late.slice(0, 0) if some is None else some
-    assert bag(tuples(rows)) == bag(tuples(reference.table))
-    if restart is None:
-        assert bag(tuples(late)) == bag(tuples(reference.late))
-    else:  # each part knows the columns of its own late tuples alone
-        assert _plainly(late) == _plainly(reference.late)
-
-
-def _plainly(table: pa.Table) -> list[Row]:
-    """Rows without the columns that are NULL, whatever these are called."""
-    return bag(tuple(value for value in row if value is not None) for row in tuples(table))
+    found = run_interleaved(planned(sql, kind, cut, **streams), picks, restart)
+    assert bag(tuples(found.rows)) == bag(tuples(reference.table))
+    assert found.late == plainly([reference.late])

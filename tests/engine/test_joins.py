@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.plan.joins import JoinKind
-from tests.engine.joining import CUT, FROM, RESTART, STREAM, WHERE, check
+from tests.engine.joining import CUT, FROM, PICKS, RESTART, STREAM, WHERE, check
 from tests.reference.helpers import Stream
 
 PAIRS = (
@@ -32,6 +32,7 @@ LATE = st.sampled_from(["LATE SIDE", "LATE SIDE", "LATE AMEND", "LATE AMEND FOR 
     late=LATE,
     cut=CUT,
     restart=RESTART,
+    picks=PICKS,
 )
 def test_pairs(
     left: Stream,
@@ -43,9 +44,10 @@ def test_pairs(
     late: str,
     cut: int | None,
     restart: int | None,
+    picks: list[int],
 ) -> None:
     sql = f"{select.format(source=source, where=where, side=side)} {late}"
-    check(sql, cut=cut, restart=restart, l=left, r=right)
+    check(sql, cut=cut, restart=restart, picks=picks, l=left, r=right)
 
 
 @settings(deadline=None, max_examples=100)
@@ -58,6 +60,7 @@ def test_pairs(
     late=LATE,
     cut=CUT,
     restart=RESTART,
+    picks=PICKS,
 )
 def test_tuples_without_a_partner(
     left: Stream,
@@ -68,9 +71,10 @@ def test_tuples_without_a_partner(
     late: str,
     cut: int | None,
     restart: int | None,
+    picks: list[int],
 ) -> None:
     sql = f"{PAIRS[0].format(source=source, where=where)} {late}"
-    check(sql, kind, cut, restart, l=left, r=right)
+    check(sql, kind, cut, restart, picks, l=left, r=right)
 
 
 @settings(deadline=None, max_examples=100)
@@ -84,6 +88,7 @@ def test_tuples_without_a_partner(
     late=LATE,
     cut=CUT,
     restart=RESTART,
+    picks=PICKS,
 )
 def test_left_tuples_alone(
     left: Stream,
@@ -95,6 +100,7 @@ def test_left_tuples_alone(
     late: str,
     cut: int | None,
     restart: int | None,
+    picks: list[int],
 ) -> None:
     sql = f"{select.format(source=source, where=where)} {late}"
-    check(sql, kind, cut, restart, l=left, r=right)
+    check(sql, kind, cut, restart, picks, l=left, r=right)

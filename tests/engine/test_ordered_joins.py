@@ -27,9 +27,9 @@ from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from tests.engine.helpers import recut
-from tests.engine.interleaved import TURNS, Planning, run_interleaved, ticks_of
 from tests.engine.joining import CUT, FROM, PROMISE, SCHEMA, WHERE
 from tests.engine.promising import Watched
+from tests.engine.side_by_side import TURNS, Planning, run_interleaved, ticks_of
 from tests.planning import in_process
 from tests.reference.helpers import Stream, bag, database, tuples
 

@@ -23,6 +23,7 @@ from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder
 from penstock.operators.folding.scatter import grown
 from penstock.operators.folding.slices import Slices
+from penstock.operators.groups.joint import JointBounds
 from penstock.operators.groups.punctuated import PunctuatedGroups
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
@@ -42,6 +43,7 @@ class GroupedOperator(Base):
         self._waits = node.counted and len(expressions) > 1
         self._in_time = InTime(expressions, node.input)
         self._punctuated = PunctuatedGroups(node.keys, expressions)
+        self._joint = JointBounds([] if self._waits else expressions)
         self._position_type = node.position.type
         self._position = compile_expression(node.position, node.input.schema)
         folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
@@ -62,10 +64,12 @@ class GroupedOperator(Base):
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         self._bounds = bounds = self._in_time.promised(progress)
         punctuated = self._punctuated.take_in(progress.groups)
+        self._joint.take_in(progress)
         leaving = first_alone(bounds) if self._waits else bounds
         anywhere = punctuated or (len(bounds) > 1 and not self._waits)
         for groups in self._slices.upto(END if anywhere else bounds[0]):
-            codes = groups.complete(leaving, self._punctuated if punctuated else None)
+            own = self._punctuated if punctuated else None
+            codes = groups.complete(leaving, self._joint, own)
             if len(codes):
                 codes = codes[leaving_order(codes, groups.ticks[0], groups.folder)]
                 self.high = [
@@ -88,7 +92,8 @@ class GroupedOperator(Base):
     def save(self, store: ChunkStore) -> None:
         self._slices.save(store)
         self._punctuated.save(store)
-        store.put("run", {"high": self.high, "bounds": self._bounds})
+        joint = self._joint.save()
+        store.put("run", {"high": self.high, "bounds": self._bounds, "joint": joint})
 
     def load(self, store: ChunkStore) -> None:
         saved = store.get("run")
@@ -96,9 +101,10 @@ class GroupedOperator(Base):
             self._slices.load(store)
             self._punctuated.load(store)
             self.high, self._bounds = saved["high"], saved["bounds"]
+            self._joint.load(saved.get("joint", []))
             left = first_alone(self._bounds) if self._waits else self._bounds
             for groups in self._slices.upto(END):
-                groups.complete(left, self._punctuated)  # these have left
+                groups.complete(left, self._joint, self._punctuated)  # these have left
 
     def open_results(self) -> OpenResults:
         return OpenResults(others=sum(groups.waiting for groups in self._slices.upto(END)))
@@ -130,14 +136,20 @@ class _Groups:
             self._left = grown(self._left, len(self), False)
         self.ticks[:, rows.codes] = ticks
 
-    def complete(self, bounds: list[Bound], punctuated: PunctuatedGroups | None) -> Ints:
-        """The groups that have come to lie below a bound, on all tuples or on their own."""
+    def complete(
+        self, bounds: list[Bound], joint: JointBounds, punctuated: PunctuatedGroups | None
+    ) -> Ints:
+        """The groups that have come to lie below a bound: on all tuples, on pairs of columns, or on
+        their own."""
         passed = np.zeros(len(self), np.bool_)
         for ticks, bound in zip(self.ticks[:, : len(self)], bounds, strict=True):
             if bound == END:
                 passed[:] = True
             elif bound != BEGINNING:
                 passed |= ticks < int(bound)
+        both = joint.passed(self.ticks[:, : len(self)])
+        if both is not None:
+            passed |= both
         if punctuated is not None:
             own = punctuated.of(self.folder.keys.take(np.arange(len(self))))
             if own is not None:

@@ -21,7 +21,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Union
 from tests.engine.helpers import recut
-from tests.engine.interleaved import (
+from tests.engine.side_by_side import (
     TURNS,
     Planning,
     punctuations,

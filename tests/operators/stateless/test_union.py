@@ -22,7 +22,7 @@ from penstock.operators.stateless.union import Meld
 from penstock.plan.stateless import Union
 from penstock.state.chunks import MemoryStore
 from tests.engine.helpers import recut
-from tests.engine.interleaved import TURNS, punctuations, rows_of, run_interleaved
+from tests.engine.side_by_side import TURNS, punctuations, rows_of, run_interleaved
 from tests.reference.helpers import Stream, bag, database, tuples
 
 SCHEMA = "kind STRING, k STRING, x INT, t BIGINT"

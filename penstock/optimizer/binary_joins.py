@@ -1,0 +1,185 @@
+"""Make a pipeline of joins with two inputs of a join with more.
+
+Each pair of inputs has to fit in time.  A later join looks tuples up by the tightest of its time
+conditions, and only checks the others.  Where conditions of the query bound two inputs through a
+third, what follows for the two is a condition, too: so all times go on progressing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+from penstock.model.schema import Schema
+from penstock.optimizer.rewrite import with_inputs
+from penstock.optimizer.settings import Settings
+from penstock.plan.aggregates import GroupAggregate, WindowAggregate
+from penstock.plan.expressions import Expression, all_of, columns_of
+from penstock.plan.joins import (
+    Bands,
+    Join,
+    JoinWindow,
+    Lookup,
+    Ranges,
+    TimeCondition,
+    Tumbling,
+    by_risk,
+    equal_keys,
+)
+from penstock.plan.node import Node
+from penstock.plan.query import QueryPlan
+from penstock.plan.stateless import Filter, Project
+from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
+
+_Window: TypeAlias = SlidingJoin | TumblingJoin | BandJoin
+
+
+def binary_joins(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
+    """Inputs with equal keys are joined first.  Where what stands above goes by the places of
+    columns, they are joined as they were written.
+
+    before: Join ON a.k = c.k AND b.j = c.j (Scan a, Scan b, Scan c)
+    after:  Join ON b.j = c.j (Join ON a.k = c.k (Scan a, Scan c), Scan b)
+
+    >>> import penstock as ps
+    >>> db = ps.connect()
+    >>> for name in "abc":
+    ...     db.stream(name, [{"j": 1, "k": 2, "t": 3}], progress=ps.progress("t", delay=5))
+    >>> windows = "a [RANGE 9], b [RANGE 5], c [RANGE 7]"
+    >>> text = f"SELECT a.j FROM {windows} WHERE a.k = c.k AND b.j = c.j"
+    >>> top = binary_joins(db.sql(text).plan, Settings()).input.input
+    >>> for join in (top, top.branches[0]):
+    ...     print(join.condition, *join.details()[1:], sep="; ")
+    (b.j = c.j); window: [RANGE 7, WA c.t]; window: [RANGE 5, WA b.t]; also: -5 <= b.t - a.t <= 9
+    (a.k = c.k); window: [RANGE 9, WA a.t]; window: [RANGE 7, WA c.t]
+    """
+    return with_inputs(query, lambda node: _binary(node, by_name=False))
+
+
+def _binary(node: Node, by_name: bool) -> Node:
+    """`by_name` says whether what stands above does not look at the places of columns."""
+    below = _looks_at_names(node, by_name)
+    node = with_inputs(node, lambda each: _binary(each, below))
+    if not isinstance(node, Join) or len(node.branches) == 2:
+        return node
+    order = _connected(node) if by_name else list(range(len(node.branches)))
+    return _pipeline(node, order)
+
+
+def _looks_at_names(node: Node, by_name: bool) -> bool:
+    match node:
+        case Project() | WindowAggregate() | GroupAggregate():
+            return True
+        case Filter() | Join() | Lookup():
+            return by_name
+    return False
+
+
+def _connected(node: Join) -> list[int]:
+    """Beginning with the first input that has equal keys with another: whenever it can be, one that
+    has equal keys with those before it."""
+    left = list(range(len(node.branches)))
+    start = next((i for i in left if any(_equal(node, [i], j) for j in left if j != i)), 0)
+    order = [start]
+    left.remove(start)
+    while left:
+        found = next((each for each in left if _equal(node, order, each)), left[0])
+        order.append(found)
+        left.remove(found)
+    return order
+
+
+def _equal(node: Join, some: list[int], other: int) -> bool:
+    before = Schema(tuple(field for each in some for field in node.branches[each].schema))
+    keys, _ = equal_keys(before, node.branches[other].schema, node.condition)
+    return bool(keys)
+
+
+def _pipeline(node: Join, order: list[int]) -> Join:
+    safe, risky = by_risk(node.condition)
+    made: Node = node.branches[order[0]]
+    waiting: list[Expression] = safe
+    for place, new in enumerate(order[1:], 1):
+        before, last = order[:place], place == len(order) - 1
+        windows = {each: _between(node, each, new) for each in before}
+        first = min(before, key=lambda each: _width(windows[each]))
+        attribute = node.attributes[new]
+        also = tuple(
+            TimeCondition(node.attributes[each], attribute, windows[each])
+            for each in before
+            if each != first
+        )
+        known = {(f.name, f.relation) for each in (made, node.branches[new]) for f in each.schema}
+        ready = [each for each in waiting if last or _known(each, known)]
+        waiting = [each for each in waiting if each not in ready]
+        made = Join(
+            (made, node.branches[new]),
+            (node.attributes[first], attribute),
+            _window(windows[first]),
+            all_of([*ready, *(risky if last else [])]),
+            node.span,
+            also=also,
+            hint=node.hint,
+        )
+    assert isinstance(made, Join)
+    return made if not node.also else replace(made, also=(*made.also, *node.also))
+
+
+def _known(condition: Expression, known: set[tuple[str, str | None]]) -> bool:
+    return all((each.name, each.relation) in known for each in columns_of(condition))
+
+
+# --- windows -------------------------------------------------------------------------------------
+
+
+def _between(node: Join, left: int, right: int) -> _Window:
+    """The time condition between two inputs."""
+    if isinstance(node.window, Bands):
+        return _band(node.window, left, right)
+    found = node.window.between(left, right)
+    assert found is not None
+    return found
+
+
+def _band(bands: Bands, left: int, right: int) -> BandJoin:
+    """Their own band, or else what follows from the narrowest bands by way of others."""
+    ways: dict[int, list[tuple[int, BandJoin]]] = {}
+    for i, j, band in bands.bands:
+        ways.setdefault(i, []).append((j, band))
+        ways.setdefault(j, []).append((i, BandJoin(-band.high, -band.low)))
+    own = [band for other, band in ways[left] if other == right]
+    if own:
+        return own[0]
+    seen: set[int] = set()
+    waiting = [(0, left, 0, 0)]
+    while waiting:
+        width, here, low, high = heappop(waiting)
+        if here == right:
+            return BandJoin(low, high)
+        if here not in seen:
+            seen.add(here)
+            for other, band in ways[here]:
+                step = (width + _width(band), other, low + band.low, high + band.high)
+                heappush(waiting, step)
+    raise AssertionError("nothing bounds how far apart two inputs of a join are")
+
+
+def _width(window: _Window) -> int:
+    match window:
+        case TumblingJoin():
+            return window.range
+        case SlidingJoin():
+            return window.left_range + window.right_range
+        case BandJoin():
+            return window.high - window.low
+
+
+def _window(window: _Window) -> JoinWindow:
+    match window:
+        case TumblingJoin():
+            return Tumbling(window)
+        case SlidingJoin():
+            return Ranges((window.left_range, window.right_range))
+        case BandJoin():
+            return Bands(((0, 1, window),))
