@@ -85,7 +85,7 @@ class OaJoin(Base):
             tuples = tuples.only(equal)
         if not len(tuples):
             return items
-        came = arrivals(tuples, self._partners[port])
+        came = arrivals(tuples, self._partners[port], self._sides[port])
         found = came.found(self._sides[1 - port])
         results = self._met(port, came, found)
         if sum(each.size for each in found) > _MANY:
@@ -105,7 +105,7 @@ class OaJoin(Base):
         if paired is not None:
             yield from self._decided(port, came, paired, came.in_rows(stays))
             if self._alone:
-                stays &= ~came.of_rows(paired)
+                stays = stays & ~came.of_rows(paired)
         came.keep(self._sides[port], stays, paired)
 
     def _joined(self, port: int, pairs: Pairs) -> Iterator[Item]:
@@ -122,8 +122,7 @@ class OaJoin(Base):
     def _may_be_joined(self, port: int, came: Arrivals) -> Mask:
         """Of which tuples partners may still come."""
         bound = self._progress.bound(1 - port)
-        stays: Mask = came.highs >= came.lows
-        return stays if bound == BEGINNING else stays & (came.highs >= bound)
+        return came.fit if bound == BEGINNING else came.fit & (came.highs >= bound)
 
     def _decided(self, port: int, came: Arrivals, paired: Mask, stays: Mask) -> Iterator[Item]:
         """Tuples that leave alone as soon as they come: with a partner, if that is all that is
