@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.errors import EngineError
 from penstock.optimizer.revisions import asked_below, asked_of, asked_of_results, revising_operator
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
+from penstock.optimizer.signed import cannot_run, signed_operator
 from penstock.physical.asked import Asked
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
@@ -98,8 +98,9 @@ def _punctuates(node: Node) -> bool:
 
 
 def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
-    signed = any(each.signed for each in node.inputs)
-    if asked is not None and not signed:
+    if node.stateful and any(each.signed for each in node.inputs):
+        return signed_operator(node, asked, host)
+    if asked is not None:
         found = revising_operator(node, asked)
         if found is not None:
             return found
@@ -112,11 +113,11 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.STAMP
         case Union():
             return OperatorKind.UNION
-        case WindowAggregate() if not signed:
+        case WindowAggregate():
             return _window_operator(node)
-        case GroupAggregate() if not signed:
+        case GroupAggregate():
             return OperatorKind.GROUPED
-        case Distinct() if not signed or host is Host.LOCAL:
+        case Distinct():
             return OperatorKind.DISTINCT
         case Sequence(mode=SequenceMode.RECENT):
             return OperatorKind.RECENT
@@ -124,10 +125,7 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.CHRONICLE
         case Difference():
             return OperatorKind.DIFFERENCE
-    raise EngineError(
-        f"the {host.value} engine cannot run a {type(node).__name__.lower()} yet",
-        hint="the reference engine: --engine reference, or connect('reference')",
-    )
+    raise cannot_run(node, host)
 
 
 def _window_operator(node: WindowAggregate) -> OperatorKind:

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.model.batch import SIGN
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.batch import Batch
+from penstock.operators.batch import Batch, from_signed_record, signed_record
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
@@ -31,7 +32,8 @@ class InOrder(Base):
     def __init__(self, query: QueryPlan, asked: Asked | None = None) -> None:
         field = query.progress[0].field
         self._name, self._type = field.qualified, field.type
-        self._names = [each.qualified for each in query.schema]
+        self._signed = query.signed
+        self._names = [each.qualified for each in query.schema] + [SIGN] * query.signed
         columns: list[Expression] = [Column.of(field)]
         self._in_time = (
             InTime(columns, query.input)
@@ -49,7 +51,7 @@ class InOrder(Base):
         if batch.num_rows == 0:
             return
         if self._waits:
-            self._held.append(batch.rows)
+            self._held.append(signed_record(batch, always=self._signed))
         else:
             yield batch
 
@@ -70,7 +72,8 @@ class InOrder(Base):
                 self._held.append(batch.filter(pa.array(~passes)))
             if len(rows):
                 released = batch.take(pa.array(rows))
-                yield Batch(released.take(pc.sort_indices(released.column(self._name))))
+                order = pc.sort_indices(released.column(self._name))
+                yield from_signed_record(released.take(order))
 
     def _passed(self, column: pa.Array, bound: Bound) -> np.typing.NDArray[np.bool_]:
         if bound == END:

@@ -161,10 +161,11 @@ class Tagger:
 
     def tag(self, batch: Batch) -> tuple[Tagged, LateRows | None]:
         """The tuples that are in windows, and those that missed some by their source's promise."""
-        ticks = self.ticks(batch.rows)
-        if batch.broken is None:
-            return self.tag_late(batch.rows, ticks, None, None)
-        return self.tag_late(batch.rows, ticks, *self._bound.broken(batch))
+        return self.tag_late(batch.rows, self.ticks(batch.rows), *self.broken(batch))
+
+    def broken(self, batch: Batch) -> tuple[Ints, Ints] | tuple[None, None]:
+        """The rows that broke their source's promise, and the bounds that they broke."""
+        return (None, None) if batch.broken is None else self._bound.broken(batch)
 
     def tag_late(
         self,
@@ -176,24 +177,35 @@ class Tagger:
     ) -> tuple[Tagged, LateRows | None]:
         """The same with the rows that broke a bound given.  A late tuple begins with the first
         window that its bound has not closed; if late as a `whole`, it is in no window at all."""
-        first, stop = self.window.wid_bounds(ticks)
-        raised = False
-        late = None
-        if broke is not None and bounds is not None and len(broke):
-            open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
-            missing = (open_ > first[broke]) & (first[broke] < stop[broke])
-            if missing.any():
-                rows, bounds = broke[missing], bounds[missing]
-                from_ = stop[rows] if whole else np.minimum(open_[missing], stop[rows])
-                missed = Missed(rows, bounds, first[rows], from_ - 1)
-                late = missed.late_rows(batch, self._type, self._id_type)
-                first, raised = first.copy(), not whole
-                first[rows] = from_
+        first, stop, missed = self.ranges(ticks, broke, bounds, whole)
+        late = self.late_rows(batch, missed) if missed is not None else None
         inside = first < stop
         if not inside.all():
             batch, ticks = batch.filter(pa.array(inside)), ticks[inside]
             first, stop = first[inside], stop[inside]
+        raised = missed is not None and not whole
         return Tagged(self._folder.rows(batch, ticks), first, stop, raised), late
+
+    def ranges(
+        self, ticks: Ints, broke: Ints | None, bounds: Ints | None, whole: bool = False
+    ) -> tuple[Ints, Ints, Missed | None]:
+        """The first window of each tuple, the one after its last, and what late ones missed."""
+        first, stop = self.window.wid_bounds(ticks)
+        if broke is None or bounds is None or not len(broke):
+            return first, stop, None
+        open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
+        missing = (open_ > first[broke]) & (first[broke] < stop[broke])
+        if not missing.any():
+            return first, stop, None
+        rows, bounds = broke[missing], bounds[missing]
+        from_ = stop[rows] if whole else np.minimum(open_[missing], stop[rows])
+        missed = Missed(rows, bounds, first[rows], from_ - 1)
+        first = first.copy()
+        first[rows] = from_
+        return first, stop, missed
+
+    def late_rows(self, batch: pa.RecordBatch, missed: Missed) -> LateRows:
+        return missed.late_rows(batch, self._type, self._id_type)
 
     def promised(self, progress: Progress) -> Bound:
         return self._bound.promised(progress)
