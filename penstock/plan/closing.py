@@ -14,6 +14,7 @@ from penstock.model.types import INT64_MAX, Kind, Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression
+from penstock.plan.joins import Difference, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -51,6 +52,8 @@ def _waits_for_amendments(query: QueryPlan) -> bool:
     folding = [
         n for n in query.walk() if isinstance(n, WindowAggregate | GroupAggregate | Distinct)
     ]
+    if any(isinstance(n, Sequence | Difference) for n in query.walk()):
+        return True
     by_tuple = [n for n in folding if isinstance(n, WindowAggregate)]
     return len(folding) > 1 or any(isinstance(n.window, SlideByTuple) for n in by_tuple)
 
@@ -65,8 +68,17 @@ def _reach(node: Node) -> int | None:
 
 def _own_reach(node: Node) -> int | None:
     match node:
+        case Distinct() if node.signed:  # what is taken back at a time is known behind it
+            return 1
         case Scan() | Filter() | Project() | Union() | Distinct():
             return 0
+        case Sequence():
+            # a second tuple is decided behind its time; and first ones are followed for so long
+            return _if_timed(node, 1 + (node.within or 0))
+        case Difference():
+            # the last that happens to a tuple is that it leaves, or is back as another one leaves
+            longest = max((span for span in node.ranges if span is not None), default=-1)
+            return _if_timed(node, longest + 2)
         case WindowAggregate(window=Sliding(span, slide), attribute=attribute):
             # its low level holds panes back until the one after the next
             held = gcd(span, slide) if node.algorithm is Algorithm.TWO_LEVEL else 0
@@ -81,6 +93,12 @@ def _own_reach(node: Node) -> int | None:
     return None
 
 
+def _if_timed(node: Sequence | Difference, reach: int) -> int | None:
+    """The reach, if promises of the streams come to the inputs as they are."""
+    inputs = zip(node.inputs, node.attributes, strict=True)
+    return reach if all(_keeps_ticks(each, attribute) for each, attribute in inputs) else None
+
+
 def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
     """Whether an expression is the progressing column of the streams, or the start or the end of
     windows over it, and nothing computed from it."""
@@ -91,6 +109,15 @@ def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
             return node.stream.progress is not None
         case Filter() | Distinct():
             return _keeps_ticks(node.input, expression)
+        case Sequence():
+            place = expression.position(node.schema)
+            width = len(node.first.schema)
+            side, own = (node.first, place) if place < width else (node.second, place - width)
+            return _keeps_ticks(side, Column.of(side.schema.fields[own]))
+        case Difference():
+            inputs = zip(node.inputs, node.attributes, strict=True)
+            timed = all(_keeps_ticks(each, attribute) for each, attribute in inputs)
+            return timed and expression.name == "changed_at"
         case Project():
             given = node.columns[expression.position(node.schema)].expression
             return _keeps_ticks(node.input, given)

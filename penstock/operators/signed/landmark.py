@@ -12,6 +12,7 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import INT64_MAX
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
+from penstock.operators.open_results import NOTHING_OPEN, OpenResults, open_spans
 from penstock.operators.operator import Item, LateRows, Progress, at_once
 from penstock.operators.signed.windows import NO_FLOOR, SignedWindows
 from penstock.operators.ticks import to_ticks
@@ -77,6 +78,14 @@ class SignedLandmark(SignedWindows):
 
     def _last_closed(self, bound: Bound) -> Bound:
         return bound if bound in (BEGINNING, END) else self._wid(bound) - 1
+
+    def open_results(self) -> OpenResults:
+        """The windows up to where the stream has come.  What is there may stay there for ever."""
+        if self._high == BEGINNING or (self.next == BEGINNING and not len(self.waiting)):
+            return NOTHING_OPEN
+        begun = self._window.first_wid(self.waiting.ticks)
+        first = int(begun.min()) if self.next == BEGINNING else int(self.next)
+        return open_spans((first, self._wid(self._high) + 1))
 
     def save(self, store: ChunkStore) -> None:
         super().save(store)
