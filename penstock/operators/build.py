@@ -25,6 +25,12 @@ from penstock.operators.revising.distinct import AmendingDistinct
 from penstock.operators.revising.groups import RevisingGroups
 from penstock.operators.revising.landmark import RevisingLandmark
 from penstock.operators.revising.sliding import RevisingSliding
+from penstock.operators.signed.distinct import SignedDistinct
+from penstock.operators.signed.groups import SignedGroups
+from penstock.operators.signed.landmark import SignedLandmark
+from penstock.operators.signed.rows import SignedRows
+from penstock.operators.signed.slide_by_tuple import SignedSlideByTuple
+from penstock.operators.signed.sliding import SignedSliding
 from penstock.operators.stateless.filter import FilterOperator
 from penstock.operators.stateless.merge import Merge
 from penstock.operators.stateless.order import InOrder
@@ -66,6 +72,12 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.DISTINCT: DistinctOperator,
     OperatorKind.DISTINCT_ON: DistinctOnOperator,
     OperatorKind.LOOKUP: LookupOperator,
+    OperatorKind.SIGNED_SLIDING: SignedSliding,
+    OperatorKind.SIGNED_LANDMARK: SignedLandmark,
+    OperatorKind.SIGNED_ROWS: SignedRows,
+    OperatorKind.SIGNED_SLIDE_BY_TUPLE: SignedSlideByTuple,
+    OperatorKind.SIGNED_GROUPS: SignedGroups,
+    OperatorKind.SIGNED_DISTINCT: SignedDistinct,
 }
 
 # over streams that promise something for single groups

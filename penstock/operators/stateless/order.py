@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from penstock.model.batch import SIGN
 from penstock.model.punctuation import BEGINNING, END
 from penstock.model.types import Type
-from penstock.operators.batch import Batch
+from penstock.operators.batch import Batch, from_signed_record, signed_record
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
@@ -32,7 +33,8 @@ class InOrder(Base):
     def __init__(self, query: QueryPlan, asked: Asked | None = None) -> None:
         field = query.progress[0].field
         self._name, self._type = field.qualified, field.type
-        self._names = [each.qualified for each in query.schema]
+        self._signed = query.signed
+        self._names = [each.qualified for each in query.schema] + [SIGN] * query.signed
         columns: list[Expression] = [Column.of(field)]
         self._in_time = (
             InTime(columns, query.input)
@@ -50,7 +52,8 @@ class InOrder(Base):
         if batch.num_rows == 0:
             return
         if self._waits:
-            let_wait(self._held, batch.rows, batch.rows.column(self._name), self._type)
+            record = signed_record(batch, always=self._signed)
+            let_wait(self._held, record, record.column(self._name), self._type)
         else:
             yield batch
 
@@ -59,7 +62,7 @@ class InOrder(Base):
         bound = END if progress.ended else progress.bounds.get(self._name, BEGINNING)
         released = self._held.take(bound if bound in (BEGINNING, END) else int(bound) - 1)
         if released is not None:
-            yield Batch(released.rows)
+            yield from_signed_record(released.rows)
         # rows that are amended come below bounds, which therefore promise nothing here
         yield progress if self._waits else Progress({}, progress.high, progress.ended)
 
