@@ -8,6 +8,7 @@ from benchmarks.result import Result
 from benchmarks.spark import (
     four_million,
     groups,
+    joins,
     micro_batches,
     ratios,
     resuming,
@@ -23,4 +24,5 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "row_windows": row_windows.run,
     "resuming": resuming.run,
     "four_million": four_million.run,
+    "spark_joins": joins.run,
 }

@@ -36,7 +36,7 @@ def slice_bands(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa
     >>> query = db.sql("SELECT a.x FROM a, b WHERE b.t BETWEEN a.t - 2 AND a.t + 3").plan
     >>> plan = slice_bands(lower(query, Settings()), Settings())
     >>> [str(port.slices) for port in plan.root.inputs[0].ports]
-    ['slices of 24 of a.t', 'slices of 24 of b.t in which they may have partners']
+    ['slices of 20 of a.t', 'slices of 20 of b.t in which they may have partners']
     """
     return replace(plan, root=_sliced(plan.root))
 
@@ -75,7 +75,7 @@ def _of_band(
 ) -> tuple[Slices, Slices] | None:
     if max(abs(band.low), abs(band.high)) > _FAR:
         return None
-    width = _TIMES * (band.high - band.low + 1)
+    width = _TIMES * max(1, band.high - band.low)
     if left_once:  # a right tuple has partners from `high` before it to `low` before it
         return Slices(left, width), Slices(right, width, -band.high, -band.low)
     return Slices(left, width, band.low, band.high), Slices(right, width)

@@ -66,8 +66,10 @@ def _stage(stage: Stage, buckets: int, numbers: dict[int, int], frames: Frames) 
             why = "progress follows from all rows, so none is left out"
             yield from _catalyst(entry.leaf, frames, why)
         else:
+            steps += ["folded into panes"] if stage.makes_panes(entry.port) else []
+            what = "tuples" if entry.leaf.passes_tuples else "results"
             done = ", ".join(steps) or "as they are"
-            yield f"    results of stage {numbers[id(entry.leaf)]}: {done}"
+            yield f"    {what} of stage {numbers[id(entry.leaf)]}: {done}"
 
 
 def _where(stage: Stage, buckets: int) -> str:
