@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.engine import run as engine_run
-from penstock.model.clock import Clock
+from penstock.engine.run import LocalRun
+from penstock.model.clock import Clock, ManualClock
 from penstock.operators.build import operator_for
 from penstock.operators.joins.ordered import load
 from penstock.operators.operator import Operator, Progress
@@ -26,6 +27,8 @@ from penstock.plan.algorithms import JoinAlgorithm
 from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
+from penstock.runs.outlet import Outlet
+from penstock.sinks.sink import Collected
 from tests.engine.helpers import recut
 from tests.engine.joining import CUT, FROM, PROMISE, SCHEMA, WHERE
 from tests.engine.promising import Watched
@@ -125,7 +128,7 @@ def operators(plan: PhysicalPlan) -> list[str]:
     return [node.operator.value for node in plan.root.walk()]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(
     left=STREAM,
     right=STREAM,
@@ -173,3 +176,29 @@ def test_rows_are_put_in_order_at_the_end_only_where_they_have_to(
     query = planned(by, FROM[0], "", None, **streams)
     found = operators(with_hint(hint)(query.plan))
     assert ("Order" in found) is (hint not in joins)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    by=st.sampled_from([by for by, _ in ORDERS]),
+    hint=HINTS,
+    left=FLOWING,
+    right=FLOWING,
+    source=st.sampled_from(FROM),
+)
+def test_a_final_run_gives_out_all_that_waits(
+    by: str, hint: JoinAlgorithm | None, left: list[Any], right: list[Any], source: str
+) -> None:
+    """By a promise, so that somebody can go on later."""
+    promise = ps.progress("t", delay=30)
+    streams = {"l": Stream(SCHEMA, left, promise), "r": Stream(SCHEMA, right, promise)}
+    query = planned(by, source, "", 7, **streams)
+    rows = Collected()
+    plan = with_hint(hint)(query.plan)
+    run = LocalRun([plan], [Outlet(query.plan, rows)], ManualClock(), resumable=True)
+    for scan in run.scans:
+        for chunk in scan.chunks():
+            run.feed(scan, chunk)
+    run.close_all()
+    assert "ended" not in run.closed.values()
+    assert bag(tuples(rows.table)) == bag(tuples(query.collect()))

@@ -1,4 +1,4 @@
-"""EMIT IN ORDER: rows wait until progress has passed them, and leave sorted.
+"""EMIT IN ORDER: rows wait until progress has come as far, and leave sorted.
 
 A row below the bound that held before it is late: what should follow it may have left.
 """
@@ -60,7 +60,7 @@ class InOrder(Base):
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         bound = END if progress.ended else progress.bounds.get(self._name, BEGINNING)
-        released = self._held.take(bound if bound in (BEGINNING, END) else int(bound) - 1)
+        released = self._held.take(bound)  # what is yet to come is not below it
         if released is not None:
             yield from_signed_record(released.rows)
         # rows that are amended come below bounds, which therefore promise nothing here
