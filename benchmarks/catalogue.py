@@ -13,6 +13,7 @@ from benchmarks import (
     memory,
     per_sources,
     ratios,
+    sequences,
     single_tuples,
     throughput,
 )
@@ -23,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "single_tuples": single_tuples.run,
     "ratios": ratios.run,
     "per_sources": per_sources.run,
+    "sequences": sequences.run,
     "memory": memory.run,
     "figure_6_10": figure_6_10.run,
     "figure_6_11": figure_6_11.run,
