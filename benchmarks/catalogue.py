@@ -20,6 +20,7 @@ from benchmarks import (
     nile_rates,
     per_sources,
     ratios,
+    sequences,
     single_tuples,
     throughput,
 )
@@ -31,6 +32,7 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "joins": joins.run,
     "ratios": ratios.run,
     "per_sources": per_sources.run,
+    "sequences": sequences.run,
     "memory": memory.run,
     "join_memory": join_memory.run,
     "figure_6_10": figure_6_10.run,

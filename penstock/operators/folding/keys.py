@@ -43,6 +43,7 @@ class ColumnCodes:
         self._close = DenseKeys() if sql_type.is_integer else None
         self._texts = TextKeys() if sql_type.kind is Kind.STRING else None
         self._in_table = 0  # how many values one of those has
+        self._close_again = 0  # how many values there are when integers may be close together
 
     def __len__(self) -> int:
         return len(self._values)
@@ -52,7 +53,8 @@ class ColumnCodes:
             column = pc.add(column, 0.0)  # −0.0 and 0.0 are one key
         if len(column) <= _SMALL:
             return np.fromiter(map(self._code, to_python(column, self.type)), np.int64, len(column))
-        if self._close is not None and not column.null_count:
+        again = len(self._values) >= self._close_again
+        if self._close is not None and again and not column.null_count:
             codes = self._encode_close(column, self._close)
             if codes is not None:
                 return codes
@@ -75,7 +77,8 @@ class ColumnCodes:
         return np.asarray(known).astype(np.int64)
 
     def _encode_close(self, column: pa.Array, table: DenseKeys) -> Codes | None:
-        """The codes of integers by a table; None, now and later, if they are too far apart."""
+        """The codes of integers by a table; None, now and until there are twice as many, if they
+        are too far apart."""
         values: Ints = values_of(column, self.type).astype(np.int64, copy=False)
         codes = table.find(values)
         if codes is not None and codes.min() >= 0:
@@ -87,7 +90,8 @@ class ColumnCodes:
         numbers = np.flatnonzero(present(added))
         values_added = values_of(added, self.type).astype(np.int64, copy=False)[numbers]
         if not table.add(values_added, numbers + self._in_table):
-            self._close = None
+            self._close, self._in_table = DenseKeys(), 0
+            self._close_again = 2 * len(self._values)
             return None
         self._in_table = len(self._values)
         return table.find(values)

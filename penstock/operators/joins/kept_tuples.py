@@ -17,6 +17,7 @@ from penstock.state.chunks import ChunkStore, required
 
 _PART = 8  # of what is kept, from which on it is cheaper to have it in one piece
 _LARGEST = 1 << 20  # tuples of a piece that is not merged with others for the sake of order
+_SPARSE = 8  # places that a table may have for each tuple
 _SMALL = 64  # tuples of a piece that need not be made shorter
 
 
@@ -29,15 +30,23 @@ class _Piece:
     marked: Mask
     left: int  # tuples that are not gone
     changed: bool = field(default=True)  # flags, since the last save
+    table: Ints | None = None  # by number, from the first on: where it is; once it is asked for
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def places(self, numbers: Ints) -> Ints:
-        first = int(self.numbers[0])
-        if int(self.numbers[-1]) - first == len(self.numbers) - 1:  # without gaps
+        first, size = int(self.numbers[0]), len(self.numbers)
+        span = int(self.numbers[-1]) - first + 1
+        if span == size:  # without gaps
             return numbers - first
-        return np.searchsorted(self.numbers, numbers)
+        if span > _SPARSE * size:
+            return np.searchsorted(self.numbers, numbers)
+        if self.table is None:
+            self.table = np.zeros(span, np.int64)
+            self.table[self.numbers - first] = np.arange(size)
+        places: Ints = self.table[numbers - first]
+        return places
 
     def kept(self) -> tuple[Ints, pa.RecordBatch, Mask]:
         if self.left == len(self):
@@ -96,7 +105,9 @@ class KeptTuples:
             self._pieces = []
             self._append(parts)
         if len(self._pieces) == 1:
-            rows, places = self._pieces[0].rows, self._pieces[0].places(numbers)
+            rows = self._pieces[0].rows
+            known = np.where(missing, self._pieces[0].numbers[0], numbers)
+            places = self._pieces[0].places(known)
         else:
             rows, places = self._gathered(numbers, which)
             which = range(len(which))
@@ -116,6 +127,11 @@ class KeptTuples:
 
     def _by_piece(self, numbers: Ints) -> Iterator[tuple[_Piece, Ints]]:
         """The pieces that have some of the tuples, and which."""
+        if not len(numbers):
+            return
+        if len(self._pieces) == 1 and int(numbers.min()) >= 0:
+            yield self._pieces[0], np.arange(len(numbers))
+            return
         starts = np.array([piece.numbers[0] for piece in self._pieces])
         of = np.searchsorted(starts, numbers, "right") - 1
         for place, piece in enumerate(list(self._pieces)):

@@ -34,6 +34,7 @@ class Pool:
         self.numbers: Ints = np.zeros(0, np.int64)
         self.codes: Codes = np.zeros(0, np.int64)
         self.ticks: Ints = np.zeros(0, np.int64)
+        self._lowest: Bound | None = END  # of the ticks, if it has been looked for
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -42,6 +43,7 @@ class Pool:
         self._put(self.rows.add(rows), codes, ticks)
 
     def _put(self, numbers: Ints, codes: Codes, ticks: Ints) -> None:
+        self._lowest = None
         if not len(self.numbers):
             self.numbers, self.codes, self.ticks = numbers, codes, ticks
         else:
@@ -51,13 +53,16 @@ class Pool:
 
     def lowest(self) -> Bound:
         """The lowest tick that waits."""
-        return int(self.ticks.min()) if len(self.ticks) else END
+        if self._lowest is None:
+            self._lowest = int(self.ticks.min()) if len(self.ticks) else END
+        return self._lowest
 
     def upto(self, last: Bound) -> Mask:
         """Which tuples are not above a tick."""
         return self.ticks <= last
 
     def remove(self, which: Mask) -> None:
+        self._lowest = None
         kept = np.flatnonzero(~which)
         self.numbers, self.codes = self.numbers[kept], self.codes[kept]
         self.ticks = self.ticks[kept]

@@ -11,6 +11,7 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.joins.equal_keys import NO_KEY
 from penstock.operators.joins.fitting import nearest_fitting
 from penstock.operators.joins.keyed_times import earlier
+from penstock.operators.joins.pool import InLine
 from penstock.operators.joins.sequence_join import FIRST, NOBODY, SequenceJoin
 from penstock.operators.joins.settled import Settled
 from penstock.physical.asked import Asked
@@ -40,25 +41,30 @@ class Recent(SequenceJoin):
         line = self.first.in_line(self.first.of_keys(codes, int(ticks.max()), keys))
         ends = line.times.upto(codes, ticks)
         oldest = None if self.within is None else earlier(ticks, self.within)
-        begins = line.times.since(codes, oldest)
         if self.condition.is_left_to_pairs:
-
-            def fits(which: Ints, places: Ints) -> Mask:
-                return self.condition.holds(
-                    self.first, line.numbers[places], self.second, numbers[which]
-                )
-
-            whole = self.condition.may_fail
-            taken = nearest_fitting(begins, ends, fits, backward=True, whole=whole)
+            taken = self._fitting(line, line.times.since(codes, oldest), ends, numbers)
         else:
-            taken = np.where(begins < ends, ends - 1, NOBODY)
+            taken = ends - 1
         partners = np.full(len(numbers), NOBODY)
         found = taken >= 0
+        if len(line.codes):  # the one before may be of another key, or too old
+            found &= line.codes[taken] == codes
+            if oldest is not None:
+                found &= line.ticks[taken] >= oldest
         partners[found] = line.numbers[taken[found]]
         if self._hides:
             alone = np.flatnonzero(~found & (codes != NO_KEY))
             partners[alone] = self._from_settled(codes[alone], ticks[alone])
         return numbers, partners
+
+    def _fitting(self, line: InLine, begins: Ints, ends: Ints, numbers: Ints) -> Ints:
+        """The last of the candidates, from `begins` to before `ends`, that fits each tuple."""
+
+        def fits(which: Ints, places: Ints) -> Mask:
+            pairs = self.first, line.numbers[places], self.second, numbers[which]
+            return self.condition.holds(*pairs)
+
+        return nearest_fitting(begins, ends, fits, backward=True, whole=self.condition.may_fail)
 
     def _from_settled(self, codes: Codes, ticks: Ints) -> Ints:
         """What is settled lies before all others of its key, so it is asked last."""

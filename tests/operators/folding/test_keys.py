@@ -206,3 +206,18 @@ def test_many_values_in_many_columns() -> None:
     zeros = pa.array(np.zeros(40, np.int64))
     codes = known.encode([pa.array(np.arange(40)), *[zeros] * 4], 40)
     assert len(set(codes.tolist())) == 40
+
+
+def test_integers_that_come_far_apart_may_turn_out_to_be_close_together() -> None:
+    """Of 10,000 neighbours few come first, in no order; all have one code, which never changes."""
+    keys = ColumnCodes(BIGINT)
+    values = np.random.default_rng(1).permutation(10_000)
+    known: dict[int, int] = {}
+    for size in (200, 1_000, 5_000, 10_000):
+        codes = keys.encode(pa.array(values[:size])).tolist()
+        found = dict(zip(values[:size].tolist(), codes, strict=True))
+        assert found.items() >= known.items()
+        assert sorted(found.values()) == list(range(size))
+        known = found
+    assert keys._close is not None
+    assert keys._close.find(values) is not None
