@@ -33,6 +33,7 @@ from penstock.language.syntax import (
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.schema import Field, Schema
 from penstock.model.types import TIMESTAMP, Kind, Type, from_arrow
+from penstock.operators.joins.ordered.adaptive_join import ALPHA
 from penstock.optimizer.settings import BROADCAST_ROWS, STATE_BUDGET
 from penstock.plan.catalog import Catalog
 from penstock.plan.streams import StreamDefinition
@@ -77,6 +78,7 @@ class Database:
         state_budget: int = STATE_BUDGET,
         spark: SparkSetting | None = None,
         allow: Sequence[str | Path] | None = None,
+        alpha: float = ALPHA,
     ) -> None:
         if engine not in ENGINES:
             close = nearest(engine, ENGINES)
@@ -87,7 +89,7 @@ class Database:
             )
         if engine == "spark" and spark is None:
             spark = SparkSetting()
-        self._setting = Setting(engine, clock or SystemClock(), strict, state_budget, spark)
+        self._setting = Setting(engine, clock or SystemClock(), strict, state_budget, spark, alpha)
         self.base = base
         self.allowed = None if allow is None else Allowed.of(allow, base or Path.cwd())
         self.catalog = Catalog()
@@ -263,6 +265,7 @@ def connect(
     buckets: int = BUCKETS,
     broadcast_rows: int = BROADCAST_ROWS,
     allow: Sequence[str | Path] | None = None,
+    alpha: float = ALPHA,
 ) -> Database:
     """A new, empty database whose queries run on `engine`: "spark", "local", "reference", or a
     Spark session that is there.  `master` and `conf` are for a session that is not; `buckets` is
@@ -271,7 +274,8 @@ def connect(
     those parts by the keys that tuples are looked up by.  `state_budget` is how many bytes the
     state of a window aggregation should not exceed in process, if another algorithm needs less.
     `allow` are the files, directories and hosts (`socket://host:port`) that SQL may read, for those
-    who hand SQL to others; without it, everything."""
+    who hand SQL to others; without it, everything.  `alpha` is from which load on an adaptive join
+    in process joins tuples before their turn (see docs/sql.md)."""
     given = None if isinstance(engine, str) else engine
     return Database(
         engine if isinstance(engine, str) else "spark",
@@ -281,6 +285,7 @@ def connect(
         state_budget=state_budget,
         spark=SparkSetting(given, master, conf or {}, buckets, broadcast_rows),
         allow=allow,
+        alpha=alpha,
     )
 
 

@@ -14,6 +14,7 @@ from penstock.engine.job import LocalJob, Watch
 from penstock.errors import EngineError
 from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
+from penstock.operators.joins.ordered.adaptive_join import ALPHA
 from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import STATE_BUDGET, Settings
 from penstock.optimizer.share_readings import share_readings
@@ -40,6 +41,7 @@ class Setting:
     strict: bool
     state_budget: int = STATE_BUDGET
     spark: SparkSetting | None = None
+    alpha: float = ALPHA
 
     def answer(self, query: QueryPlan) -> Answer:
         if self.engine == "spark":
@@ -52,7 +54,7 @@ class Setting:
     @property
     def settings(self) -> Settings:
         host = Host.SPARK if self.engine == "spark" else Host.LOCAL
-        return Settings(self.state_budget, host)
+        return Settings(self.state_budget, host, alpha=self.alpha)
 
     def planned(self, query: QueryPlan) -> PhysicalPlan:
         """What the engine executes for a query that the logical rules have rewritten."""

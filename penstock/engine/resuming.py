@@ -8,6 +8,7 @@ from typing import Any
 from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
 from penstock.operators.moving import drop_all, load_moved
+from penstock.physical.node import OperatorKind
 from penstock.plan.belonging import check_algorithms, check_query
 from penstock.plan.identity import algorithms, identity, without_windows
 from penstock.runs.answer import Account
@@ -51,14 +52,23 @@ def load_run(run: LocalRun, store: ChunkStore) -> None:
 
 def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> None:
     """State moves where another operator stands for the one that saved it, and is that one's at the
-    next commit."""
-    kinds = _kinds(run)
+    next commit.  Rows that a plan has put in order go on waiting behind one that has them in order
+    by itself."""
+    waiting = [
+        run.put_in_order(int(name.partition("/")[0]))
+        for name in were.keys() - _kinds(run).keys()
+        if were[name] == OperatorKind.ORDER.value
+    ]
     for stage in run.stages:
-        was, own = were.get(stage.name, kinds[stage.name]), _of_operator(store, stage.name)
+        was, own = were.get(stage.name, stage.node.operator.value), _of_operator(store, stage.name)
         if load_moved(stage.operator, stage.node, was, own, run.clock):
             drop_all(own)
             stage.operator.save(own)
-    if were != kinds:
+    for stage in waiting:
+        if stage.operator.metrics().rows == 0:
+            run.leave_at_once(stage)
+            drop_all(_of_operator(store, stage.name))
+    if were != _kinds(run):
         store.put("run", _identity(run))
 
 

@@ -21,8 +21,9 @@ from penstock.operators.joins.lookup import LookupOperator
 from penstock.operators.measured import Measured, OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Item, LateRows, Operator, Progress
+from penstock.optimizer.revisions import asked_of_results
 from penstock.optimizer.share_readings import check_one_scan_will_do
-from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.closing import closing_reach, last_tick
 from penstock.plan.joins import Lookup
@@ -67,12 +68,15 @@ class PlacedOperator:
                 self.next.take(self.port, each)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Exit:
     outlet: Outlet
+    order: PlacedOperator | None = None  # where rows wait that an earlier plan put in order
 
-    def take(self, port: int, item: Item) -> None:  # noqa: ARG002
-        if isinstance(item, Batch):
+    def take(self, port: int, item: Item) -> None:
+        if self.order is not None:
+            self.order.take(port, item)
+        elif isinstance(item, Batch):
             self.outlet.on_rows(item)
 
 
@@ -104,11 +108,13 @@ class LocalRun:
         self._by_stream: dict[tuple[int, int], SharedScan] = {}
         met: list[Meeting] = []
         self._kept_for: list[tuple[SharedScan, ...]] = []
+        self._exits: list[_Exit] = []
         for number, (plan, outlet) in enumerate(zip(plans, outlets, strict=True)):
             query, root = plan.query, plan.root
             check_one_scan_will_do(query)
             self._seen: dict[int, int] = {}  # how often this query has asked for a stream
-            target: ItemTarget = _Exit(outlet)
+            self._exits.append(_Exit(outlet))
+            target: ItemTarget = self._exits[-1]
             if root.operator is OperatorKind.ORDER:
                 target = self._place(root, f"{number}/order", target, 0, outlet)
                 (root,) = root.inputs
@@ -248,6 +254,28 @@ class LocalRun:
         if isinstance(operator, LookupOperator) and isinstance(node.logical, Lookup):
             self._unfilled.append((stage, operator, node.logical))
         return stage
+
+    def put_in_order(self, number: int) -> PlacedOperator:
+        """Let the rows of a query wait for their order behind a plan that has them in order by
+        itself: rows of an earlier plan may be waiting there."""
+        exit_, query = self._exits[number], self.queries[number]
+        asked = asked_of_results(query)
+        below = next(stage.node for stage in self.stages if stage.name == f"{number}")
+        node = PhysicalNode(
+            query, OperatorKind.ORDER, (Port(below, keys=()),), asked, Ordering.SORTED
+        )
+        target = _Exit(exit_.outlet)
+        exit_.order = self._place(node, f"{number}/order", target, 0, exit_.outlet)
+        first = next(n for n, stage in enumerate(self.stages) if stage.outlet is exit_.outlet)
+        self.stages.insert(first, self.stages.pop())  # it is the nearest to the sink
+        return exit_.order
+
+    def leave_at_once(self, order: PlacedOperator) -> None:
+        """Nothing waits there any more."""
+        self.stages = [stage for stage in self.stages if stage is not order]
+        for exit_ in self._exits:
+            if exit_.order is order:
+                exit_.order = None
 
     def operators(self, outlet: Outlet) -> list[OperatorStatus]:
         """How the operators of an outlet are doing, from the sink to the sources."""

@@ -26,7 +26,8 @@ class Batch:
     are given.  `broken` has, for progressing columns, the bound that held before each row which
     broke its source's promise, in ticks, NULL for all others; if it has one progressing column of
     its input, it has all.  `places` are the sub-sources of rows, `numbers` how many of it were
-    before each, `lineage` the numbers of the rows that they were made of.
+    before each, `lineage` the numbers of the rows that they were made of: of signed items, those
+    that tell which one is taken back (see `operators/signed/lineage.py`).
 
     >>> batch = Batch(pa.record_batch({"v": [5, 6, 7]}), signs=np.array([1, -1, 1], np.int8))
     >>> some = batch.take(np.array([2, 1]))
@@ -142,11 +143,13 @@ class Batch:
         return replace(self.take(np.flatnonzero(self.signs > 0)), signs=None)
 
 
-def signed_record(batch: Batch) -> pa.RecordBatch:
-    """The rows with their signs as a last column, for whoever takes record batches."""
-    if batch.signs is None:
+def signed_record(batch: Batch, always: bool = False) -> pa.RecordBatch:
+    """The rows with their signs as a last column, for whoever takes record batches; if it is
+    `always` to be there, also where all are given."""
+    if batch.signs is None and not always:
         return batch.rows
-    return batch.rows.append_column(SIGN, pa.array(batch.signs, pa.int8()))
+    signs = np.ones(batch.num_rows, np.int8) if batch.signs is None else batch.signs
+    return batch.rows.append_column(SIGN, pa.array(signs, pa.int8()))
 
 
 def from_signed_record(record: pa.RecordBatch) -> Batch:

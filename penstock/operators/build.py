@@ -13,6 +13,11 @@ from penstock.operators.joins.chronicle import Chronicle
 from penstock.operators.joins.difference import DifferenceOperator
 from penstock.operators.joins.lookup import LookupOperator
 from penstock.operators.joins.oa_join import OaJoin
+from penstock.operators.joins.ordered.adaptive_join import ALPHA, AdaptiveJoin
+from penstock.operators.joins.ordered.filter_order import FilterOrderJoin
+from penstock.operators.joins.ordered.opib_join import OpibJoin
+from penstock.operators.joins.ordered.opob_join import OpobJoin
+from penstock.operators.joins.ordered.sync_filter import SyncFilterJoin
 from penstock.operators.joins.recent import Recent
 from penstock.operators.operator import Operator
 from penstock.operators.revising.deferred import Deferred
@@ -20,7 +25,14 @@ from penstock.operators.revising.distinct import AmendingDistinct
 from penstock.operators.revising.groups import RevisingGroups
 from penstock.operators.revising.landmark import RevisingLandmark
 from penstock.operators.revising.sliding import RevisingSliding
+from penstock.operators.signed.distinct import SignedDistinct
+from penstock.operators.signed.groups import SignedGroups
+from penstock.operators.signed.landmark import SignedLandmark
+from penstock.operators.signed.rows import SignedRows
+from penstock.operators.signed.slide_by_tuple import SignedSlideByTuple
+from penstock.operators.signed.sliding import SignedSliding
 from penstock.operators.stateless.filter import FilterOperator
+from penstock.operators.stateless.merge import Merge
 from penstock.operators.stateless.order import InOrder
 from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.stamp import StampOperator
@@ -40,6 +52,8 @@ from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
 from penstock.physical.asked import Asked
 from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.plan.joins import Join
+from penstock.plan.result_order import by_ports
 
 # from the logical node alone
 _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
@@ -58,6 +72,12 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.DISTINCT: DistinctOperator,
     OperatorKind.DISTINCT_ON: DistinctOnOperator,
     OperatorKind.LOOKUP: LookupOperator,
+    OperatorKind.SIGNED_SLIDING: SignedSliding,
+    OperatorKind.SIGNED_LANDMARK: SignedLandmark,
+    OperatorKind.SIGNED_ROWS: SignedRows,
+    OperatorKind.SIGNED_SLIDE_BY_TUPLE: SignedSlideByTuple,
+    OperatorKind.SIGNED_GROUPS: SignedGroups,
+    OperatorKind.SIGNED_DISTINCT: SignedDistinct,
 }
 
 # over streams that promise something for single groups
@@ -91,6 +111,25 @@ _REVISING: dict[OperatorKind, Callable[[Any, Asked, Clock], Operator]] = {
 }
 
 
+# joins whose results leave in order
+_ORDERED: dict[OperatorKind, Callable[[Any], Operator]] = {
+    OperatorKind.OPOB_JOIN: lambda node: OpobJoin(node.logical, _first_port(node)),
+    OperatorKind.OPIB_JOIN: lambda node: OpibJoin(node.logical, _first_port(node)),
+    OperatorKind.SYNC_FILTER: lambda node: SyncFilterJoin(node.logical),
+    OperatorKind.FILTER_ORDER: lambda node: FilterOrderJoin(node.logical),
+    OperatorKind.ADAPTIVE_JOIN: lambda node: AdaptiveJoin(
+        node.logical, ALPHA if node.alpha is None else node.alpha
+    ),
+}
+
+
+def _first_port(node: PhysicalNode) -> int:
+    """The first of the inputs that the results of a join are in the order of."""
+    assert isinstance(node.logical, Join)
+    ports = None if node.sorting is None else by_ports(node.logical, node.sorting.by)
+    return 0 if ports is None else ports[0]
+
+
 def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
     """A new operator for any node but one that reads, which is the host's business."""
     if node.operator is OperatorKind.STAMP:
@@ -99,6 +138,10 @@ def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
         return OaJoin(node.logical, node.asked)  # type: ignore[arg-type]
     if node.operator is OperatorKind.ORDER:
         return InOrder(node.logical, node.asked)  # type: ignore[arg-type]
+    if node.operator in _ORDERED:
+        return _ORDERED[node.operator](node)
+    if node.operator is OperatorKind.MERGE:
+        return Merge(node.logical, node.sorting)  # type: ignore[arg-type]
     if node.punctuated and node.operator in _PUNCTUATED:
         return _PUNCTUATED[node.operator](node.logical)
     if node.operator in _PLAIN:

@@ -38,9 +38,15 @@ class OperatorStatus:
         )
         mine, its = self.held, other.held
         most = max(mine.open, its.open)
-        return OperatorStatus(
-            self.name, flow, Metrics(mine.rows + its.rows, mine.bytes + its.bytes, most)
-        )
+        counters = {
+            name: mine.counters.get(name, 0) + its.counters.get(name, 0)
+            for name in (
+                *mine.counters,
+                *(each for each in its.counters if each not in mine.counters),
+            )
+        }
+        held = Metrics(mine.rows + its.rows, mine.bytes + its.bytes, most, counters)
+        return OperatorStatus(self.name, flow, held)
 
     def save(self) -> Tree:
         return [self.name, list(astuple(self.flow)), list(astuple(self.held))]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,12 @@ _ARRAYS = (np.ndarray, pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table)
 @dataclass(frozen=True, slots=True)
 class Metrics:
     """`rows` are tuples that are kept as they came, `open` the windows or groups that have been
-    begun and not been given out."""
+    begun and not been given out; `counters` what else an operator counts, by name."""
 
     rows: int = 0
     bytes: int = 0
     open: int = 0
+    counters: Mapping[str, int] = field(default_factory=dict)
 
 
 def bytes_of(state: Any) -> int:
@@ -63,7 +64,7 @@ def _parts(each: Any) -> list[Any]:
     if not module.startswith(("penstock.operators", "penstock.state", "collections")):
         return []
     if is_dataclass(each):
-        return [getattr(each, field.name) for field in fields(each)]
+        return [getattr(each, part.name) for part in fields(each)]
     if isinstance(each, type) or callable(each):
         return []
     slots = [name for kind in type(each).__mro__ for name in getattr(kind, "__slots__", ())]

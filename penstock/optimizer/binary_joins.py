@@ -120,6 +120,7 @@ def _pipeline(node: Join, order: list[int]) -> Join:
             all_of([*ready, *(risky if last else [])]),
             node.span,
             also=also,
+            hint=node.hint,
         )
     assert isinstance(made, Join)
     return made if not node.also else replace(made, also=(*made.also, *node.also))

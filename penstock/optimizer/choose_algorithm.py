@@ -40,6 +40,8 @@ def choose_algorithm(query: QueryPlan, settings: Settings) -> QueryPlan:
         node = with_inputs(node, change)
         if not isinstance(node, WindowAggregate) or not isinstance(node.window, Sliding):
             return node
+        if node.input.signed:  # there is one way to fold what may be taken back
+            return node
         return replace(node, choice=_choice(node, settings, revises))
 
     return with_inputs(query, change)

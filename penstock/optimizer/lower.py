@@ -4,13 +4,12 @@ and what is asked of results that may be revised.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
-from penstock.errors import EngineError
 from penstock.optimizer.revisions import asked_below, asked_of, asked_of_results, revising_operator
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
+from penstock.optimizer.signed import cannot_run, signed_operator
 from penstock.physical.asked import Asked
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
@@ -100,8 +99,9 @@ def _punctuates(node: Node) -> bool:
 
 
 def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
-    signed = any(each.signed for each in node.inputs)
-    if asked is not None and not signed:
+    if node.stateful and any(each.signed for each in node.inputs):
+        return signed_operator(node, asked, host)
+    if asked is not None:
         found = revising_operator(node, asked)
         if found is not None:
             return found
@@ -116,13 +116,13 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.UNION
         case Lookup():
             return OperatorKind.LOOKUP
-        case WindowAggregate() if not signed:
+        case WindowAggregate():
             return _window_operator(node)
-        case GroupAggregate() if not signed:
+        case GroupAggregate():
             return OperatorKind.GROUPED
         case DistinctOn():
             return OperatorKind.DISTINCT_ON
-        case Distinct() if not signed or host is Host.LOCAL:
+        case Distinct():
             return OperatorKind.DISTINCT
         case Join(branches=(_, _)):
             return OperatorKind.OA_JOIN
@@ -132,11 +132,7 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.CHRONICLE
         case Difference():
             return OperatorKind.DIFFERENCE
-    name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).lower()
-    raise EngineError(
-        f"the {host.value} engine cannot run a {name} yet",
-        hint="the reference engine: --engine reference, or connect('reference')",
-    )
+    raise cannot_run(node, host)
 
 
 def _window_operator(node: WindowAggregate) -> OperatorKind:

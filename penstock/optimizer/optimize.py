@@ -9,9 +9,11 @@ from typing import Any, TypeAlias
 from penstock.optimizer.binary_joins import binary_joins
 from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.choose_algorithm import choose_algorithm
+from penstock.optimizer.choose_join import choose_join
 from penstock.optimizer.count_in_one_place import count_in_one_place
 from penstock.optimizer.drop_needless_order import drop_needless_order
 from penstock.optimizer.expect_state import expect_state
+from penstock.optimizer.leave_in_order import leave_in_order
 from penstock.optimizer.leave_room import leave_room
 from penstock.optimizer.lower import lower
 from penstock.optimizer.pre_aggregate import pre_aggregate
@@ -32,7 +34,7 @@ LOGICAL: dict[Host, tuple[Rule, ...]] = {
     Host.SPARK: (leave_room, canonical_order),
 }
 PHYSICAL: dict[Host, tuple[Rule, ...]] = {
-    Host.LOCAL: (binary_joins, lower, expect_state),
+    Host.LOCAL: (binary_joins, lower, choose_join, leave_in_order, expect_state),
     Host.SPARK: (
         binary_joins,
         prune_columns,

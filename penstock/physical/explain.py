@@ -48,7 +48,9 @@ def _details(node: PhysicalNode) -> Iterator[str]:
         yield from node.logical.details()[1:]
     if node.asked is not None and node.stateful:
         yield f"asked: {node.asked}"
-    if node.ordering is not Ordering.ANY:
+    if node.sorting is not None:
+        yield f"order: {node.sorting}"
+    elif node.ordering is not Ordering.ANY:
         yield f"order: {node.ordering.value}"
     if node.punctuated:
         yield "groups that are punctuated leave ahead of the others"

@@ -9,6 +9,7 @@ from enum import Enum
 from penstock.errors import PlanError
 from penstock.physical.asked import Asked
 from penstock.physical.slices import Slices
+from penstock.physical.sorting import Sorting
 from penstock.plan.expressions import Expression
 from penstock.plan.node import Node
 
@@ -20,7 +21,7 @@ class OperatorKind(Enum):
     FILTER = "Filter"
     PROJECT = "Project"
     STAMP = "Stamp"
-    UNION = "Union"
+    UNION, MERGE = "Union", "Merge"
     ORDER = "Order"
     PANED, WID, ADAPTIVE, TWO_LEVEL, BUFFERING = (
         "Paned",
@@ -34,12 +35,25 @@ class OperatorKind(Enum):
     SLIDE_BY_TUPLE = "SlideByTuple"
     GROUPED = "Grouped"
     DISTINCT = "Distinct"
-    OA_JOIN = "OaJoin"
+    OA_JOIN, OPOB_JOIN, OPIB_JOIN, SYNC_FILTER, FILTER_ORDER, ADAPTIVE_JOIN = (
+        "OaJoin",
+        "OpobJoin",
+        "OpibJoin",
+        "SyncFilter",
+        "FilterOrder",
+        "AdaptiveJoin",
+    )
     RECENT = "Recent"
     CHRONICLE = "Chronicle"
     DISTINCT_ON = "DistinctOn"
     LOOKUP = "Lookup"
     DIFFERENCE = "Difference"
+    SIGNED_SLIDING = "SignedSliding"
+    SIGNED_LANDMARK = "SignedLandmark"
+    SIGNED_ROWS = "SignedRows"
+    SIGNED_SLIDE_BY_TUPLE = "SignedSlideByTuple"
+    SIGNED_GROUPS = "SignedGroups"
+    SIGNED_DISTINCT = "SignedDistinct"
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"
     REVISING_GROUPS = "RevisingGroups"
@@ -78,7 +92,9 @@ class Port:
 class PhysicalNode:
     """`logical` is the node that it answers.  With `whole_windows`, whoever gets the results counts
     them, so no group leaves ahead of the others of its window; where a stream is `punctuated` for
-    single groups, groups do leave ahead.  `notes` are for people who look at the plan."""
+    single groups, groups do leave ahead.  `sorting` says by what rows leave that are SORTED, where
+    it is not the first progressing column; `alpha` is the load from which on an adaptive join
+    changes its ways.  `notes` are for people who look at the plan."""
 
     logical: Node
     operator: OperatorKind
@@ -88,6 +104,8 @@ class PhysicalNode:
     whole_windows: bool = False
     punctuated: bool = False
     notes: tuple[str, ...] = field(default=(), compare=False)
+    sorting: Sorting | None = None
+    alpha: float | None = None
 
     def __post_init__(self) -> None:
         expected = 0 if self.operator is OperatorKind.READ else max(1, len(self.logical.inputs))

@@ -15,7 +15,7 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.joins import Join, Lookup
+from penstock.plan.joins import Difference, Join, Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -53,6 +53,8 @@ def last_tick(stream: StreamDefinition) -> int:
 
 def _waits_for_amendments(query: QueryPlan) -> bool:
     """Whether results are held back for as long as late tuples may change them."""
+    if any(isinstance(n, Sequence | Difference) for n in query.walk()):
+        return True
     kinds = WindowAggregate | GroupAggregate | Distinct | DistinctOn | Join
     folding = [n for n in query.walk() if isinstance(n, kinds)]
     alone = any(isinstance(n, Join) and any(n.kind.keeps) for n in folding)
@@ -70,8 +72,17 @@ def _reach(node: Node) -> int | None:
 
 def _own_reach(node: Node) -> int | None:
     match node:
+        case Distinct() if node.signed:  # what is taken back at a time is known behind it
+            return 1
         case Scan() | Filter() | Project() | Union() | Distinct() | Lookup():
             return 0
+        case Sequence():
+            # a second tuple is decided behind its time; and first ones are followed for so long
+            return _if_timed(node, 1 + (node.within or 0))
+        case Difference():
+            # the last that happens to a tuple is that it leaves, or is back as another one leaves
+            longest = max((span for span in node.ranges if span is not None), default=-1)
+            return _if_timed(node, longest + 2)
         case WindowAggregate(window=Sliding(span, slide), attribute=attribute):
             # its low level holds panes back until the one after the next
             held = gcd(span, slide) if node.algorithm is Algorithm.TWO_LEVEL else 0
@@ -116,6 +127,12 @@ def _apart(window: SlidingJoin | TumblingJoin | BandJoin) -> int:
             return max(0, -low, high)
 
 
+def _if_timed(node: Sequence | Difference, reach: int) -> int | None:
+    """The reach, if promises of the streams come to the inputs as they are."""
+    inputs = zip(node.inputs, node.attributes, strict=True)
+    return reach if all(_keeps_ticks(each, attribute) for each, attribute in inputs) else None
+
+
 def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
     """Whether an expression is the progressing column of the streams, or the start or the end of
     windows over it, and nothing computed from it."""
@@ -133,6 +150,15 @@ def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
             return False
         case Lookup() if expression in map(Column.of, node.input.schema):
             return _keeps_ticks(node.input, expression)
+        case Sequence():
+            place = expression.position(node.schema)
+            width = len(node.first.schema)
+            side, own = (node.first, place) if place < width else (node.second, place - width)
+            return _keeps_ticks(side, Column.of(side.schema.fields[own]))
+        case Difference():
+            inputs = zip(node.inputs, node.attributes, strict=True)
+            timed = all(_keeps_ticks(each, attribute) for each, attribute in inputs)
+            return timed and expression.name == "changed_at"
         case Project():
             given = node.columns[expression.position(node.schema)].expression
             return _keeps_ticks(node.input, given)

@@ -52,7 +52,7 @@ def _in_order(node: Node, same: _Columns) -> Node:
             return replace(node, input=_in_order(node.input, same & own))
         case Union():
             return replace(node, branches=tuple(_in_order(*each) for each in _branches(node, same)))
-        case Distinct():
+        case Distinct() if not node.signed:  # signed items come in the order of their times
             keys = tuple(Named(field.name, Column.of(field)) for field in node.schema)
             return GroupAggregate(node.input, keys, (), node.span, counted=True)
         case GroupAggregate():

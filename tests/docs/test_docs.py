@@ -3,9 +3,8 @@
 What the fenced blocks of a page mean:
 
 * `sql` is a script.  The `text` block right below it is what `penstock run` prints for it: first
-  the rows, then what goes to standard error; the reference engine runs what the local one cannot
-  run yet.  Without a `text` block it prepares the examples that follow it, up to the next heading
-  of level two: they find its streams and queries.
+  the rows, then what goes to standard error.  Without a `text` block it prepares the examples that
+  follow it, up to the next heading of level two: they find its streams and queries.
 * `python` is a session with prompts, compared as doctest compares.  Its names live as long as the
   page.
 * `console` holds commands after `$ `, each followed by what it prints.  The commands are
@@ -148,8 +147,6 @@ class Session:
             case "sql" if answer is not None:
                 Path("example.sql").write_text(block.text, encoding="utf-8")
                 printed = self.penstock(["run", "example.sql"])
-                if "error: the local engine cannot run" in printed:
-                    printed = self.penstock(["run", "example.sql", "--engine", "reference"])
                 self.examples.append(Example(answer, answer.text, printed))
             case "sql":
                 self.prepared.append(block.text)

@@ -11,6 +11,7 @@ STREAMS = """
 CREATE STREAM s (k STRING, j INT, x INT, y DOUBLE, ts TIMESTAMP) PROGRESS ON ts DELAY 5 SECONDS;
 CREATE STREAM r (k STRING, j INT, x INT, y DOUBLE, ts TIMESTAMP) PROGRESS ON ts DELAY 5 SECONDS;
 CREATE STREAM v (x INT);
+CREATE TABLE n (k STRING, w INT);
 """
 MINUTE = "[RANGE 1 MINUTE, SLIDE 30 SECONDS, WA ts]"
 
@@ -53,6 +54,19 @@ SAME = {
     "an aggregate that is selected twice": (
         f"SELECT sum(x) AS a, sum(x) AS b {MINUTE} FROM s",
         f"SELECT sum(x) AS a {MINUTE} FROM s",
+    ),
+    "aliases of a table": (
+        f"SELECT w, sum(x) AS a {MINUTE} FROM s JOIN n ON s.k = n.k GROUP BY w",
+        f"SELECT q.w, sum(p.x) AS b {MINUTE} FROM n AS q JOIN s AS p ON p.k = q.k GROUP BY q.w",
+    ),
+    "aliases around DISTINCT ON": (
+        f"SELECT DISTINCT ON (k) x, y {MINUTE} FROM s",
+        f"SELECT DISTINCT ON (p.k) x AS a, y + x AS b {MINUTE} FROM s AS p ORDER BY ts",
+    ),
+    "aliases in a sub-query": (
+        "SELECT x FROM s [RANGE 1 MINUTE] WHERE x IN (SELECT x FROM s [RANGE 1 MINUTE])",
+        "SELECT p.x FROM s AS p [RANGE 1 MINUTE] "
+        "WHERE x IN (SELECT t.x FROM s AS t [RANGE 1 MINUTE])",
     ),
     "what is computed from results": (
         f"SELECT sum(x) + 1 {MINUTE} FROM s",
@@ -105,6 +119,30 @@ SAME = {
 }
 SUM = f"SELECT sum(x) {MINUTE} FROM s"
 DIFFERENT = {
+    "the condition of a look-up": (
+        f"SELECT sum(x) {MINUTE} FROM s JOIN n ON s.k = n.k",
+        f"SELECT sum(x) {MINUTE} FROM s JOIN n ON s.k = n.k AND s.x > n.w",
+    ),
+    "the kind of a look-up": (
+        f"SELECT sum(x) {MINUTE} FROM s JOIN n ON s.k = n.k",
+        f"SELECT sum(x) {MINUTE} FROM s LEFT JOIN n ON s.k = n.k",
+    ),
+    "the kind of a join": (
+        "SELECT s.x FROM s [RANGE 1 MINUTE] JOIN r [RANGE 1 MINUTE] ON s.k = r.k",
+        "SELECT s.x FROM s [RANGE 1 MINUTE] SEMI JOIN r [RANGE 1 MINUTE] ON s.k = r.k",
+    ),
+    "the first row or the last": (
+        f"SELECT DISTINCT ON (k) x {MINUTE} FROM s",
+        f"SELECT DISTINCT ON (k) x {MINUTE} FROM s ORDER BY ts DESC",
+    ),
+    "the key of a row": (
+        f"SELECT DISTINCT ON (k) x {MINUTE} FROM s",
+        f"SELECT DISTINCT ON (j) x {MINUTE} FROM s",
+    ),
+    "the columns of a row": (
+        f"SELECT DISTINCT ON (k) x, y {MINUTE} FROM s",
+        f"SELECT DISTINCT ON (k) y, x {MINUTE} FROM s",
+    ),
     "the aggregate": (SUM, f"SELECT avg(x) {MINUTE} FROM s"),
     "its argument": (SUM, f"SELECT sum(j) {MINUTE} FROM s"),
     "a constant": (f"SELECT sum(1) {MINUTE} FROM s", SUM),

@@ -125,6 +125,14 @@ CASES = {
         """SELECT a.n, b.n, c.n FROM a JOIN b ON a.k = b.k
            LEFT JOIN c ON c.t BETWEEN b.t AND b.t + 2 WHERE b.t BETWEEN a.t - 1 AND a.t + 3""",
     ),
+    "bands on either side of a pair": Case(
+        """SELECT a.n, b.n, c.n, d.n FROM a JOIN b ON a.k = b.k AND b.t BETWEEN a.t AND a.t + 2
+           LEFT JOIN c ON c.t BETWEEN b.t AND b.t + 2
+           LEFT JOIN a AS d ON d.t = a.t AND d.x = b.x""",
+        """SELECT a.n, b.n, c.n, d.n FROM a JOIN b ON a.k = b.k AND b.t BETWEEN a.t AND a.t + 2
+           LEFT JOIN c ON c.t BETWEEN b.t AND b.t + 2
+           LEFT JOIN a AS d ON d.t = a.t AND d.x = b.x""",
+    ),
     "a window beside a band": Case(
         f"""SELECT a.n, b.n, c.n FROM {A} LEFT JOIN {B} ON a.k = b.k
             LEFT JOIN c ON c.t BETWEEN a.t AND a.t + 2 AND c.k = a.k""",

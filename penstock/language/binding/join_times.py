@@ -6,6 +6,7 @@ join itself, its other times have to fit as well.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -28,19 +29,6 @@ class Time(NamedTuple):
     stay: int | None = None
 
 
-class Timed(NamedTuple):
-    """An input with its times.  They are `alternatives` where nothing has said yet which one it
-    is; otherwise all of them count."""
-
-    node: Node
-    times: tuple[Time, ...]
-    alternatives: bool = False
-
-    @property
-    def progressing(self) -> list[Time]:
-        return [each for each in self.times if self.node.promise(each.column) is not None]
-
-
 class Chosen(NamedTuple):
     """What bounds a join, and the times that its inputs have in it."""
 
@@ -48,6 +36,66 @@ class Chosen(NamedTuple):
     window: JoinWindow
     also: tuple[TimeCondition, ...]
     times: tuple[tuple[Time, ...], ...]
+
+    def between(self, i: int, j: int) -> Limits | None:
+        """How far the windowing attribute of one input is behind that of another."""
+        window = self.window.between(min(i, j), max(i, j))
+        if window is None or isinstance(window, TumblingJoin):
+            return None
+        band = window.band if isinstance(window, SlidingJoin) else window
+        return Limits(band.low, band.high) if i < j else Limits(-band.high, -band.low)
+
+
+class Timed(NamedTuple):
+    """An input with its times.  They are `alternatives` where nothing has said yet which one it
+    is; otherwise all of them count.  A join is made of `parts`, of which some were `chosen`."""
+
+    node: Node
+    times: tuple[Time, ...]
+    alternatives: bool = False
+    parts: tuple[Timed, ...] = ()
+    chosen: Chosen | None = None
+
+    @property
+    def progressing(self) -> list[Time]:
+        return [each for each in self.times if self.node.promise(each.column) is not None]
+
+    def apart(self, one: Column, other: Column) -> Limits | None:
+        """How far one of its times is behind another, as far as its own joins say so."""
+        if one == other:
+            return Limits(0, 0)
+        i, j = self._part(one), self._part(other)
+        if self.chosen is None or i is None or j is None:
+            return None
+        if i == j:
+            return self.parts[i].apart(one, other)
+        steps = (
+            self.parts[i].apart(one, self.chosen.attributes[i]),
+            self.chosen.between(i, j),
+            self.parts[j].apart(self.chosen.attributes[j], other),
+        )
+        return added(steps)
+
+    def _part(self, column: Column) -> int | None:
+        times = self.chosen.times if self.chosen is not None else ()
+        places = (i for i, own in enumerate(times) if any(each.column == column for each in own))
+        return next(places, None)
+
+
+def added(steps: Sequence[Limits | None]) -> Limits | None:
+    """From one time to the next, and on.
+
+    >>> added([Limits(0, 2), Limits(-1, None)])
+    Limits(low=-1, high=None)
+    """
+    low: int | None = 0
+    high: int | None = 0
+    for step in steps:
+        if step is None:
+            return None
+        low = None if low is None or step.low is None else low + step.low
+        high = None if high is None or step.high is None else high + step.high
+    return Limits(low, high)
 
 
 def tumbling(inputs: Sequence[Timed], length: int) -> Chosen:
@@ -86,14 +134,24 @@ class _Pairs:
 
     def __init__(self, inputs: Sequence[Timed], predicates: Sequence[Expression]) -> None:
         self._inputs = inputs
-        columns = [time.column for each in inputs for time in each.progressing]
-        self._places = {column: place for place, column in enumerate(columns)}
-        self._limits = find_limits(columns, predicates)
+        owned = [(time.column, place) for place, each in enumerate(inputs) for time in each.times]
+        self._owners = dict(owned)  # of columns: the places of their inputs
+        self._said: dict[tuple[int, int], list[tuple[Column, Column, Limits]]] = defaultdict(list)
+        for (i, j), limits in find_limits([column for column, _ in owned], predicates).items():
+            (one, earlier), (other, later) = owned[i], owned[j]
+            self._said[earlier, later].append((one, other, limits))
+        self._progressing = [each.progressing for each in inputs]
 
     def limits(self, one: Time, other: Time) -> Limits:
-        """What the condition says about `other − one`, of which `one` is of an earlier input."""
-        place = (self._places[one.column], self._places[other.column])
-        return self._limits.get(place, Limits())
+        """What the condition says about `other − one`, of which `one` is of an earlier input: about
+        these times, or about others that are near them within their inputs."""
+        i, j = self._owners[one.column], self._owners[other.column]
+        found = Limits()
+        for near, far, limits in self._said.get((i, j), ()):
+            before = self._inputs[i].apart(one.column, near)
+            after = self._inputs[j].apart(far, other.column)
+            found = found.meet(added((before, limits, after)) or Limits())
+        return found
 
     def band(self, one: Time, other: Time) -> BandJoin | None:
         if one.stay is not None and other.stay is not None:
@@ -101,27 +159,29 @@ class _Pairs:
         return self.limits(one, other).band
 
     def connected(self) -> list[Time] | None:
-        """A time of every input, so that bands hold each of them to all others through a chain."""
-        best: dict[int, Time] = {}
-        for first in self._inputs[0].progressing:
-            best = max(best, self._reached(first), key=len)
+        """A time of every input, so that bands hold each of them to all others through a chain; of
+        several choices, that with the narrowest bands."""
+        tried = [self._reached(first) for first in self._progressing[0]]
+        best, _ = max(tried, key=lambda each: (len(each[0]), -each[1]))
         self._best = best
         return [best[i] for i in range(len(best))] if len(best) == len(self._inputs) else None
 
-    def _reached(self, first: Time) -> dict[int, Time]:
-        reached, waiting = {0: first}, [(0, first)]
+    def _reached(self, first: Time) -> tuple[dict[int, Time], int]:
+        """What bands lead to from a time of the first input, and how wide they are together."""
+        reached, waiting, width = {0: first}, [(0, first)], 0
         while waiting:
             i, one = waiting.pop()
-            for j, each in enumerate(self._inputs):
+            for j, others in enumerate(self._progressing):
                 if j in reached:
                     continue
-                pairs = [(one, other) if i < j else (other, one) for other in each.progressing]
-                for other, pair in zip(each.progressing, pairs, strict=True):
-                    if self.band(*pair) is not None:
-                        reached[j] = other
-                        waiting.append((j, other))
-                        break
-        return reached
+                pairs = [(one, other) if i < j else (other, one) for other in others]
+                bands = [self.band(*pair) for pair in pairs]
+                found = [(b.high - b.low, place) for place, b in enumerate(bands) if b is not None]
+                if found:
+                    narrowest, place = min(found)
+                    reached[j], width = others[place], width + narrowest
+                    waiting.append((j, others[place]))
+        return reached, width
 
     def bands(self, chosen: list[Time]) -> list[tuple[int, int, BandJoin]]:
         found = []
@@ -136,7 +196,7 @@ class _Pairs:
         """Which stream would grow for ever, and what to add."""
         far = next(i for i in range(len(self._inputs)) if i not in self._best)
         near = next(iter(self._best), 0)
-        one, other = self._inputs[near].progressing[0], self._inputs[far].progressing[0]
+        one, other = self._progressing[near][0], self._progressing[far][0]
         windowed = [each for each in (one, other) if each.stay is not None]
         if len(windowed) == 1:
             return _windowless(other if one.stay is not None else one)

@@ -141,7 +141,8 @@ class JoinBinder:
             ),
         )
         times = [each for each in left.times if not left.alternatives or each.column == tree.time]
-        return _above(Timed(node, tuple(times)), tree.above)
+        made = left._replace(node=node, times=tuple(times), alternatives=False)
+        return _above(made, tree.above)
 
     # --- joins -----------------------------------------------------------------------------------
 
@@ -170,7 +171,7 @@ class JoinBinder:
         else:
             times = [*(chosen.times[0] if left_stays else ())]
             times += chosen.times[1] if right_stays else ()
-        return Timed(node, tuple(times))
+        return Timed(node, tuple(times), parts=tuple(inputs), chosen=chosen)
 
     def _check(self, kind: JoinKind, inputs: list[Timed], span: Span) -> None:
         """Whether these can be joined at all."""

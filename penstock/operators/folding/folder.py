@@ -111,9 +111,13 @@ class Folder:
 
     def rows(self, batch: pa.RecordBatch, positions: Ints) -> Rows:
         """Rows that count: keys and arguments need not have a value for any others."""
-        keys = [column(batch) for column in self._key_columns]
-        codes = self.keys.encode(keys, batch.num_rows)
+        codes = self.codes(batch)
         return Rows(codes, positions, [each.of(batch) for each in self._arguments])
+
+    def codes(self, batch: pa.RecordBatch) -> Codes:
+        """The groups of rows."""
+        keys = [column(batch) for column in self._key_columns]
+        return self.keys.encode(keys, batch.num_rows)
 
     def new(self) -> Partials:
         size = max(1, len(self.keys))

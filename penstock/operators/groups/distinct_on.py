@@ -28,6 +28,7 @@ from penstock.operators.windows.id_ranges import id_ranges, last_closed
 from penstock.operators.windows.results import Results
 from penstock.plan.distinct_on import DistinctOn
 from penstock.state.chunks import ChunkStore, required
+from penstock.windows.columns import extremes
 
 _FEW = 1024  # rows that may wait before all but one of each key go
 
@@ -63,10 +64,10 @@ class DistinctOnOperator(Base):
             ranges.first,
             ticks,
         )
-        stops = ranges.stop[places]
-        order = np.argsort(stops, kind="stable")
-        for stop, own in _runs(stops[order], places[order]):
-            self._panes.setdefault(stop, _Pane()).add(rows.take(pa.array(own)), self._choice)
+        for stop, own in _by_value(ranges.stop[places], places):
+            part = rows if len(own) == rows.num_rows else rows.take(pa.array(own))
+            first = int(ranges.first[own].min())
+            self._panes.setdefault(stop, _Pane()).add(part, first, self._choice)
             self._touched.add(stop)
 
     @at_once
@@ -132,7 +133,8 @@ class DistinctOnOperator(Base):
         self._next = saved["next"]
         for stop in saved["panes"]:
             self._panes[stop] = _Pane()
-            self._panes[stop].add(required(store, f"rows/{stop}"), self._choice)
+            rows = required(store, f"rows/{stop}")
+            self._panes[stop].add(rows, int(np.asarray(rows.column("first")).min()), self._choice)
         self._stored = set(self._panes)
 
 
@@ -149,8 +151,7 @@ class _Pane:
     def rows(self) -> pa.RecordBatch:
         return self._parts[0]
 
-    def add(self, rows: pa.RecordBatch, choice: _Choice) -> None:
-        first = int(pc.min(rows.column("first")).as_py())
+    def add(self, rows: pa.RecordBatch, first: int, choice: _Choice) -> None:
         self.first = min(self.first, first) if self.size else first
         self._parts.append(rows)
         self.size += rows.num_rows
@@ -236,8 +237,14 @@ def _ends(codes: Ints, last: bool) -> Mask:
     return ends
 
 
-def _runs(values: Ints, places: Ints) -> Iterator[tuple[int, Ints]]:
-    """Places with equal values, which are in order."""
+def _by_value(values: Ints, places: Ints) -> Iterator[tuple[int, Ints]]:
+    """Places with equal values, in their order."""
+    lowest, highest = extremes(values)
+    if lowest == highest:
+        yield lowest, places
+        return
+    order = np.argsort(values, kind="stable")
+    values, places = values[order], places[order]
     cuts = np.flatnonzero(values[1:] != values[:-1]) + 1
     begins = [0, *cuts.tolist()]
     for begin, own in zip(begins, np.split(places, cuts), strict=True):

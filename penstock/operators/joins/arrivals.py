@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
+from penstock.model.types import INT64_MAX, INT64_MIN
 from penstock.operators.batch import Signs
 from penstock.operators.joins.newest import FEW
 from penstock.operators.joins.pairs import Found
@@ -25,9 +26,11 @@ Partners: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
 class ManyArrivals:
     """In the order of keys and times."""
 
-    def __init__(self, tuples: Tuples, partners: Partners) -> None:
-        self._run = SortedRun.of(tuples)
-        self.lows, self.highs = partners(self._run.ticks)
+    def __init__(self, tuples: Tuples, partners: Partners, side: Side) -> None:
+        self._run = run = SortedRun.of(tuples, side.like)
+        self._codes = tuples.codes[run.order]
+        self.lows, self.highs = partners(tuples.ticks[run.order])
+        self.fit: Mask = self.highs >= self.lows  # there are such times
 
     @property
     def rows(self) -> pa.RecordBatch:
@@ -38,12 +41,14 @@ class ManyArrivals:
         return self._run.signs
 
     def found(self, side: Side) -> list[Found]:
-        own, found = self._run, []
-        low, high = int(self.lows.min()), int(self.highs.max())
+        order, found = self._run.order, []
+        low, high = INT64_MIN, INT64_MAX
+        if self.fit.all():
+            low, high = int(self.lows.min()), int(self.highs.max())
         for run in side.runs(low, high):
-            of, begins, counts = run.find(own.codes, self.lows, self.highs, low, high)
+            of, begins, counts = run.find(self._codes, self.lows, self.highs, low, high)
             if len(of):
-                found.append(Found(run, own.order[of], begins, counts, int(counts.sum())))
+                found.append(Found(run, order[of], begins, counts, int(counts.sum())))
         return found
 
     def of_rows(self, flags: Mask) -> Mask:
@@ -68,6 +73,7 @@ class FewArrivals:
     def __init__(self, tuples: Tuples, partners: Partners) -> None:
         self._tuples = tuples
         self.lows, self.highs = partners(tuples.ticks)
+        self.fit: Mask = self.highs >= self.lows
 
     @property
     def rows(self) -> pa.RecordBatch:
@@ -103,6 +109,8 @@ class FewArrivals:
 Arrivals: TypeAlias = ManyArrivals | FewArrivals
 
 
-def arrivals(tuples: Tuples, partners: Partners) -> Arrivals:
-    kind = FewArrivals if len(tuples) <= FEW else ManyArrivals
-    return kind(tuples, partners)
+def arrivals(tuples: Tuples, partners: Partners, side: Side) -> Arrivals:
+    """Tuples that may be kept at a side."""
+    if len(tuples) <= FEW:
+        return FewArrivals(tuples, partners)
+    return ManyArrivals(tuples, partners, side)

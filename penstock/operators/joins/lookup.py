@@ -88,18 +88,13 @@ class LookupOperator(Stateless):
         self, rows: pa.RecordBatch, first: int, begins: Ints, counts: Ints
     ) -> Iterator[tuple[Ints, Ints]]:
         """Tuples, from the `first` on, and rows of the table that belong together."""
-        total, ends = int(counts.sum()), np.cumsum(counts)
-        for offset in range(0, max(1, total), self._together):
-            numbers = np.arange(offset, min(total, offset + self._together))
-            own = np.searchsorted(ends, numbers, "right")
-            its = begins[own] + numbers - (ends[own] - counts[own])
-            own = own + first
+        for own, its in _expanded(begins, counts, self._together):
             if len(own):
                 assert self._index is not None
-                its = self._index.rows[its]
-            if self._condition is not None and len(own):
-                holds = self._condition.holds(rows, own, self._table, its)
-                own, its = own[holds], its[holds]
+                own, its = own + first, self._index.rows[its]
+                if self._condition is not None:
+                    holds = self._condition.holds(rows, own, self._table, its)
+                    own, its = own[holds], its[holds]
             yield own, its
 
     def _joined(self, batch: Batch, own: Ints, its: Ints) -> Iterator[Item]:
@@ -139,6 +134,23 @@ class _Condition:
         return flags_of(self._holds(given))
 
 
+def _expanded(begins: Ints, counts: Ints, together: int) -> Iterator[tuple[Ints, Ints]]:
+    """Every tuple as often as it has candidates, beside their places; so many at a time.
+
+    >>> list(_expanded(np.array([4, 0, 7]), np.array([2, 0, 1]), 9))
+    [(array([0, 0, 2]), array([4, 5, 7]))]
+    """
+    if counts.max(initial=0) <= 1 and len(counts) <= together:  # as in most tables
+        own = np.flatnonzero(counts)
+        yield own, begins[own]
+        return
+    total, ends = int(counts.sum()), np.cumsum(counts)
+    for offset in range(0, max(1, total), together):
+        numbers = np.arange(offset, min(total, offset + together))
+        own = np.searchsorted(ends, numbers, "right")
+        yield own, begins[own] + numbers - (ends[own] - counts[own])
+
+
 def _pieces(counts: Ints, together: int) -> Iterator[tuple[int, int]]:
     """Tuples that together have at most so many candidates, or one that has more.
 
@@ -147,6 +159,9 @@ def _pieces(counts: Ints, together: int) -> Iterator[tuple[int, int]]:
     """
     ends = np.cumsum(counts)
     first = 0
+    if len(counts) and int(ends[-1]) <= together:
+        yield first, len(counts)
+        return
     while first < len(counts):
         before = int(ends[first - 1]) if first else 0
         end = max(first + 1, int(np.searchsorted(ends, before + together, "right")))

@@ -12,16 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Mask
-from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Batch, Signs
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.joins.arrivals import Arrivals, arrivals
 from penstock.operators.joins.condition import Condition
 from penstock.operators.joins.join_progress import JoinProgress
+from penstock.operators.joins.join_state import JoinState
 from penstock.operators.joins.keys import JoinKeys
 from penstock.operators.joins.pairs import Found, Pairs, pairs_of
 from penstock.operators.joins.results import JoinResults
 from penstock.operators.joins.side import Side
+from penstock.operators.joins.sorted_run import SortedRun
 from penstock.operators.joins.tuples import Tuples, taken
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
@@ -65,6 +67,8 @@ class OaJoin(Base):
         self._progress = JoinProgress(node)
         self._high: dict[str, Bound] = {}
         self._promised = Progress()
+        self._output = [field.qualified for field in node.schema]
+        self._adopted: list[pa.RecordBatch] = []  # results that another join had not given out
 
     # --- tuples ----------------------------------------------------------------------------------
 
@@ -72,7 +76,7 @@ class OaJoin(Base):
         """If tuples have very many partners, pairs are made when somebody takes them, one piece
         after the other."""
         given, ticks, late = self._in_time[port].split_signed(batch)
-        items: list[Item] = list(late)
+        items: list[Item] = [*self._given_over(), *late]
         codes, equal = self._keys.of(port, given.rows)
         tuples = Tuples(given.rows, codes, ticks[0], given.signs)
         if equal is not None:
@@ -81,7 +85,7 @@ class OaJoin(Base):
             tuples = tuples.only(equal)
         if not len(tuples):
             return items
-        came = arrivals(tuples, self._partners[port])
+        came = arrivals(tuples, self._partners[port], self._sides[port])
         found = came.found(self._sides[1 - port])
         results = self._met(port, came, found)
         if sum(each.size for each in found) > _MANY:
@@ -101,7 +105,7 @@ class OaJoin(Base):
         if paired is not None:
             yield from self._decided(port, came, paired, came.in_rows(stays))
             if self._alone:
-                stays &= ~came.of_rows(paired)
+                stays = stays & ~came.of_rows(paired)
         came.keep(self._sides[port], stays, paired)
 
     def _joined(self, port: int, pairs: Pairs) -> Iterator[Item]:
@@ -118,8 +122,7 @@ class OaJoin(Base):
     def _may_be_joined(self, port: int, came: Arrivals) -> Mask:
         """Of which tuples partners may still come."""
         bound = self._progress.bound(1 - port)
-        stays: Mask = came.highs >= came.lows
-        return stays if bound == BEGINNING else stays & (came.highs >= bound)
+        return came.fit if bound == BEGINNING else came.fit & (came.highs >= bound)
 
     def _decided(self, port: int, came: Arrivals, paired: Mask, stays: Mask) -> Iterator[Item]:
         """Tuples that leave alone as soon as they come: with a partner, if that is all that is
@@ -135,6 +138,7 @@ class OaJoin(Base):
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
+        yield from self._given_over()
         self._high |= {k: v for k, v in progress.high.items() if k in self._names}
         if not self._progress.advance(port, progress, self._final(port, progress)):
             return
@@ -171,6 +175,11 @@ class OaJoin(Base):
             side.save(Within(store, f"{port}/"))
         high = by_origin(self._high, self._origins)
         store.put("run", {"bounds": self._progress.save(), "high": high})
+        if self._adopted:
+            promised = self._promised.save(self._origins)
+            store.put("adopted", {"results": list(self._adopted), "promised": promised})
+        else:
+            store.drop("adopted")
 
     def load(self, store: ChunkStore) -> None:
         saved = store.get("run")
@@ -181,6 +190,42 @@ class OaJoin(Base):
         self._promised = self._progress.promise()
         for port, side in enumerate(self._sides):
             side.load(Within(store, f"{port}/"), partial(self._tuples, port))
+        adopted = store.get("adopted")
+        if adopted is not None:
+            self._adopted = [rows.rename_columns(self._output) for rows in adopted["results"]]
+            self._promised = Progress.load(adopted["promised"], self._origins)
+
+    def export(self) -> JoinState:
+        left, right = (tuple(side.rows()) for side in self._sides)
+        given, other = (self._given_by(port) for port in range(2))
+        adopted = tuple(self._adopted)
+        return JoinState((left, right), ((), ()), adopted, (given, other), self._promised)
+
+    def adopt(self, state: JoinState) -> None:
+        """Results that waited elsewhere are given out with the next ones."""
+        for port, several in enumerate(state.kept):
+            for rows in several:
+                self._sides[port].add(SortedRun.of(self._tuples(port, rows, None)))
+        results = list(state.results)
+        for port, several in enumerate(state.waiting):
+            for rows in several:
+                made = self.on_batch(port, Batch(rows))
+                results += [each.rows for each in made if isinstance(each, Batch)]
+        for port, progress in enumerate(state.progress):
+            self.on_progress(port, progress)
+        self._adopted, self._promised = results, state.promised
+
+    def _given_by(self, port: int) -> Progress:
+        """What an input has promised."""
+        bounds = {name: b for name, b in self._progress.bounds[port].items() if b != BEGINNING}
+        if self._progress.bound(port) == END:
+            bounds = {}
+        high = {name: b for name, b in self._high.items() if name in self._columns[port]}
+        return Progress(bounds, high, ended=self._progress.bound(port) == END)
+
+    def _given_over(self) -> Iterator[Item]:
+        yield from map(Batch, self._adopted)
+        self._adopted = []
 
     def _tuples(self, port: int, rows: pa.RecordBatch, signs: Signs | None) -> Tuples:
         # the columns are the same, but may be called something else by now

@@ -30,8 +30,7 @@ class Found:
         """For pairs: the row that came, and that of its partner in the run."""
         total = self.size
         if total <= most:
-            which, places = spread(self.begins, self.counts, total)
-            yield self.of if which is None else self.of[which], self.run.order[places]
+            yield self._spread(self.of, self.begins, self.counts, total)
             return
         ends = np.cumsum(self.counts)
         for start in range(0, total, most):
@@ -44,22 +43,22 @@ class Found:
             begins[0] += skipped
             counts[-1] -= int(ends[last - 1]) - stop
             counts[0] -= skipped
-            which, places = spread(begins, counts, stop - start)
-            of = self.of[first:last]
-            yield of if which is None else of[which], self.run.order[places]
+            yield self._spread(self.of[first:last], begins, counts, stop - start)
+
+    def _spread(self, of: Ints, begins: Ints, counts: Ints, total: int) -> tuple[Ints, Ints]:
+        if total == len(of):  # each has one
+            return of, self.run.order[begins]
+        return np.repeat(of, counts), self.run.order[spread(begins, counts, total)]
 
 
-def spread(begins: Ints, counts: Ints, total: int) -> tuple[Ints | None, Ints]:
-    """Every number of some spans, and which span it is of; None if each has one number.
+def spread(begins: Ints, counts: Ints, total: int) -> Ints:
+    """Every number of some spans.
 
     >>> spread(np.array([7, 3]), np.array([2, 1]), 3)
-    (array([0, 0, 1]), array([7, 8, 3]))
+    array([7, 8, 3])
     """
-    if total == len(counts):
-        return None, begins
-    which = np.repeat(np.arange(len(counts)), counts)
     before = np.cumsum(counts) - counts
-    return which, np.arange(total) + (begins - before)[which]
+    return np.repeat(begins - before, counts) + np.arange(total)
 
 
 @dataclass(frozen=True, slots=True)

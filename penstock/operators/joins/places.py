@@ -1,147 +1,132 @@
-"""Key and time as one number, in whose order the tuples of a run lie."""
+"""Key and time as one number, in whose order the tuples of a run lie.
+
+The key is in the high bits and the time in the low ones, both counted from somewhere.  Keys or
+times that are too far apart for 64 bits go by their numbers among those that there are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.arrays import Codes, Ints
+from penstock.model.types import INT64_MAX, INT64_MIN
 from penstock.windows.columns import extremes
 
-_MOST = 2**62  # of a place
+_ROOM = 61  # bits for key and time; what is looked for may be one key or one time beyond
+_SPARE = 2  # bits, so that runs can be merged without being numbered anew
 _NEAR = 2**61
 
 
-class Axis:
-    """Numbers as small ones, from 0 on and in the same order: how far they are above the lowest;
-    or, where they are too far apart, their number among those that there are."""
-
-    __slots__ = ("highest", "known", "lowest", "size")
-
-    def __init__(self, lowest: int, highest: int) -> None:
-        self.lowest, self.highest = lowest, highest
-        self.size = highest - lowest + 1
-        self.known: Ints | None = None
-
-    def number(self, values: Ints) -> None:
-        self.known = np.unique(values)
-        self.size = len(self.known)
-
-    def of(self, values: Ints) -> Ints:
-        """Of values that are among them."""
-        if self.known is not None:
-            return np.searchsorted(self.known, values)
-        return values - self.lowest
-
-    def first(self, values: Ints) -> Ints:
-        """How many of all are below each value."""
-        if self.known is not None:
-            return np.searchsorted(self.known, values)
-        return self._near(values) + (values > self.highest)
-
-    def stop(self, values: Ints) -> Ints:
-        """How many are not above it."""
-        if self.known is not None:
-            return np.searchsorted(self.known, values, side="right")
-        return self._near(values) + (values >= self.lowest)
-
-    def _near(self, values: Ints) -> Ints:
-        # no difference is taken before both sides are near
-        return np.minimum(np.maximum(values, self.lowest), self.highest) - self.lowest
-
-    def first_of(self, value: int) -> int:
-        if self.known is not None:
-            return int(self.known.searchsorted(value))
-        return min(max(value - self.lowest, 0), self.size)
-
-    def stop_of(self, value: int) -> int:
-        if self.known is not None:
-            return int(self.known.searchsorted(value, side="right"))
-        return min(max(value - self.lowest + 1, 0), self.size)
-
-
+@dataclass(frozen=True, slots=True)
 class Places:
     """
     >>> places = Places.of_tuples(np.array([3, 1]), np.array([-5, 90]))
-    >>> places.of(np.array([3, 1]), np.array([-5, 90]))
-    array([194,  95])
-    >>> places.between(np.array([1, 1, 7]), np.array([0, 91, 0]), np.array([90, 99, 99]))
-    (array([  5,  96, 296]), array([ 95,  95, 290]))
+    >>> found = places.of(np.array([3, 1]), np.array([-5, 90]))
+    >>> places.codes(found), places.ticks(found)
+    (array([3, 1]), array([-5, 90]))
     """
 
-    __slots__ = ("_stride", "keys", "times")
-
-    def __init__(self, keys: Axis, times: Axis, codes: Codes, ticks: Ints) -> None:
-        self.keys, self.times = keys, times
-        if (keys.size + 1) * (times.size + 1) > _MOST:
-            axes = [(keys, codes), (times, ticks)]
-            for axis, values in sorted(axes, key=lambda each: -each[0].size):
-                if (keys.size + 1) * (times.size + 1) > _MOST:
-                    axis.number(values)
-        self._stride = times.size + 1
+    bits: int  # of the time
+    key: int  # from where keys count
+    time: int
+    keys: Ints | None = None  # all of them, where their numbers stand for them
+    times: Ints | None = None
 
     @staticmethod
-    def of_tuples(codes: Codes, ticks: Ints) -> Places:
-        return Places(Axis(*extremes(codes)), Axis(*extremes(ticks)), codes, ticks)
+    def of_tuples(codes: Codes, ticks: Ints, like: Places | None = None) -> Places:
+        """Such as others have, if that will do."""
+        return Places.between_ends(extremes(codes), extremes(ticks), codes, ticks, like)
 
     @staticmethod
-    def of_sorted(codes: Codes, ticks: Ints) -> Places:
-        """Of tuples in the order of their keys."""
-        keys = Axis(int(codes[0]), int(codes[-1]))
-        return Places(keys, Axis(*extremes(ticks)), codes, ticks)
+    def between_ends(
+        keys: tuple[int, int],
+        times: tuple[int, int],
+        codes: Codes,
+        ticks: Ints,
+        like: Places | None = None,
+    ) -> Places:
+        """For tuples of which the lowest and highest key and time are known."""
+        span = times[1] - times[0]
+        if like is not None and like.is_plain and span >> like.bits == 0 and like.fit(keys):
+            return Places(like.bits, like.key, times[0])
+        bits = span.bit_length()
+        for key in (0, keys[0]):
+            for spare in (_SPARE, 0):
+                if _bits(keys, key) + bits + spare <= _ROOM:
+                    return Places(bits + spare, key, times[0])
+        if len(codes).bit_length() + bits <= _ROOM:
+            return Places(bits, 0, times[0], keys=np.unique(codes))
+        known = np.unique(ticks)
+        bits = len(known).bit_length()
+        if _bits(keys, 0) + bits <= _ROOM:
+            return Places(bits, 0, 0, times=known)
+        return Places(bits, 0, 0, np.unique(codes), known)
 
-    @staticmethod
-    def around(several: Sequence[Places], codes: Codes, ticks: Ints) -> Places:
-        """For tuples that others have places for."""
-        keys, times = (
-            Axis(min(each.lowest for each in axes), max(each.highest for each in axes))
-            for axes in ([each.keys for each in several], [each.times for each in several])
-        )
-        return Places(keys, times, codes, ticks)
+    @property
+    def is_plain(self) -> bool:
+        return self.keys is None and self.times is None
+
+    def fit(self, keys: tuple[int, int]) -> bool:
+        """Whether keys from one to another have places, if they are not numbered."""
+        return _bits(keys, self.key) + self.bits <= _ROOM
 
     def of(self, codes: Codes, ticks: Ints) -> Ints:
         """The places of the tuples themselves."""
-        return self.keys.of(codes) * self._stride + self.times.of(ticks)
+        keys = codes - self.key if self.keys is None else np.searchsorted(self.keys, codes)
+        times = ticks - self.time if self.times is None else np.searchsorted(self.times, ticks)
+        return (keys << self.bits) + times
 
-    def between(self, codes: Codes, lows: Ints, highs: Ints) -> tuple[Ints, Ints]:
-        """From which place to which, both included, tuples have a key and a time within bounds;
-        none do where the second is below the first."""
-        keys, times = self.keys.first(codes), self.times
-        begin = keys * self._stride
-        first = begin + times.first(lows)
-        # a key that is not there ends before it begins
-        return first, np.where(self.keys.stop(codes) > keys, begin + times.stop(highs), begin) - 1
+    def codes(self, places: Ints) -> Codes:
+        keys = places >> self.bits
+        return keys + self.key if self.keys is None else self.keys[keys]
 
-    def has_keys(self, codes: Codes) -> Mask:
-        """A table of the keys that some tuples have, from the lowest one on."""
-        table = np.zeros(self.keys.size, np.bool_)
-        table[codes - self.keys.lowest] = True
-        return table
+    def ticks(self, places: Ints) -> Ints:
+        times = places & self._last
+        return times + self.time if self.times is None else self.times[times]
 
-    def is_near(self, low: int, high: int) -> bool:
-        """Whether no number is left out, and differences to all from `low` to `high` are small."""
-        times = self.times
-        return (
-            self.keys.known is None
-            and times.known is None
-            and times.lowest - low < _NEAR
-            and high - times.lowest < _NEAR
-        )
+    @property
+    def _last(self) -> int:
+        return (1 << self.bits) - 1
 
-    def between_near(self, codes: Codes, lows: Ints, highs: Ints) -> tuple[Ints, Ints]:
-        """`between` for keys that are among those here, and times that are near."""
-        begin, lowest = (codes - self.keys.lowest) * self._stride, self.times.lowest
-        return (
-            begin + np.maximum(lows - lowest, 0),
-            begin + np.minimum(highs - lowest, self.times.size - 1),
-        )
+    # --- looking for tuples ----------------------------------------------------------------------
+
+    def between(
+        self, codes: Codes, lows: Ints, highs: Ints, low: int, high: int
+    ) -> tuple[Ints, Ints]:
+        """From which place to which, both included, tuples have a key, which some have, and a time
+        within bounds; none do where the second is below the first.  No bound is below `low` or
+        above `high`."""
+        keys = codes - self.key if self.keys is None else np.searchsorted(self.keys, codes)
+        begin = keys << self.bits
+        if self.times is not None:
+            first = np.searchsorted(self.times, lows)
+            return begin + first, begin + np.searchsorted(self.times, highs, side="right") - 1
+        if self.time - low > _NEAR or high - self.time > _NEAR:
+            # no difference is taken before both sides are near
+            furthest = min(self.time + self._last + 1, INT64_MAX), max(self.time - 1, INT64_MIN)
+            lows, highs = np.minimum(lows, furthest[0]), np.maximum(highs, furthest[1])
+            lows, highs = np.maximum(lows, self.time), np.minimum(highs, furthest[0])
+        first = begin + np.maximum(lows - self.time, 0)
+        return first, begin + np.minimum(highs - self.time, self._last)
 
     def between_one(self, code: int, low: int, high: int) -> tuple[int, int] | None:
-        """From which place to before which tuples have one key; None where there are none."""
-        key, times = self.keys.first_of(code), self.times
-        if self.keys.stop_of(code) <= key:
-            return None
-        begin = key * self._stride
-        first, stop = begin + times.first_of(low), begin + times.stop_of(high)
-        return (first, stop) if first < stop else None
+        """From which place to before which tuples have one key; None if there are none."""
+        key = code - self.key
+        if self.keys is not None:
+            key = int(self.keys.searchsorted(code))
+            if key == len(self.keys) or self.keys[key] != code:
+                return None
+        first, stop = low - self.time, high - self.time + 1
+        if self.times is not None:
+            first = int(self.times.searchsorted(low))
+            stop = int(self.times.searchsorted(high, side="right"))
+        first, stop = max(first, 0), min(stop, self._last + 1)
+        begin = key << self.bits
+        return (begin + first, begin + stop) if first < stop else None
+
+
+def _bits(keys: tuple[int, int], key: int) -> int:
+    """How many bits keys take, counted from one."""
+    return max((each - key).bit_length() for each in keys)

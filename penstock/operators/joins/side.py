@@ -17,6 +17,7 @@ from penstock.model.arrays import Codes, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Signs
 from penstock.operators.joins.newest import Newest
+from penstock.operators.joins.places import Places
 from penstock.operators.joins.sorted_run import SortedRun
 from penstock.operators.joins.tuples import Tuples, taken
 from penstock.state.chunks import ChunkStore, required
@@ -38,6 +39,11 @@ class Side:
     def __len__(self) -> int:
         return sum(map(len, self._runs)) + len(self._newest)
 
+    @property
+    def like(self) -> Places | None:
+        """Of the newest run: others that have such places are merged with it at once."""
+        return self._runs[-1].places if self._runs else None
+
     def add_few(self, tuples: Tuples) -> None:
         if len(tuples):
             if not self._newest.takes(tuples):
@@ -52,7 +58,7 @@ class Side:
     def _settle(self) -> None:
         """Let tuples that came alone be a run."""
         if len(self._newest):
-            self._append(SortedRun.of(self._newest.leave()))
+            self._append(SortedRun.of(self._newest.leave(), self.like))
 
     def _append(self, run: SortedRun) -> None:
         run.number = self._next()
@@ -78,6 +84,13 @@ class Side:
         if self._newest.has(code, lowest, highest):
             self._settle()
         return [run for run in self._runs if run.lowest <= highest and run.highest >= lowest]
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """All tuples that are kept, for a join that stands in for this one."""
+        self._settle()
+        for run in self._runs:
+            assert run.signs is None, "only joins of plain tuples stand in for each other"
+            yield run.rows
 
     # --- what is gone ----------------------------------------------------------------------------
 
@@ -164,7 +177,7 @@ class Side:
         for number in sorted(self._stored):
             saved = required(store, f"runs/{number}")
             found, done = tuples(saved["rows"], saved["signs"]), store.get(f"done/{number}")
-            run = SortedRun.of(found if done is None else found.with_done(done), number)
-            run.touched = False
+            run = SortedRun.of(found if done is None else found.with_done(done), self.like)
+            run.number, run.touched = number, False
             self._runs.append(run)
         self._made = max(self._stored, default=0)

@@ -14,22 +14,24 @@ from penstock.model.punctuation import Bound
 from penstock.operators.batch import Signs
 from penstock.operators.joins.places import Places
 from penstock.operators.joins.tuples import Tuples, joined_flags, joined_signs, taken
+from penstock.windows.columns import extremes
 
 _SMALL = 1 << 14  # tuples that are counted rather than sorted
+_FEW = 1 << 12  # tuples that it does not pay to leave some out of
 _SPARSE = 16  # numbers for each tuple, above which there is no table of keys
 
 
 @dataclass(eq=False, slots=True)
 class SortedRun:
     """Rows stay as they came, beside their signs and which of them are done with; `order` has their
-    numbers sorted by key and time, and so are `codes`, `ticks` and `sorted`, their places."""
+    numbers sorted by key and time, and `sorted` their places."""
 
     rows: pa.RecordBatch
     order: Ints
-    codes: Codes
-    ticks: Ints
     places: Places
     sorted: Ints
+    lowest: int  # of all times
+    highest: int
     signs: Signs | None = None
     done: Mask | None = None
     number: int = 0  # among all runs of a side that there ever were
@@ -40,38 +42,28 @@ class SortedRun:
     _passed: int = 0  # rows, in the order of time, that all are done with
 
     @staticmethod
-    def of(tuples: Tuples, number: int = 0) -> SortedRun:
-        places = Places.of_tuples(tuples.codes, tuples.ticks)
-        given = places.of(tuples.codes, tuples.ticks)
+    def of(tuples: Tuples, like: Places | None = None) -> SortedRun:
+        """With places such as others have, if that will do: so they can be merged at once."""
+        codes, ticks, times = tuples.codes, tuples.ticks, extremes(tuples.ticks)
+        places = Places.between_ends(extremes(codes), times, codes, ticks, like)
+        given = places.of(codes, ticks)
         order = np.argsort(given)
-        run = SortedRun(
-            tuples.rows,
-            order,
-            tuples.codes[order],
-            tuples.ticks[order],
-            places,
-            given[order],
-            tuples.signs,
-            number=number,
-        )
+        run = SortedRun(tuples.rows, order, places, given[order], *times, tuples.signs)
         return run if tuples.done is None else run.with_done(tuples.done)
 
     @staticmethod
     def merged(several: Sequence[SortedRun], number: int) -> SortedRun:
-        begins = np.cumsum([0, *(len(run) for run in several[:-1])]).tolist()
-        codes = np.concatenate([run.codes for run in several])
-        ticks = np.concatenate([run.ticks for run in several])
-        rows = np.concatenate([run.order + at for run, at in zip(several, begins, strict=True)])
-        places = Places.around([run.places for run in several], codes, ticks)
-        given = places.of(codes, ticks)
+        times = min(run.lowest for run in several), max(run.highest for run in several)
+        places, given = _together(several, times)
         order = np.argsort(given, kind="stable")  # which sees that there are few sorted pieces
+        begins = np.cumsum([0, *(len(run) for run in several[:-1])]).tolist()
+        rows = np.concatenate([run.order + at for run, at in zip(several, begins, strict=True)])
         return SortedRun(
             pa.concat_batches([run.rows for run in several]),
             rows[order],
-            codes[order],
-            ticks[order],
             places,
             given[order],
+            *times,
             joined_signs([(run.signs, len(run)) for run in several]),
             joined_flags([run.done for run in several]),
             number,
@@ -86,26 +78,22 @@ class SortedRun:
         return len(self.order)
 
     @property
-    def lowest(self) -> int:
-        return self.places.times.lowest
+    def codes(self) -> Codes:
+        return self.places.codes(self.sorted)
 
     @property
-    def highest(self) -> int:
-        return self.places.times.highest
+    def ticks(self) -> Ints:
+        return self.places.ticks(self.sorted)
 
     # --- partners --------------------------------------------------------------------------------
 
     def find(self, codes: Codes, lows: Ints, highs: Ints, low: int, high: int) -> Finding:
         """The partners of tuples, which are in the order of their keys, from `low` to `high` at the
         lowest and highest."""
-        which: Ints | None = None
-        if self.places.is_near(low, high):
-            which = self._known(codes)
-            if which is not None:
-                codes, lows, highs = codes[which], lows[which], highs[which]
-            first, last = self.places.between_near(codes, lows, highs)
-        else:
-            first, last = self.places.between(codes, lows, highs)
+        which = self._known(codes)
+        if which is not None:
+            codes, lows, highs = codes[which], lows[which], highs[which]
+        first, last = self.places.between(codes, lows, highs, low, high)
         begins = self.sorted.searchsorted(first)
         next_ = self.sorted.take(begins, mode="clip")  # many tuples have none
         found = np.flatnonzero((next_ >= first) & (next_ <= last))
@@ -114,16 +102,30 @@ class SortedRun:
         return Finding(found if which is None else which[found], begins, counts)
 
     def _known(self, codes: Codes) -> Ints | None:
-        """Which tuples may have a key that is here; None if all may."""
+        """Which tuples have to be looked for; None if all.  A key that is far away has no place."""
         keys = self.places.keys
-        begin = int(codes.searchsorted(keys.lowest))
-        stop = int(codes.searchsorted(keys.highest, side="right"))
-        if keys.size == 1 or keys.size > _SPARSE * len(self):
+        if keys is not None:
+            return np.flatnonzero(keys.take(np.searchsorted(keys, codes), mode="clip") == codes)
+        if len(codes) <= _FEW and self.places.fit((int(codes[0]), int(codes[-1]))):
+            return None
+        lowest, highest = self._ends
+        begin = int(codes.searchsorted(lowest))
+        stop = int(codes.searchsorted(highest, side="right"))
+        size = highest - lowest + 1
+        if size == 1 or size > _SPARSE * len(self):
             return None if stop - begin == len(codes) else np.arange(begin, stop)
         if self._keys is None:
-            self._keys = self.places.has_keys(self.codes)
-        known = np.flatnonzero(self._keys[codes[begin:stop] - keys.lowest])
+            self._keys = np.zeros(size, np.bool_)
+            self._keys[self.codes - lowest] = True
+        known = np.flatnonzero(self._keys[codes[begin:stop] - lowest])
         return known + begin if begin else known
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """The lowest and the highest key."""
+        first, last = int(self.sorted[0]), int(self.sorted[-1])
+        bits, key = self.places.bits, self.places.key
+        return (first >> bits) + key, (last >> bits) + key
 
     def find_one(self, code: int, low: int, high: int) -> tuple[int, int]:
         """Where in the order the partners of one tuple begin, and how many there are."""
@@ -151,8 +153,9 @@ class SortedRun:
     def _in_time(self) -> tuple[Ints, Ints]:
         """Ticks in order, and the rows that have them."""
         if self._by_time is None:
-            order = np.argsort(self.ticks)
-            self._by_time = self.ticks[order], self.order[order]
+            ticks = self.ticks
+            order = np.argsort(ticks)
+            self._by_time = ticks[order], self.order[order]
         return self._by_time
 
     def finish(self, rows: Ints) -> Ints:
@@ -167,15 +170,14 @@ class SortedRun:
 
     def only(self, which: Mask, number: int = 0) -> SortedRun:
         """Some of the tuples, by their places in the order."""
-        rows, codes, ticks = self.order[which], self.codes[which], self.ticks[which]
-        places = Places.of_sorted(codes, ticks)
+        some = np.flatnonzero(which)
+        rows, places = self.order[some], self.sorted[some]
         run = SortedRun(
             taken(self.rows, pa.array(rows)),
             np.arange(len(rows)),
-            codes,
-            ticks,
+            self.places,
             places,
-            places.of(codes, ticks),
+            *extremes(self.places.ticks(places)),
             None if self.signs is None else self.signs[rows],
             number=number,
         )
@@ -183,11 +185,9 @@ class SortedRun:
 
     def recoded(self, place: Codes) -> SortedRun:
         """The same with other codes for keys, which are in the same order."""
-        codes = place[self.codes]
-        places = Places.of_sorted(codes, self.ticks)
-        made = replace(self, codes=codes, places=places, sorted=places.of(codes, self.ticks))
-        made._keys = None
-        return made
+        codes, ticks = place[self.codes], self.ticks
+        places = Places.of_tuples(codes, ticks)
+        return replace(self, places=places, sorted=places.of(codes, ticks), _keys=None)
 
 
 class Finding(NamedTuple):
@@ -196,3 +196,18 @@ class Finding(NamedTuple):
     of: Ints
     begins: Ints
     counts: Ints
+
+
+def _together(several: Sequence[SortedRun], times: tuple[int, int]) -> tuple[Places, Ints]:
+    """The places of the tuples of some runs, one after the other."""
+    last = several[-1].places
+    if all(run.places.is_plain for run in several):
+        alike = all((run.places.bits, run.places.key) == (last.bits, last.key) for run in several)
+        if alike and times[1] - times[0] >> last.bits == 0:
+            places = replace(last, time=times[0])
+            moved = [run.sorted + (run.places.time - times[0]) for run in several]
+            return places, np.concatenate(moved)
+    codes = np.concatenate([run.codes for run in several])
+    ticks = np.concatenate([run.ticks for run in several])
+    places = Places.between_ends(extremes(codes), times, codes, ticks, last)
+    return places, places.of(codes, ticks)

@@ -7,18 +7,25 @@ The table is complete, so keys are numbered once; what is looked up is never add
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.expressions.columns import present, values_of
+from penstock.expressions.columns import flags_of, present, values_of
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.types import Kind, Type, to_python
 from penstock.operators.folding.text_keys import TextKeys
+from penstock.windows.columns import extremes
 
 _NONE = -1
+_SMALL = 32  # rows that Python looks at faster
+_MANY = 1_000_000  # texts that Python does not hold for that alone
+_SPAN = 4096  # of a table by value that is always allowed
+_SPARSE = 8  # how many places a longer one may have for each value
 
 
 class TableIndex:
@@ -36,15 +43,15 @@ class TableIndex:
         codes = self._codes(columns, size, learn=True)
         there = np.flatnonzero(codes >= 0)
         self.rows: Ints = there[np.argsort(codes[there], kind="stable")]  # by key, then by place
-        counts = np.bincount(codes[there], minlength=1)
-        self._begins = np.concatenate([[0], np.cumsum(counts)])
+        # the last place is that of keys without rows, which have the number −1
+        self._counts: Ints = np.append(np.bincount(codes[there]), 0)
+        self._begins: Ints = np.cumsum(self._counts) - self._counts
 
     def find(self, columns: Sequence[pa.Array], size: int) -> tuple[Ints, Ints]:
         """For every row: where in `rows` those of the table begin that it agrees with, and how many
         they are."""
         codes = self._codes(columns, size)
-        counts: Ints = np.where(codes >= 0, self._begins[codes + 1] - self._begins[codes], 0)
-        return self._begins[codes], counts
+        return self._begins[codes], self._counts[codes]
 
     def _codes(self, columns: Sequence[pa.Array], size: int, learn: bool = False) -> Codes:
         """One number for the key of each row, −1 for keys that the table does not have."""
@@ -81,26 +88,41 @@ def _numbering(column: pa.Array, sql_type: Type) -> _Numbering:
 
 
 class _Sorted:
-    """Values of fixed width, in order."""
+    """Values of fixed width, in order; whole ones that lie close together have a table by value."""
 
     def __init__(self, column: pa.Array, sql_type: Type) -> None:
         self._type = sql_type
         values, usable = self._values(column)
-        self._known = np.unique(values[usable])
+        self._known = np.unique(values if usable is None else values[usable])
         self.size = len(self._known)
+        self._table: Codes | None = None
+        if self.size and sql_type.kind is not Kind.DOUBLE:
+            self._lowest, highest = extremes(self._known)
+            if highest - self._lowest < _SPAN + _SPARSE * self.size:
+                self._table = np.full(highest - self._lowest + 2, _NONE, np.int64)
+                self._table[self._known - self._lowest] = np.arange(self.size)
 
     def find(self, column: pa.Array) -> Codes:
         values, usable = self._values(column)
-        codes = _places(self._known, values)
-        codes[~usable] = _NONE
+        if self._table is None:
+            codes = _places(self._known, values)
+        else:  # what is beyond the table, on either side, is like its last place: nothing is there
+            places = (values - self._lowest).view(np.uint64)
+            codes = self._table[np.minimum(places, np.uint64(len(self._table) - 1)).view(np.int64)]
+        if usable is not None:
+            codes[~usable] = _NONE
         return codes
 
-    def _values(self, column: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
+    def _values(self, column: pa.Array) -> tuple[npt.NDArray[Any], Mask | None]:
+        """The values, and which of them can be equal to others; None: all."""
+        usable = present(column) if column.null_count else None
         if self._type.kind is Kind.BOOLEAN:
-            return np.asarray(column.cast(pa.int8()).fill_null(0)), present(column)
+            return np.asarray(column.cast(pa.int8()).fill_null(0)).astype(np.int64), usable
         values = values_of(column, self._type)
-        usable = present(column)
-        return values, usable & ~np.isnan(values) if self._type.kind is Kind.DOUBLE else usable
+        if self._type.kind is not Kind.DOUBLE:
+            return values.astype(np.int64, copy=False), usable
+        numbers = ~np.isnan(values)
+        return values, numbers if usable is None else numbers & usable
 
 
 class _Objects:
@@ -113,10 +135,13 @@ class _Objects:
         self.size = len(self._codes)
 
     def find(self, column: pa.Array) -> Codes:
+        if len(column) <= _SMALL:
+            few = to_python(column, self._type)
+            return np.array([self._codes.get(value, _NONE) for value in few], np.int64)
         encoded = column.dictionary_encode(null_encoding="encode")
         values = to_python(encoded.dictionary, self._type)
         found = np.array([self._codes.get(value, _NONE) for value in values], np.int64)
-        codes: Codes = found[np.asarray(encoded.indices)] if len(found) else found
+        codes: Codes = found[np.asarray(encoded.indices)]
         return codes
 
 
@@ -127,20 +152,29 @@ class _Texts:
         self._known = column.drop_null().unique()
         self._type = sql_type
         self.size = len(self._known)
+        self._longest = pc.max(pc.binary_length(self._known)).as_py() or 0  # bytes
         self._table: TextKeys | None = TextKeys()
-        self._objects: _Objects | None = None
         if self.size and not self._table.add(self._known, np.arange(self.size)):
             self._table = None
 
     def find(self, column: pa.Array) -> Codes:
-        codes = self._table.find(column) if self._table is not None and len(column) else None
-        if codes is None:
-            if self._objects is None:
-                self._objects = _Objects(self._known, self._type)
-            return self._objects.find(column)
-        if column.null_count:
-            codes[~present(column)] = _NONE
+        if len(column) <= _SMALL and self.size <= _MANY:
+            return self._by_python.find(column)
+        usable = pc.less_equal(pc.binary_length(column), self._longest)
+        if not column.null_count and usable.true_count == len(column):
+            return self._find(column)
+        codes = np.full(len(column), _NONE, np.int64)
+        codes[flags_of(usable)] = self._find(column.filter(usable))
         return codes
+
+    def _find(self, texts: pa.Array) -> Codes:
+        """Of texts that are not longer than those that are known."""
+        codes = self._table.find(texts) if self._table is not None and len(texts) else None
+        return codes if codes is not None else self._by_python.find(texts)
+
+    @cached_property
+    def _by_python(self) -> _Objects:
+        return _Objects(self._known, self._type)
 
 
 def _places(known: npt.NDArray[Any], values: npt.NDArray[Any]) -> Codes:

@@ -19,14 +19,12 @@ from penstock.operators.folding.folder import Folder
 from penstock.operators.revising.emitted import Groups
 from penstock.operators.revising.provisional import Provisional, provisional
 from penstock.operators.revising.revisions import result_rows
-from penstock.operators.stateless.filter import FilterOperator
-from penstock.operators.stateless.project import ProjectOperator
-from penstock.operators.stateless.union import Meld
+from penstock.operators.stateless.steps import WayOut
 from penstock.physical.asked import Steps
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.can_fail import may_fail
 from penstock.plan.node import Node
-from penstock.plan.stateless import Filter, Project, Union
+from penstock.plan.stateless import Filter, Project
 
 Found = list[tuple[int, Groups]]  # results by window
 
@@ -35,7 +33,7 @@ class Above:
     """The steps that rows take next, as far as one of them may fail."""
 
     def __init__(self, steps: Steps) -> None:
-        self._steps = [(_operator(node), port) for node, port in steps]
+        self._way = WayOut(steps)
 
     @staticmethod
     def of(steps: Steps) -> Above | None:
@@ -45,14 +43,8 @@ class Above:
 
     def attempt(self, rows: pa.RecordBatch) -> None:
         """Raise the error of rows that fail, if there are any."""
-        batch = Batch(rows)
-        for operator, port in self._steps:
-            if batch.num_rows == 0:
-                return
-            made = [each for each in operator.on_batch(port, batch) if isinstance(each, Batch)]
-            if not made:
-                return
-            (batch,) = made
+        if rows.num_rows:
+            self._way.through(Batch(rows))
 
     def tried(
         self, node: WindowAggregate, folder: Folder, found: Iterable[tuple[int, Groups]]
@@ -99,14 +91,3 @@ def _may_fail(node: Node) -> bool:
         case Project():
             return any(may_fail(column.expression) for column in node.columns)
     return False
-
-
-def _operator(node: Node) -> FilterOperator | ProjectOperator | Meld:
-    match node:
-        case Filter():
-            return FilterOperator(node)
-        case Project():
-            return ProjectOperator(node)
-        case Union():
-            return Meld(node)
-    raise AssertionError(f"rows do not go on through a {type(node).__name__}")

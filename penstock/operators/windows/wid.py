@@ -27,10 +27,10 @@ from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.adopted import AdoptedPieces
 from penstock.operators.windows.exporting import exported, pieces_of_windows
-from penstock.operators.windows.id_ranges import id_ranges, last_closed
+from penstock.operators.windows.id_ranges import IdRanges, id_ranges, last_closed
 from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.panes.contents import LatePanes, Panes
-from penstock.operators.windows.results import Results
+from penstock.operators.windows.results import Missed, Results
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Tree
 from penstock.windows.columns import floor_div
@@ -162,10 +162,11 @@ class Tagger:
 
     def tag(self, batch: Batch) -> tuple[Tagged, LateRows | None]:
         """The tuples that are in windows, and those that missed some by their source's promise."""
-        ticks = self.ticks(batch.rows)
-        if batch.broken is None:
-            return self.tag_late(batch.rows, ticks, None, None)
-        return self.tag_late(batch.rows, ticks, *self._bound.broken(batch))
+        return self.tag_late(batch.rows, self.ticks(batch.rows), *self.broken(batch))
+
+    def broken(self, batch: Batch) -> tuple[Ints, Ints] | tuple[None, None]:
+        """The rows that broke their source's promise, and the bounds that they broke."""
+        return (None, None) if batch.broken is None else self._bound.broken(batch)
 
     def tag_late(
         self,
@@ -177,14 +178,19 @@ class Tagger:
     ) -> tuple[Tagged, LateRows | None]:
         """The same with the rows that broke a bound given."""
         first, stop, raised, missed = id_ranges(self.window, ticks, broke, bounds, whole)
-        late = None
-        if missed is not None:
-            late = missed.late_rows(batch, self._type, self._id_type)
+        late = self.late_rows(batch, missed) if missed is not None else None
         inside = first < stop
         if not inside.all():
             batch, ticks = batch.filter(pa.array(inside)), ticks[inside]
             first, stop = first[inside], stop[inside]
         return Tagged(self._folder.rows(batch, ticks), first, stop, raised), late
+
+    def ranges(self, batch: Batch, ticks: Ints) -> IdRanges:
+        """The windows of each tuple, and what late ones missed."""
+        return id_ranges(self.window, ticks, *self.broken(batch))
+
+    def late_rows(self, batch: pa.RecordBatch, missed: Missed) -> LateRows:
+        return missed.late_rows(batch, self._type, self._id_type)
 
     def promised(self, progress: Progress) -> Bound:
         return self._bound.promised(progress)

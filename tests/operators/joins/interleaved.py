@@ -224,6 +224,8 @@ def check(
     for cut in CUTS:
         found = ran(planned(sql, streams, cut, change), turns, every)
         if in_order:
-            assert found.rows == expected.rows, f"rows of batches of {cut}"
+            assert list(map(repr, found.rows)) == list(map(repr, expected.rows)), (
+                f"batches of {cut}"
+            )
         assert bag(found.rows) == bag(expected.rows), f"rows of batches of {cut}"
         assert found.late == expected.late, f"late tuples of batches of {cut}"

@@ -1,0 +1,26 @@
+"""What joins exchange that can stand for each other, in a form that names none of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from penstock.operators.operator import Progress
+
+Rows: TypeAlias = tuple[pa.RecordBatch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinState:
+    """`kept` are tuples of each input that have met all others that are kept, and may meet more;
+    `waiting` those that have come and met none.  `results` are pairs that have not been given out.
+    `progress` is what each input has promised, and `promised` what has been promised about
+    results."""
+
+    kept: tuple[Rows, Rows]
+    waiting: tuple[Rows, Rows]
+    results: Rows
+    progress: tuple[Progress, Progress]
+    promised: Progress

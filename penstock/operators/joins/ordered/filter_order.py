@@ -1,0 +1,20 @@
+"""The Filter-Order join of the Nile paper, section 5: tuples are joined as they come, and results
+wait in a hold buffer until both inputs have come as far.
+
+So the work of joining is done while the slower input is waited for.
+"""
+
+from __future__ import annotations
+
+from penstock.operators.joins.ordered.ordered_join import OrderedJoin
+from penstock.plan.joins import Join
+
+
+class FilterOrderJoin(OrderedJoin):
+    """In the order of the later of both times."""
+
+    def __init__(self, node: Join) -> None:
+        super().__init__(node, (0, 1))
+
+    def waits(self, port: int) -> bool:  # noqa: ARG002
+        return False

@@ -1,0 +1,21 @@
+"""The Sync-Filter join of the Nile paper, section 4: tuples of both inputs are joined in the order
+of their times, so each waits until the other input has come as far.
+
+Where the paper waits for the next tuple of the other stream, progress tells here how far it has
+come; over streams in order, that is the same.
+"""
+
+from __future__ import annotations
+
+from penstock.operators.joins.ordered.ordered_join import OrderedJoin
+from penstock.plan.joins import Join
+
+
+class SyncFilterJoin(OrderedJoin):
+    """In the order of the later of both times."""
+
+    def __init__(self, node: Join) -> None:
+        super().__init__(node, (0, 1))
+
+    def waits(self, port: int) -> bool:  # noqa: ARG002
+        return True

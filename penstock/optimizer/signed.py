@@ -1,0 +1,66 @@
+"""Which operators take signed items, and what is refused of them."""
+
+from __future__ import annotations
+
+from penstock.errors import EngineError
+from penstock.physical.asked import Asked
+from penstock.physical.host import Host
+from penstock.physical.node import OperatorKind
+from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.joins import Difference, Join
+from penstock.plan.node import Node
+from penstock.windows.landmark import Landmark
+from penstock.windows.rows import RowWindow
+from penstock.windows.slide_by_tuple import SlideByTuple
+from penstock.windows.sliding import Sliding
+
+
+def signed_operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
+    """For a node that keeps items which may be taken back."""
+    if host is not Host.LOCAL or any(_is_signed_join(each) for each in node.inputs):
+        raise cannot_run(node, host, " of signed items")
+    if asked is not None and (asked.answers_early or not isinstance(node, Difference)):
+        word = "has no early answers for" if asked.answers_early else "does not amend"
+        raise EngineError(
+            f"the local engine {word} what is made of signed items yet",
+            span=getattr(node, "span", None),
+            hint="leave it out, or the reference engine: --engine reference",
+        )
+    match node:
+        case WindowAggregate(hint=hint) if hint is not None:
+            raise EngineError(
+                f"{hint.name} does not fold signed items",
+                span=node.span,
+                hint="leave the hint out",
+            )
+        case WindowAggregate(window=Sliding()):
+            return OperatorKind.SIGNED_SLIDING
+        case WindowAggregate(window=Landmark()):
+            return OperatorKind.SIGNED_LANDMARK
+        case WindowAggregate(window=RowWindow()):
+            return OperatorKind.SIGNED_ROWS
+        case WindowAggregate(window=SlideByTuple()):
+            return OperatorKind.SIGNED_SLIDE_BY_TUPLE
+        case GroupAggregate():
+            return OperatorKind.SIGNED_GROUPS
+        case Distinct():
+            return OperatorKind.SIGNED_DISTINCT
+        case Difference():
+            return OperatorKind.DIFFERENCE
+        case Join(branches=(_, _)):
+            return OperatorKind.OA_JOIN
+    raise cannot_run(node, host)
+
+
+def _is_signed_join(node: Node) -> bool:
+    """Whether items come from a join, whose pairs do not say yet where they come from."""
+    if isinstance(node, Join):
+        return node.signed
+    return not node.stateful and any(_is_signed_join(each) for each in node.inputs if each.signed)
+
+
+def cannot_run(node: Node, host: Host, of: str = "") -> EngineError:
+    return EngineError(
+        f"the {host.value} engine cannot run a {type(node).__name__.lower()}{of} yet",
+        hint="the reference engine: --engine reference, or connect('reference')",
+    )
