@@ -19,7 +19,7 @@ from penstock.errors import RunError
 
 Tree: TypeAlias = Any  # dict[str, Tree] | list[Tree] | plain value | np.ndarray | pa.Array | …
 
-FORMAT = 4
+FORMAT = 5
 _MAGIC = b"PSC"
 _HEAD = struct.Struct("<3sBBII")  # magic, format, compressed, bytes of the description, of the rest
 _SMALL = 256  # bytes that are not worth compressing

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
@@ -12,23 +11,17 @@ from penstock.errors import RunError
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes
 from penstock.model.schema import Schema
-from penstock.model.texts import to_json
-from penstock.model.types import Type, to_python
-from penstock.operators.folding.keys import KeyCodes
 from penstock.plan.expressions import Expression
-
-_MANY = 1 << 20  # keys that are remembered
+from penstock.spark.tasks.hashing import KeyHashes
 
 
 class Router:
-    """Numbers keys, and remembers the bucket of each, so a key is hashed once."""
+    """The buckets of rows by the hashes of their keys."""
 
     def __init__(self, routing: Sequence[Expression], schema: Schema, buckets: int) -> None:
-        self._types = [expression.type for expression in routing]
         self._columns = [compile_expression(expression, schema) for expression in routing]
         self._buckets = buckets
-        self._keys = KeyCodes(self._types)
-        self._of: Codes = np.zeros(0, np.int64)
+        self._hashes = KeyHashes([expression.type for expression in routing])
 
     def buckets(self, batch: pa.RecordBatch) -> Codes:
         """The bucket of each row.  One whose key has no value goes to the first: if it counts,
@@ -43,36 +36,13 @@ class Router:
                 return np.zeros(1, np.int64)
             halves = (batch.slice(0, half), batch.slice(half))
             return np.concatenate([self.buckets(each) for each in halves])
-        if len(self._keys) > _MANY:
-            self._keys, self._of = KeyCodes(self._types), np.zeros(0, np.int64)
-        codes = self._keys.encode(columns, batch.num_rows)
-        if len(self._of) < len(self._keys):
-            known = len(self._of)
-            fresh = self._keys.take(np.arange(known, len(self._keys)))
-            self._of = np.concatenate([self._of, self.hashed(fresh, len(self._keys) - known)])
-        of_rows: Codes = self._of[codes]
-        return of_rows
+        return self.hashed(columns, batch.num_rows)
 
-    def hashed(self, keys: list[pa.Array], size: int) -> Codes:
+    def hashed(self, keys: Sequence[pa.Array], size: int) -> Codes:
         """The buckets of some keys."""
         if not keys or self._buckets == 1:
             return np.zeros(size, np.int64)
-        return np.array([each % self._buckets for each in stable_hashes(keys, self._types)])
-
-
-def stable_hashes(columns: list[pa.Array], types: Sequence[Type]) -> list[int]:
-    """A hash of each row that depends on nothing but its values.
-
-    >>> from penstock.model.types import INT, STRING
-    >>> stable_hashes([pa.array(["a", None]), pa.array([1, 2])], [STRING, INT])
-    [7565068732294355156, 5396908608137604901]
-    """
-    texts = [
-        [to_json(value, sql_type) for value in to_python(column, sql_type)]
-        for column, sql_type in zip(columns, types, strict=True)
-    ]
-    rows = ("\0".join(row) for row in zip(*texts, strict=True))
-    return [int.from_bytes(blake2b(row.encode(), digest_size=8).digest()) for row in rows]
+        return (self._hashes.of(keys) % np.uint64(self._buckets)).astype(np.int64)
 
 
 # --- Spark's own hash ----------------------------------------------------------------------------
