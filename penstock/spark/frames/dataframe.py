@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import EngineError
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
-from penstock.spark.frames.observing import Metrics, free_name, observed_plainly
+from penstock.spark.frames.observing import ObservedBy, free_name, observed_plainly
 from penstock.spark.run.job import Frame, Job, Sources
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
 from penstock.spark.sources.dataframe import DataFrameSource
@@ -37,7 +37,7 @@ def dataframe(
     strict: bool,
     buckets: int,
     wanted: Wanted = Wanted.ROWS,
-    metrics: Metrics | None = None,
+    metrics: ObservedBy | None = None,
 ) -> DataFrame:
     """`metrics` is the name of the counts, or an Observation that gets them."""
     sources = _sources(plan.query, spark, strict, buckets, wanted)
