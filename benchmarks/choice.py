@@ -28,7 +28,7 @@ from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.panes.contents import Panes, SlidingContents
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Tagger, Wid, joined
-from penstock.optimizer.constants import Class, Constants, Step
+from penstock.optimizer.constants import Class, Constants, Cost
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.query import QueryPlan
@@ -161,16 +161,16 @@ def constants(calls: str | None) -> Constants:
         call = step(one, 1)
         tuples = max(call, step(one, MANY))
         groups = max(tuples, step(many, MANY))
-        steps.append(Step(call, (tuples - call) / MANY, (groups - tuples) / MANY))
+        steps.append(Cost(call, (tuples - call) / MANY, (groups - tuples) / MANY))
     fold, merge, finish = steps
     if one.holistic:  # what it keeps are tuples, whatever their groups
         some, call = Bench(calls, 1000), merge.call
-        merge = Step(call, max(0.0, many.merge(MANY) - call) / MANY)
-        finish = Step(finish.call, max(0.0, some.finish(MANY) - finish.call) / MANY + merge.tuple)
+        merge = Cost(call, max(0.0, many.merge(MANY) - call) / MANY)
+        finish = Cost(finish.call, max(0.0, some.finish(MANY) - finish.call) / MANY + merge.tuple)
     new = one.new()
     kept = (state_bytes(many.folded(MANY)) - state_bytes(many.folded(1))) / MANY
     per_group = (state_bytes(many.folded(1)) - kept) / GROUPS
-    room = Step(new, 0, max(0.0, many.new() - new) / GROUPS)
+    room = Cost(new, 0, max(0.0, many.new() - new) / GROUPS)
     return Constants(fold, room, merge, finish, round(per_group), round(kept))
 
 
@@ -188,8 +188,8 @@ def state_bytes(kept: object) -> int:
 def less(of: Constants, base: Constants) -> Constants:
     """What an aggregate adds to counting rows."""
 
-    def step(mine: Step, its: Step) -> Step:
-        return Step(*(max(0.0, a - b) for a, b in zip(astuple(mine), astuple(its), strict=True)))
+    def step(mine: Cost, its: Cost) -> Cost:
+        return Cost(*(max(0.0, a - b) for a, b in zip(astuple(mine), astuple(its), strict=True)))
 
     steps = [step(getattr(of, n), getattr(base, n)) for n in ("fold", "new", "merge", "finish")]
     return Constants(*steps, of.partial - base.partial, of.kept - base.kept)
@@ -201,9 +201,9 @@ def shown(value: object) -> str:
         names = [each.name for each in fields(value)]
         inside = ", ".join(f"{name}={shown(getattr(value, name))}" for name in names)
         return f"Constants({inside})"
-    if isinstance(value, Step):
+    if isinstance(value, Cost):
         numbers = [float(f"{number:.2g}") for number in astuple(value)]
-        return f"Step({', '.join(f'{number:g}' for number in numbers)})"
+        return f"Cost({', '.join(f'{number:g}' for number in numbers)})"
     return f"{float(f'{value:.2g}'):g}"
 
 
@@ -220,7 +220,7 @@ def calibrate() -> None:
     tagged = bucket.tag(mixed)[0]
     one = nanoseconds(lambda: bucket.tag(mixed.slice(0, 1)))
     many = nanoseconds(lambda: bucket.tag(mixed)[0].in_order(window))
-    print(f"ENCODE = {shown(Step(one, (many - one) / MANY))}")
+    print(f"ENCODE = {shown(Cost(one, (many - one) / MANY))}")
     ordered = tagged.in_order(window)
     windows = len(list(ordered.extents(window)))
     cut = nanoseconds(lambda: list(ordered.extents(window))) / windows
@@ -251,7 +251,7 @@ def above() -> None:
                 return nanoseconds(lambda: list(operator.on_batch(0, batch)))
 
             extra.append(max(0.0, once(other) - once(base)))
-        print(f"{name} = {shown(Step(extra[0], max(0.0, extra[1] - extra[0]) / MANY))}")
+        print(f"{name} = {shown(Cost(extra[0], max(0.0, extra[1] - extra[0]) / MANY))}")
     codes = np.random.default_rng(3).integers(0, 1000, MANY)
     lazy = nanoseconds(lambda: np.unique(codes, return_inverse=True))
     print(f"LAZY = {shown(lazy / MANY)}")

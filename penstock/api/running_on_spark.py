@@ -26,7 +26,7 @@ from penstock.spark.session.versions import check_packages
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.spark.frames.observing import Metrics
+    from penstock.spark.frames.observing import ObservedBy
     from penstock.spark.run.batch import BatchRun
     from penstock.spark.run.outcome import Receiver
     from penstock.spark.run.streaming import SparkRun
@@ -75,7 +75,11 @@ class SparkSetting:
             return f"On Spark: {error.message}"
 
     def dataframe(
-        self, query: QueryPlan, strict: bool, wanted: str = "rows", metrics: Metrics | None = None
+        self,
+        query: QueryPlan,
+        strict: bool,
+        wanted: str = "rows",
+        metrics: ObservedBy | None = None,
     ) -> DataFrame:
         check_packages()
         from penstock.spark.frames.dataframe import Wanted, dataframe

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
-from zlib import crc32
-
-import numpy as np
-import pyarrow as pa
 
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
+from penstock.sources.checksums import RowDigest
 from penstock.sources.files import FileSource
 from penstock.sources.live import LiveSource
 from penstock.sources.rejects import Reject, RejectKind, RejectsOnceMore, StreamRejects
@@ -23,7 +20,6 @@ from penstock.sources.source import Chunk, FileSeen, PartRead, Restart, Source
 from penstock.state.chunks import ChunkStore, Tree, required
 
 _BLOCK = 256  # files whose marks are saved together
-_DIGESTED = 4096  # rows that are looked at together
 
 
 class Reading:
@@ -121,47 +117,6 @@ class Reading:
         self._changed = set()
         if blocks:
             self._told = tuple(required(store, "digest"))
-
-
-class RowDigest:
-    """A checksum of rows in their order, however they are cut into batches.
-
-    >>> rows = pa.RecordBatch.from_pydict({"n": range(10_000)})
-    >>> one, other = RowDigest(), RowDigest()
-    >>> one.add(rows), other.add(rows.slice(0, 7)), other.add(rows.slice(7))
-    (None, None, None)
-    >>> one.value == other.value
-    True
-    """
-
-    def __init__(self) -> None:
-        self._rows = 0
-        self._check = 0
-        self._waiting: list[pa.RecordBatch] = []
-        self._room = _DIGESTED
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        while batch.num_rows:
-            piece = batch.slice(0, self._room)
-            batch = batch.slice(piece.num_rows)
-            self._rows += piece.num_rows
-            self._waiting.append(piece)
-            self._room -= piece.num_rows
-            if not self._room:
-                self._check = self._checked()
-                self._waiting, self._room = [], _DIGESTED
-
-    @property
-    def value(self) -> tuple[int, int]:
-        """How many rows, and what they are."""
-        return self._rows, self._checked()
-
-    def _checked(self) -> int:
-        if not self._waiting:
-            return self._check
-        (batch,) = pa.Table.from_batches(self._waiting).combine_chunks().to_batches()
-        # taken, because a slice may bring bytes of its neighbours along
-        return crc32(batch.take(pa.array(np.arange(batch.num_rows))).serialize(), self._check)
 
 
 def _saved(read: PartRead) -> Tree:

@@ -10,26 +10,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.expressions.columns import (
-    Doubles,
-    Flags,
     as_int64,
     flags_of,
     present,
     true_only,
     values_of,
 )
-from penstock.expressions.node import FAILURES, Builder, Node, always, arrow
-from penstock.model.arrays import Ints
+from penstock.expressions.node import FAILURES, Builder, Compiled, always, arrow
+from penstock.model.arrays import Floats, Ints, Mask
 from penstock.model.types import DOUBLE, Kind, Type
 
-Value: TypeAlias = Node | pa.Scalar
+Value: TypeAlias = Compiled | pa.Scalar
 
 _IF_ELSE = arrow("if_else")
 _COALESCE = arrow("coalesce")
 _EQUAL = arrow("equal")
 
 
-def choose(branches: Sequence[tuple[Node, Value]], otherwise: Value, sql_type: Type) -> Node:
+def choose(
+    branches: Sequence[tuple[Compiled, Value]], otherwise: Value, sql_type: Type
+) -> Compiled:
     """CASE over the nodes of its conditions and values.
 
     All of them are run on the whole batch, which costs least.  Should one fail, each is run again
@@ -51,7 +51,7 @@ def choose(branches: Sequence[tuple[Node, Value]], otherwise: Value, sql_type: T
 
 
 def _choose_whole(
-    branches: Sequence[tuple[Node, Value]], otherwise: Value, batch: pa.RecordBatch
+    branches: Sequence[tuple[Compiled, Value]], otherwise: Value, batch: pa.RecordBatch
 ) -> pa.Array:
     flags = [true_only(condition(batch)) for condition, _ in branches]
     chosen = _run(otherwise, batch)
@@ -65,7 +65,10 @@ def _run(value: Value, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
 
 
 def _choose_by_need(
-    branches: Sequence[tuple[Node, Value]], otherwise: Value, sql_type: Type, batch: pa.RecordBatch
+    branches: Sequence[tuple[Compiled, Value]],
+    otherwise: Value,
+    sql_type: Type,
+    batch: pa.RecordBatch,
 ) -> pa.Array:
     pieces = [pa.nulls(0, sql_type.arrow)]
     places = [np.empty(0, np.int64)]
@@ -97,7 +100,7 @@ def _nullif(left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> pa.Array
 # --- greatest and least, NULLs aside -------------------------------------------------------------
 
 
-def _extreme(element_wise: str, is_better: Callable[[Doubles, Doubles], Flags]) -> Builder:
+def _extreme(element_wise: str, is_better: Callable[[Floats, Floats], Mask]) -> Builder:
     native = arrow(element_wise, pc.ElementWiseAggregateOptions(skip_nulls=True))
 
     def of_times(*data: pa.Array | pa.Scalar) -> pa.Array:
@@ -123,7 +126,7 @@ def _extreme(element_wise: str, is_better: Callable[[Doubles, Doubles], Flags]) 
     return lambda call, _: kernels.get(call.type.kind, native)
 
 
-def _doubles(datum: pa.Array | pa.Scalar) -> tuple[Doubles, Flags]:
+def _doubles(datum: pa.Array | pa.Scalar) -> tuple[Floats, Mask]:
     """The values, and where they are not NULL."""
     if isinstance(datum, pa.Scalar):
         return np.asarray(datum.as_py(), np.float64), np.asarray(datum.is_valid)
@@ -132,11 +135,11 @@ def _doubles(datum: pa.Array | pa.Scalar) -> tuple[Doubles, Flags]:
 
 
 # NaN is larger than every number; of equals, which −0.0 and 0.0 are, the first stays.
-def _is_greater(one: Doubles, other: Doubles) -> Flags:
+def _is_greater(one: Floats, other: Floats) -> Mask:
     return ~(one <= other) & ~np.isnan(other)
 
 
-def _is_less(one: Doubles, other: Doubles) -> Flags:
+def _is_less(one: Floats, other: Floats) -> Mask:
     return ~(one >= other) & ~np.isnan(one)
 
 

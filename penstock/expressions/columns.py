@@ -5,7 +5,7 @@ Values under NULLs are whatever lies there: they may be computed with but must n
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.expressions.node import too_large
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Ints, Mask
 from penstock.model.types import Kind, Type
-
-Doubles: TypeAlias = npt.NDArray[np.float64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _NUMPY: dict[Kind, np.dtype[Any]] = {
     Kind.INT: np.dtype(np.int32),
@@ -99,18 +96,18 @@ def validity(*inputs: pa.Array | pa.Scalar) -> pa.Buffer | None:
     return bitmap(np.logical_and.reduce([present(each) for each in with_nulls]))
 
 
-def bitmap(flags: Flags) -> pa.Buffer:
+def bitmap(flags: Mask) -> pa.Buffer:
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
-def present(column: pa.Array) -> Flags:
+def present(column: pa.Array) -> Mask:
     """Where a column is not NULL."""
     return flags_of(column.is_valid())
 
 
-def flags_of(column: pa.BooleanArray) -> Flags:
+def flags_of(column: pa.BooleanArray) -> Mask:
     """Where a column is true, which NULL is not."""
-    flags: Flags = true_only(column).to_numpy(zero_copy_only=False)
+    flags: Mask = true_only(column).to_numpy(zero_copy_only=False)
     return flags
 
 
@@ -119,7 +116,7 @@ def true_only(column: pa.BooleanArray) -> pa.BooleanArray:
     return _COALESCE([column, _FALSE]) if column.null_count else column
 
 
-def holds_somewhere(flags: Flags, *inputs: pa.Array | pa.Scalar) -> bool:
+def holds_somewhere(flags: Mask, *inputs: pa.Array | pa.Scalar) -> bool:
     """Whether a flag is set in a row where no input is NULL."""
     if not flags.any():
         return False
@@ -129,6 +126,6 @@ def holds_somewhere(flags: Flags, *inputs: pa.Array | pa.Scalar) -> bool:
     return bool(flags.any())
 
 
-def without(column: pa.Array, flags: Flags) -> pa.Array:
+def without(column: pa.Array, flags: Mask) -> pa.Array:
     """The column with NULL where a flag is set."""
     return _IF_ELSE([pa.array(flags), pa.scalar(None, column.type), column])

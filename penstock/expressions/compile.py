@@ -22,7 +22,7 @@ from penstock.expressions.casts import cast_kernel
 from penstock.expressions.choices import CHOICES, choose
 from penstock.expressions.columns import true_only
 from penstock.expressions.comparisons import COMPARISONS, WITH_NULLS
-from penstock.expressions.node import FAILURES, Builder, Kernel, Node, all_null, scalar_of
+from penstock.expressions.node import FAILURES, Builder, Compiled, Kernel, all_null, scalar_of
 from penstock.expressions.numbers import NUMBERS
 from penstock.expressions.patterns import PATTERNS
 from penstock.expressions.rows import by_rows, constant, evaluate_rows
@@ -72,7 +72,7 @@ def compile_predicate(
     return lambda batch: true_only(evaluate(batch))
 
 
-def _compile(expression: Expression, schema: Schema) -> Node | Literal:
+def _compile(expression: Expression, schema: Schema) -> Compiled | Literal:
     """What runs on a batch, or the literal that it would give for every row."""
     match expression:
         case Literal():
@@ -94,7 +94,7 @@ def _compile(expression: Expression, schema: Schema) -> Node | Literal:
 
 def _apply(
     expression: Call | Cast, operands: Sequence[Expression], schema: Schema
-) -> Node | Literal:
+) -> Compiled | Literal:
     compiled = [_compile(operand, schema) for operand in operands]
     folded = tuple(
         each if isinstance(each, Literal) else operand
@@ -110,7 +110,7 @@ def _apply(
     return _joined(_kernel(expression, literals), compiled)
 
 
-def _fold(expression: Expression) -> Node | Literal:
+def _fold(expression: Expression) -> Compiled | Literal:
     """The literal for an expression of literals.  If it has no value, that is an error of the
     first row that comes to it, and of none if no row does."""
     try:
@@ -139,7 +139,7 @@ def _kernel(expression: Call | Cast, literals: Sequence[Literal | None]) -> Kern
     return kernel or by_rows(expression)
 
 
-def _joined(kernel: Kernel, operands: Sequence[Node | Literal]) -> Node:
+def _joined(kernel: Kernel, operands: Sequence[Compiled | Literal]) -> Compiled:
     """The node that gives the operands' values to the kernel."""
     match [scalar_of(each) if isinstance(each, Literal) else each for each in operands]:
         case [only]:
@@ -161,7 +161,7 @@ def _case(
     branches: Sequence[tuple[Expression, Expression]],
     otherwise: Expression,
     schema: Schema,
-) -> Node | Literal:
+) -> Compiled | Literal:
     compiled = []
     for condition, value in branches:
         holds = _compile(condition, schema)
@@ -177,11 +177,11 @@ def _case(
     return choose(compiled, _operand(last), expression.type)
 
 
-def _operand(compiled: Node | Literal) -> Node | pa.Scalar:
+def _operand(compiled: Compiled | Literal) -> Compiled | pa.Scalar:
     return scalar_of(compiled) if isinstance(compiled, Literal) else compiled
 
 
-def _node(compiled: Node | Literal) -> Node:
+def _node(compiled: Compiled | Literal) -> Compiled:
     """Only here, where nothing is left to do with it, a literal becomes a column."""
     if not isinstance(compiled, Literal):
         return compiled

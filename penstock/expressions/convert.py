@@ -12,7 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.expressions.columns import Doubles, Flags, column_of, ints_of, values_of
+from penstock.expressions.columns import (
+    column_of,
+    ints_of,
+    values_of,
+)
 from penstock.expressions.decimals import (
     DIGITS,
     divide_half_up,
@@ -25,13 +29,13 @@ from penstock.expressions.decimals import (
 )
 from penstock.expressions.node import arrow, same, zero_of
 from penstock.expressions.spelling import SPELLINGS
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Floats, Ints, Mask
 from penstock.model.duration import DAY
 from penstock.model.types import BIGINT, INT64_MAX, Kind, Type, as_decimal
 from penstock.sources.fitting.text import parse_cells, parse_column
 
-Converted: TypeAlias = tuple[pa.Array, Flags | None]
-Converter: TypeAlias = Callable[[pa.Array], Converted]
+Conversion: TypeAlias = tuple[pa.Array, Mask | None]
+Converter: TypeAlias = Callable[[pa.Array], Conversion]
 
 _FEW = 16  # texts that are read faster one by one than all at once
 _LAST_DAY = INT64_MAX // DAY
@@ -61,7 +65,7 @@ def _never_fails(convert: Callable[[pa.Array], pa.Array]) -> Converter:
 
 
 def _reading(wanted: Type) -> Converter:
-    def convert(column: pa.Array) -> Converted:
+    def convert(column: pa.Array) -> Conversion:
         parse = parse_cells if len(column) <= _FEW else parse_column
         return parse(column, wanted)
 
@@ -80,7 +84,7 @@ def _integers(given: Type, wanted: Type) -> Converter:
     return lambda column: _whole(values_of(column, given), wanted, column)
 
 
-def _whole(values: Any, wanted: Type, column: pa.Array) -> Converted:
+def _whole(values: Any, wanted: Type, column: pa.Array) -> Conversion:
     failed = (values < -(2**31)) | (values > 2**31 - 1) if wanted.kind is Kind.INT else None
     return column_of(values, wanted, column), failed
 
@@ -90,8 +94,8 @@ def _truncated(given: Type, wanted: Type) -> Converter:
     end = 2.0**31 if wanted.kind is Kind.INT else 2.0**63
 
     @np.errstate(invalid="ignore")
-    def convert(column: pa.Array) -> Converted:
-        values: Doubles = np.trunc(values_of(column, given))
+    def convert(column: pa.Array) -> Conversion:
+        values: Floats = np.trunc(values_of(column, given))
         fitting = (values >= -end) & (values < end)
         return column_of(np.where(fitting, values, 0.0), wanted, column), ~fitting
 
@@ -107,7 +111,7 @@ def _decimals_to_integers(given: Type, wanted: Type) -> Converter:
         options = pc.CastOptions(target_type=wanted.arrow, allow_decimal_truncate=True)
         return _never_fails(arrow("cast", options))
 
-    def convert(column: pa.Array) -> Converted:
+    def convert(column: pa.Array) -> Conversion:
         values = unscaled(column)
         return _whole(np.sign(values) * (np.abs(values) // 10**given.scale), wanted, column)
 
@@ -137,7 +141,7 @@ def _integers_to_decimals(given: Type, wanted: Type) -> Converter:
     return lambda column: convert(from_unscaled(ints_of(column, given), exact, column))
 
 
-def _scaled_up(values: Ints, by: int, wanted: Type, column: pa.Array) -> Converted:
+def _scaled_up(values: Ints, by: int, wanted: Type, column: pa.Array) -> Conversion:
     return from_unscaled(values * 10**by, wanted, column), ~fits(values, wanted.precision - by)
 
 
@@ -159,7 +163,7 @@ def _decimals(given: Type, wanted: Type) -> Converter:
 
 
 def _rounded(step: int, wanted: Type) -> Converter:
-    def convert(column: pa.Array) -> Converted:
+    def convert(column: pa.Array) -> Conversion:
         values = divide_half_up(unscaled(column), step)
         return from_unscaled(values, wanted, column), ~fits(values, wanted.precision)
 
@@ -173,8 +177,8 @@ def _doubles_to_decimals(given: Type, wanted: Type) -> Converter:
     exact = pa.decimal256(76, wanted.scale + 18)
 
     @np.errstate(invalid="ignore")
-    def convert(column: pa.Array) -> Converted:
-        values: Doubles = values_of(column, given)
+    def convert(column: pa.Array) -> Conversion:
+        values: Floats = values_of(column, given)
         sizes = np.abs(values)
         failed = ~(sizes < end)
         kept = column_of(np.where(failed | (sizes < tiny), 0.0, values), given, column)
@@ -188,7 +192,7 @@ def _doubles_to_decimals(given: Type, wanted: Type) -> Converter:
 
 
 def _to_midnight(given: Type, wanted: Type) -> Converter:
-    def convert(column: pa.Array) -> Converted:
+    def convert(column: pa.Array) -> Conversion:
         days = ints_of(column, given)
         return column_of(days * DAY, wanted, column), np.abs(days) > _LAST_DAY
 

@@ -13,9 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.expressions.columns import Flags, fixed_width, from_values
+from penstock.expressions.columns import (
+    fixed_width,
+    from_values,
+)
 from penstock.expressions.node import Kernel, arrow
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Ints, Mask
 from penstock.model.types import Kind, Type, to_arrow
 from penstock.plan.expressions import Call, Literal
 
@@ -49,11 +52,11 @@ def from_unscaled(integers: Ints, sql_type: Type, *inputs: pa.Array | pa.Scalar)
     return from_values(pairs, sql_type, *inputs)
 
 
-def fits(integers: Ints, digits: int) -> Flags:
+def fits(integers: Ints, digits: int) -> Mask:
     """Whether they have at most so many digits."""
     if digits > DIGITS:
         return np.ones(len(integers), np.bool_)
-    fitting: Flags = (integers < 10**digits) & (integers > -(10**digits))
+    fitting: Mask = (integers < 10**digits) & (integers > -(10**digits))
     return fitting
 
 

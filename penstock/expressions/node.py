@@ -19,7 +19,7 @@ from penstock.plan.expressions import Call, Literal
 
 FAILURES = (pa.ArrowInvalid, RunError)
 
-Node: TypeAlias = Callable[[pa.RecordBatch], pa.Array]
+Compiled: TypeAlias = Callable[[pa.RecordBatch], pa.Array]
 # The arguments come as columns, constants as scalars; at least one of them is a column.
 Kernel: TypeAlias = Callable[..., pa.Array]
 # Gets the call and, for each argument, the literal it was folded to, or None.  Unless it is meant

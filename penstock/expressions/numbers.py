@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.expressions.columns import Doubles, column_of, holds_somewhere, values_of
+from penstock.expressions.columns import (
+    column_of,
+    holds_somewhere,
+    values_of,
+)
 from penstock.expressions.decimals import (
     divide_half_up,
     fits,
@@ -19,7 +23,7 @@ from penstock.expressions.decimals import (
 )
 from penstock.expressions.node import Builder, Kernel, always, arrow, same, too_large
 from penstock.expressions.rounding import round_doubles
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Floats, Ints
 from penstock.model.types import BIGINT, DOUBLE, INT64_MAX, Kind, Type
 from penstock.plan.expressions import Call, Literal
 
@@ -87,7 +91,7 @@ def _round_small(given: Type, result: Type, places: int) -> Kernel:
 # --- floor and ceil ------------------------------------------------------------------------------
 
 
-def _to_whole(name: str, of_doubles: Callable[[Doubles], Doubles], sign: int) -> Builder:
+def _to_whole(name: str, of_doubles: Callable[[Floats], Floats], sign: int) -> Builder:
     wide = arrow(name)
 
     @np.errstate(invalid="ignore")
@@ -121,7 +125,7 @@ def _sign(call: Call, _: Sequence[Literal | None]) -> Kernel:
     return _sign_of(lambda column: values_of(column, given))
 
 
-def _sign_of(numbers: Callable[[pa.Array], Ints | Doubles]) -> Kernel:
+def _sign_of(numbers: Callable[[pa.Array], Ints | Floats]) -> Kernel:
     @np.errstate(invalid="ignore")
     def kernel(column: pa.Array) -> pa.Array:
         values = numbers(column)
@@ -134,7 +138,7 @@ def _sign_of(numbers: Callable[[pa.Array], Ints | Doubles]) -> Kernel:
 def _power(base: pa.Array | pa.Scalar, exponent: pa.Array | pa.Scalar) -> pa.Array:
     """C says that −0.0 to the power of −1 is −∞, the reference that it is ∞."""
     column = _POWER(base, exponent)
-    values: Doubles = values_of(column, DOUBLE)
+    values: Floats = values_of(column, DOUBLE)
     if not np.isinf(values).any():
         return column
     bases = values_of(base, DOUBLE) if isinstance(base, pa.Array) else base.as_py()

@@ -10,9 +10,13 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from penstock.expressions.columns import Doubles, column_of, values_of
+from penstock.expressions.columns import (
+    column_of,
+    values_of,
+)
 from penstock.expressions.node import Kernel
 from penstock.expressions.rows import by_rows
+from penstock.model.arrays import Floats
 from penstock.model.types import DOUBLE
 from penstock.plan.expressions import Call
 
@@ -31,21 +35,21 @@ def round_doubles(call: Call, places: int) -> Kernel | None:
     return None
 
 
-def _kernel(round_sizes: Callable[[Doubles], Doubles]) -> Kernel:
+def _kernel(round_sizes: Callable[[Floats], Floats]) -> Kernel:
     @np.errstate(over="ignore", invalid="ignore")
     def kernel(column: pa.Array, *_: pa.Scalar) -> pa.Array:
-        values: Doubles = values_of(column, DOUBLE)
+        values: Floats = values_of(column, DOUBLE)
         return column_of(np.copysign(round_sizes(np.abs(values)), values), DOUBLE, column)
 
     return kernel
 
 
-def _to_whole(sizes: Doubles) -> Doubles:
+def _to_whole(sizes: Floats) -> Floats:
     whole = np.trunc(sizes)
     return np.where(sizes < _WHOLE, whole + (sizes - whole >= 0.5), sizes)
 
 
-def _to_places(sizes: Doubles, power: float) -> Doubles:
+def _to_places(sizes: Floats, power: float) -> Floats:
     """The product with the power of ten, rounded and divided again.
 
     Close to a half, the rounding of the product itself may hide on which side it lies.  Products
@@ -62,14 +66,14 @@ def _to_places(sizes: Doubles, power: float) -> Doubles:
     return whole if product.max(initial=0.0) < _WHOLE else np.where(product < _WHOLE, whole, sizes)
 
 
-def _error(product: Doubles, sizes: Doubles, power: float) -> Doubles:
+def _error(product: Floats, sizes: Floats, power: float) -> Floats:
     """How much the true product is larger."""
     high, low = _split(sizes)
     power_high, power_low = _split(np.asarray(power))
     return ((high * power_high - product) + high * power_low + low * power_high) + low * power_low
 
 
-def _split(values: Doubles) -> tuple[Doubles, Doubles]:
+def _split(values: Floats) -> tuple[Floats, Floats]:
     """Two halves of the digits, whose products are exact (Dekker 1971)."""
     scaled = values * _SPLITTER
     high = scaled - (scaled - values)
@@ -80,7 +84,7 @@ def _to_zeros(call: Call, power: float) -> Kernel:
     """To a multiple of a power of ten, if all numbers are small enough to do it exactly."""
     rows = by_rows(call)
 
-    def round_sizes(sizes: Doubles) -> Doubles:
+    def round_sizes(sizes: Floats) -> Floats:
         rest = np.fmod(sizes, power)
         return sizes - rest + np.where(rest * 2 >= power, power, 0.0)
 

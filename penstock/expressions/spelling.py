@@ -9,8 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.expressions.columns import Doubles, column_of, present, values_of
+from penstock.expressions.columns import (
+    column_of,
+    present,
+    values_of,
+)
 from penstock.expressions.node import arrow
+from penstock.model.arrays import Floats
 from penstock.model.calendar import days_of, format_date, format_timestamp
 from penstock.model.duration import DAY
 from penstock.model.types import BIGINT, DOUBLE, Kind, Type
@@ -41,7 +46,7 @@ def spell_doubles(column: pa.Array) -> pa.Array:
     >>> spell_doubles(pa.array([2.5, 1.0, -0.0, 1e12, 1e-7, None])).to_pylist()
     ['2.5', '1.0', '-0.0', '1000000000000.0', '1e-07', None]
     """
-    values: Doubles = values_of(column, DOUBLE)
+    values: Floats = values_of(column, DOUBLE)
     sizes = np.abs(values)
     texts = column.cast(_TEXT)
     whole = (np.trunc(values) == values) & (sizes < 1e16)

@@ -10,3 +10,4 @@ import numpy.typing as npt
 Ints: TypeAlias = npt.NDArray[np.int64]  # ticks, window ids, positions of rows
 Codes: TypeAlias = npt.NDArray[np.int64]  # groups by number
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.float64]

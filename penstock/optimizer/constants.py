@@ -13,10 +13,10 @@ from enum import Enum
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Cost:
     """Nanoseconds: for doing it at all, for each tuple, and for each group.
 
-    >>> Step(call=100, tuple=2, group=1).time(tuples=10, groups=5)
+    >>> Cost(call=100, tuple=2, group=1).time(tuples=10, groups=5)
     125
     """
 
@@ -27,18 +27,18 @@ class Step:
     def time(self, tuples: float = 0.0, groups: float = 0.0) -> float:
         return self.call + self.tuple * tuples + self.group * groups
 
-    def __add__(self, other: Step) -> Step:
-        return Step(self.call + other.call, self.tuple + other.tuple, self.group + other.group)
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.call + other.call, self.tuple + other.tuple, self.group + other.group)
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
     """What an aggregate takes: steps, and the bytes of a partial result and of a tuple in it."""
 
-    fold: Step  # tuples into partial results; groups count if there are few to a tuple
-    new: Step  # partial results over nothing
-    merge: Step  # one partial result into another, or out of it
-    finish: Step  # the results of a window
+    fold: Cost  # tuples into partial results; groups count if there are few to a tuple
+    new: Cost  # partial results over nothing
+    merge: Cost  # one partial result into another, or out of it
+    finish: Cost  # the results of a window
     partial: float  # bytes of a group
     kept: float  # bytes of a tuple
 
@@ -65,61 +65,61 @@ class Class(Enum):
 
 # Every aggregation counts the rows of its groups; aggregates come on top of that.
 ROWS = Constants(
-    fold=Step(1400, 1.3, 0.58),
-    new=Step(3200, 0, 0.15),
-    merge=Step(2600, 0, 0.13),
-    finish=Step(11000, 0, 0.64),
+    fold=Cost(1400, 1.3, 0.58),
+    new=Cost(3200, 0, 0.15),
+    merge=Cost(2600, 0, 0.13),
+    finish=Cost(11000, 0, 0.64),
     partial=8,
     kept=0,
 )
 AGGREGATES: dict[Class, Constants] = {
     Class.COUNT: Constants(
-        fold=Step(1500, 0.63, 0.64),
-        new=Step(320, 0, 0.066),
-        merge=Step(810, 0, 0.4),
-        finish=Step(8300, 0, 0.81),
+        fold=Cost(1500, 0.63, 0.64),
+        new=Cost(320, 0, 0.066),
+        merge=Cost(810, 0, 0.4),
+        finish=Cost(8300, 0, 0.81),
         partial=8,
         kept=0,
     ),
     Class.WHOLE: Constants(
-        fold=Step(4500, 6, 0),
-        new=Step(25000, 0, 0.9),
-        merge=Step(6100, 0, 0.93),
-        finish=Step(11000, 0, 3.1),
+        fold=Cost(4500, 6, 0),
+        new=Cost(25000, 0, 0.9),
+        merge=Cost(6100, 0, 0.93),
+        finish=Cost(11000, 0, 3.1),
         partial=16,
         kept=0,
     ),
     Class.FRACTION: Constants(
-        fold=Step(28000, 30, 0),
-        new=Step(36000, 0, 1.9),
-        merge=Step(14000, 0, 2),
-        finish=Step(17000, 0, 450),
+        fold=Cost(28000, 30, 0),
+        new=Cost(36000, 0, 1.9),
+        merge=Cost(14000, 0, 2),
+        finish=Cost(17000, 0, 450),
         partial=32,
         kept=0,
     ),
     Class.EXTREME: Constants(
-        fold=Step(14000, 71, 59),
-        new=Step(340, 0, 0.46),
-        merge=Step(9400, 0, 10),
-        finish=Step(9300, 0, 5),
+        fold=Cost(14000, 71, 59),
+        new=Cost(340, 0, 0.46),
+        merge=Cost(9400, 0, 10),
+        finish=Cost(9300, 0, 5),
         partial=17,
         kept=0,
     ),
     Class.HOLISTIC: Constants(
-        fold=Step(120000, 65, 10),
-        new=Step(51000, 0, 0),
-        merge=Step(36000, 31, 0),
-        finish=Step(110000, 37, 0),
+        fold=Cost(120000, 65, 10),
+        new=Cost(51000, 0, 0),
+        merge=Cost(36000, 31, 0),
+        finish=Cost(110000, 37, 0),
         partial=0,
         kept=24,
     ),
 }
 
-ENCODE = Step(20000, 27)  # a batch: its ticks, groups and arguments, and putting it in order
+ENCODE = Cost(20000, 27)  # a batch: its ticks, groups and arguments, and putting it in order
 CUT = 8900.0  # the rows of one pane or window out of a batch
 SKIP = 64.0  # going by a pane that is empty
 BUFFER = 73.0  # a buffered tuple, whenever windows are released: to join, to order, to keep it
-ADAPTIVE = Step(110000, 38)  # on top of WID: a fold, and a tuple that comes
+ADAPTIVE = Cost(110000, 38)  # on top of WID: a fold, and a tuple that comes
 LAZY = 63.0  # on top of a fold: a tuple of a sparse group
-TWO_LEVEL = Step(91000, 82)  # on top of panes: a batch, and a tuple
+TWO_LEVEL = Cost(91000, 82)  # on top of panes: a batch, and a tuple
 TAGGED = 32  # bytes of a buffered tuple, without what its aggregates need of it

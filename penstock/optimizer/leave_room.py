@@ -39,6 +39,14 @@ def leave_room(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG0
     """
     before: WindowAggregate [RANGE 10, SLIDE 10, WA t] (Scan s)
     after:  WindowAggregate [RANGE 10, SLIDE 10, WA t] (Scan s, t from -2^63 + 8 to 2^63 - 9)
+
+    >>> import penstock as ps
+    >>> db = ps.connect()
+    >>> db.stream("s", [{"t": 4}], progress=ps.progress("t", delay=5))
+    >>> query = db.sql("SELECT count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s").plan
+    >>> (scan,) = leave_room(query, Settings()).input.input.inputs
+    >>> scan.room.tuples.low + 2**63, 2**63 - scan.room.tuples.high
+    (8, 9)
     """
     return with_inputs(query, lambda node: _told(node, {}))
 

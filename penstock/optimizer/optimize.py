@@ -26,14 +26,14 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 
 # From logical to logical plans before `lower`, from physical to physical ones after it.
-Rule: TypeAlias = Callable[[Any, Settings], Any]
+RewriteRule: TypeAlias = Callable[[Any, Settings], Any]
 
-LOGICAL: dict[Host, tuple[Rule, ...]] = {
+LOGICAL: dict[Host, tuple[RewriteRule, ...]] = {
     Host.LOCAL: (leave_room, canonical_order, choose_algorithm),
     # the costs are those of one process; on Spark, panes save what is shuffled and kept
     Host.SPARK: (leave_room, canonical_order),
 }
-PHYSICAL: dict[Host, tuple[Rule, ...]] = {
+PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
     Host.LOCAL: (binary_joins, lower, choose_join, leave_in_order, expect_state),
     Host.SPARK: (
         binary_joins,
@@ -47,11 +47,11 @@ PHYSICAL: dict[Host, tuple[Rule, ...]] = {
         expect_state,
     ),
 }
-RULES: dict[Host, tuple[Rule, ...]] = {host: LOGICAL[host] + PHYSICAL[host] for host in Host}
+RULES: dict[Host, tuple[RewriteRule, ...]] = {host: LOGICAL[host] + PHYSICAL[host] for host in Host}
 
 
 def optimize(
-    query: QueryPlan, settings: Settings, rules: tuple[Rule, ...] | None = None
+    query: QueryPlan, settings: Settings, rules: tuple[RewriteRule, ...] | None = None
 ) -> PhysicalPlan:
     """A plan with the same answer, by all rules of the host or by some.  It depends on the query
     and on what its sources hold: neither on a clock nor on chance."""

@@ -29,6 +29,19 @@ def prune_columns(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: A
 
     before: WindowAggregate sum(len) BY k (Filter len > 0 (Scan s(k, len, ts, note, …)))
     after:  WindowAggregate sum(len) BY k (Filter len > 0 (Scan s(k, len, ts)))
+
+    >>> from penstock.model.types import BIGINT
+    >>> from penstock.plan.expressions import Named
+    >>> from penstock.sources.memory import BatchSource
+    >>> class Typed(BatchSource):  # as a DataFrame is
+    ...     def always_fits(self, field: Field) -> bool:
+    ...         return True
+    >>> schema = Schema([Field(name, BIGINT) for name in ("k", "len", "note")])
+    >>> stream = StreamDefinition("s", schema, source=Typed([], "typed"))
+    >>> columns = (Named("k", Column("k", BIGINT, "s")),)
+    >>> query = QueryPlan(Project(Scan(stream, "s"), columns))
+    >>> query.input.input.schema.names, prune_columns(query, Settings()).input.input.schema.names
+    (('k', 'len', 'note'), ('k',))
     """
     if query.late is not Late.DROP:
         return query

@@ -18,7 +18,7 @@ from penstock.plan.streams import StreamProgress
 from penstock.promises.by_sub_source import NOTHING
 from penstock.promises.group_promises import GroupPromises
 from penstock.promises.idle import IdleSubSources
-from penstock.promises.punctuations import Punctuations, Rows
+from penstock.promises.punctuations import Punctuations, SourceRows
 from penstock.promises.running_bounds import RunningBounds
 from penstock.promises.stamping import stamped_now
 from penstock.promises.sub_source_bounds import SubSourceBounds
@@ -79,7 +79,7 @@ class Promise:
             self._idle.look()
         yield from self._progress_made()
 
-    def _fit_rows(self, chunk: Chunk) -> Rows:
+    def _fit_rows(self, chunk: Chunk) -> SourceRows:
         """The rows that can take part."""
         batch = chunk.batch
         if self._progress.policy.timestamps is TimestampKind.INTERNAL:
@@ -92,7 +92,7 @@ class Promise:
         )
         return rows if rejected is None else rows.only(~rejected)
 
-    def _marked(self, rows: Rows, part: str) -> Iterator[Item]:
+    def _marked(self, rows: SourceRows, part: str) -> Iterator[Item]:
         """The tuples, with the bounds that some of them broke."""
         of_groups = None
         if self._groups is not None:
@@ -122,7 +122,9 @@ class Promise:
             named = named.breaking(self._name, before, broken)
         yield named
 
-    def _before(self, rows: Rows, ticks: Ints, lowest: int, highest: int, part: str) -> Ints | None:
+    def _before(
+        self, rows: SourceRows, ticks: Ints, lowest: int, highest: int, part: str
+    ) -> Ints | None:
         """The bound of its sub-source before each row; None if all tuples keep the promise."""
         sub_sources = self.sub_sources.of(rows.batch, part)
         if self._idle is not None:

@@ -17,7 +17,7 @@ from penstock.promises.by_sub_source import NOTHING
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class SourceRows:
     """Rows with the progressing attribute of each; `punctuates` says which are punctuations, and
     `promised` what those promise.  Both are None where the stream has none."""
 
@@ -30,21 +30,21 @@ class Rows:
         rows: int = self.batch.num_rows
         return rows
 
-    def only(self, kept: Mask) -> Rows:
+    def only(self, kept: Mask) -> SourceRows:
         taken = pa.array(kept)
-        return Rows(
+        return SourceRows(
             self.batch.filter(taken),
             self.attribute.filter(taken),
             self.punctuates[kept] if self.punctuates is not None else None,
             self.promised.filter(taken) if self.promised is not None else None,
         )
 
-    def tuples(self) -> Rows:
+    def tuples(self) -> SourceRows:
         """Without punctuations."""
         if self.punctuates is None:
             return self
         left = self.only(~self.punctuates) if self.punctuates.any() else self
-        return Rows(left.batch, left.attribute)
+        return SourceRows(left.batch, left.attribute)
 
     def ticks(self, sql_type: Type) -> Ints:
         """Of the attribute; NOTHING for punctuations."""
@@ -70,7 +70,7 @@ class Punctuations:
         self._when = compile_predicate(rows.when, schema) if rows is not None else None
         self._bound = compile_expression(rows.bound, schema) if rows is not None else None
 
-    def told_apart(self, batch: pa.RecordBatch, attribute: pa.Array) -> Rows:
+    def told_apart(self, batch: pa.RecordBatch, attribute: pa.Array) -> SourceRows:
         if self._when is None or self._bound is None:
-            return Rows(batch, attribute)
-        return Rows(batch, attribute, np.asarray(self._when(batch)), self._bound(batch))
+            return SourceRows(batch, attribute)
+        return SourceRows(batch, attribute, np.asarray(self._when(batch)), self._bound(batch))

@@ -61,22 +61,24 @@ def in_time(given: Relation, expressions: list[Expression], run: Run) -> list[Ro
     return kept
 
 
-class Broken(NamedTuple):
+class BrokenBound(NamedTuple):
     bound: Any
     amended: bool
 
 
-def _bound_broken(expression: Expression, schema: Schema) -> Callable[[Row, Run], Broken | None]:
+def _bound_broken(
+    expression: Expression, schema: Schema
+) -> Callable[[Row, Run], BrokenBound | None]:
     """The bound that a row is below, or None."""
     domain = Domain(expression.type)
     value, bound = evaluator(expression, schema), bound_evaluator(expression)
 
-    def test(row: Row, run: Run) -> Broken | None:
+    def test(row: Row, run: Run) -> BrokenBound | None:
         limit = bound(row.bounds)
         if limit == BEGINNING:
             return None
         found, ticks = domain.tick(value(row.values)), domain.tick(limit)
-        return Broken(limit, found >= run.gone(ticks, domain)) if found < ticks else None
+        return BrokenBound(limit, found >= run.gone(ticks, domain)) if found < ticks else None
 
     return test
 

@@ -24,14 +24,14 @@ from penstock.windows.limits import MOST_KEPT, MOST_REMEMBERED, per_tuple, too_m
 from penstock.windows.rows import Order, RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
-from penstock.windows.window import Item
+from penstock.windows.window import WindowItem
 
 
 class Placed(NamedTuple):
     """A row, its tick, the bound before it, and up to where it does not count."""
 
     row: Row
-    item: Item
+    item: WindowItem
     bound: Bound
     gone: Bound
 
@@ -80,8 +80,8 @@ def _place(node: WindowAggregate, given: Relation, run: Run) -> list[Placed]:
     parts = [node.partition[place] for place in node.partition_order]
     partition = [evaluator(part.expression, given.schema) for part in parts]
 
-    def item(row: Row, tick: int) -> Item:
-        return Item(tick, tuple(canonical(evaluate(row.values)) for evaluate in partition))
+    def item(row: Row, tick: int) -> WindowItem:
+        return WindowItem(tick, tuple(canonical(evaluate(row.values)) for evaluate in partition))
 
     # what is late as a whole is of no partition
     by_rank = isinstance(node.window, RowWindow | SlideByTuple) and node.window.order is Order.RANK
@@ -94,7 +94,7 @@ def _place(node: WindowAggregate, given: Relation, run: Run) -> list[Placed]:
         before = tick_bound(domain, bound(row.bounds))
         tick = domain.tick(value(row.values))
         gone = run.gone(before, domain)
-        own = Item(tick) if by_rank and tick < gone else item(row, tick)
+        own = WindowItem(tick) if by_rank and tick < gone else item(row, tick)
         placed.append(Placed(row, own, before, gone))
     return placed
 

@@ -5,16 +5,12 @@ Constants are Python ints of any size; no row is ever touched by Python.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import PlanError
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Ints, Mask
 from penstock.model.types import INT64_MAX, INT64_MIN
-
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 def floor_div(values: Ints, plus: int, by: int) -> Ints:
@@ -68,7 +64,7 @@ def extremes(values: Ints) -> tuple[int, int]:
     return int(values.min()), int(values.max())
 
 
-def exceeds_by_at_most(left: Ints, right: Ints, limit: int) -> Flags:
+def exceeds_by_at_most(left: Ints, right: Ints, limit: int) -> Mask:
     """left - right <= limit, elementwise.
 
     >>> exceeds_by_at_most(np.array([2**63 - 1, -(2**63)]), np.array([-(2**63), 2**63 - 1]), 5)

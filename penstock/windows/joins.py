@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 
 from penstock.errors import PlanError
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Ints, Mask
 from penstock.model.types import INT64_MAX, INT64_MIN
-from penstock.windows.columns import Flags, exceeds_by_at_most, extremes, floor_div, plus
+from penstock.windows.columns import exceeds_by_at_most, extremes, floor_div, plus
 from penstock.windows.sliding import Sliding
 from penstock.windows.window import IdRange, require_positive
 
@@ -22,7 +22,7 @@ from penstock.windows.window import IdRange, require_positive
 class JoinWindow(Protocol):
     def matches(self, left: int, right: int) -> bool: ...
 
-    def matches_columns(self, left: Ints, right: Ints) -> Flags:
+    def matches_columns(self, left: Ints, right: Ints) -> Mask:
         """`matches`, elementwise."""
         ...
 
@@ -64,8 +64,8 @@ class TumblingJoin:
     def matches(self, left: int, right: int) -> bool:
         return self._wid(left) == self._wid(right)
 
-    def matches_columns(self, left: Ints, right: Ints) -> Flags:
-        same: Flags = self.keys_of(left) == self.keys_of(right)
+    def matches_columns(self, left: Ints, right: Ints) -> Mask:
+        same: Mask = self.keys_of(left) == self.keys_of(right)
         return same
 
     def keys_of(self, values: Ints) -> Ints:
@@ -121,7 +121,7 @@ class BandJoin:
     def matches(self, left: int, right: int) -> bool:
         return self.low <= right - left <= self.high
 
-    def matches_columns(self, left: Ints, right: Ints) -> Flags:
+    def matches_columns(self, left: Ints, right: Ints) -> Mask:
         return exceeds_by_at_most(right, left, self.high) & exceeds_by_at_most(
             left, right, -self.low
         )
@@ -165,7 +165,7 @@ class SlidingJoin:
     def matches(self, left: int, right: int) -> bool:
         return right - left <= self.left_range and left - right <= self.right_range
 
-    def matches_columns(self, left: Ints, right: Ints) -> Flags:
+    def matches_columns(self, left: Ints, right: Ints) -> Mask:
         return self.band.matches_columns(left, right)
 
     def partner_bounds(self, left: int) -> tuple[int, int]:

@@ -19,9 +19,9 @@ from penstock.windows.landmark import Landmark
 from penstock.windows.sliding import Sliding
 from penstock.windows.window import (
     IdRange,
-    Item,
     Stream,
     WindowId,
+    WindowItem,
     ascending,
     number,
     require_positive,
@@ -43,7 +43,7 @@ class RowWindow:
     value does: a later tuple ranks behind all tuples below v.  Which v is needed then depends on
     the tuples, so it cannot be said from w alone.
 
-    >>> T = [Item(30), Item(10), Item(20)]
+    >>> T = [WindowItem(30), WindowItem(10), WindowItem(20)]
     >>> RowWindow(2, 1).extent(1, T), RowWindow(2, 1, Order.RANK).extent(1, T)
     ([0, 1], [1, 2])
     """
@@ -111,14 +111,15 @@ class RowWindow:
             for item, row in zip(stream, rows, strict=True)
         ]
 
-    def _named(self, ids: IdRange, item: Item) -> list[WindowId]:
+    def _named(self, ids: IdRange, item: WindowItem) -> list[WindowId]:
         return [(w, item.partition) if self.partitioned else w for w in ids]
 
 
 def row_numbers(stream: Stream, order: Order, partitioned: bool) -> list[int]:
     """The number of each tuple, from 0.
 
-    >>> row_numbers([Item(30, "a"), Item(20, "b"), Item(10, "a")], Order.RANK, partitioned=True)
+    >>> items = [WindowItem(30, "a"), WindowItem(20, "b"), WindowItem(10, "a")]
+    >>> row_numbers(items, Order.RANK, partitioned=True)
     [1, 0, 0]
     """
     arrivals = list(range(len(stream)))
@@ -154,5 +155,5 @@ def row_numbers_of(
     return numbers
 
 
-def _counted_in(item: Item, partitioned: bool) -> Hashable:
+def _counted_in(item: WindowItem, partitioned: bool) -> Hashable:
     return item.partition if partitioned else ()

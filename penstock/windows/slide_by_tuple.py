@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Ints, Mask
 from penstock.windows.category import Category
-from penstock.windows.columns import Flags, floor_div
+from penstock.windows.columns import (
+    floor_div,
+)
 from penstock.windows.rows import Order, row_numbers, row_numbers_of
 from penstock.windows.window import (
-    Item,
     Stream,
     WindowId,
+    WindowItem,
     ascending,
     number,
     require_positive,
@@ -26,7 +28,7 @@ class SlideByTuple:
 
     Tuples of the same value open the same window but each has a result: see `openers`.
 
-    >>> T = [Item(10), Item(14), Item(12)]
+    >>> T = [WindowItem(10), WindowItem(14), WindowItem(12)]
     >>> window = SlideByTuple(range=3, every=2)
     >>> window.openers(T), window.windows(T), window.extent(12, T)
     ([0, 2], [10, 12], [0, 2])
@@ -74,15 +76,15 @@ class SlideByTuple:
             if shares_partition(w, item) and item.value <= number(w) < item.value + self.range
         ]
 
-    def openers_of(self, values: Ints, partition_codes: Ints | None = None) -> Flags:
+    def openers_of(self, values: Ints, partition_codes: Ints | None = None) -> Mask:
         """`openers` on columns, as a mask."""
         rows = row_numbers_of(values, partition_codes, self.order, self.partitioned)
-        opens: Flags = rows % self.every == 0
+        opens: Mask = rows % self.every == 0
         return opens
 
     def wid_bounds(self, values: Ints) -> tuple[Ints, Ints]:
         """The interval [first, stop) that the ids of each value's windows lie in."""
         return values, floor_div(values, plus=self.range, by=1)
 
-    def _opened_by(self, item: Item) -> WindowId:
+    def _opened_by(self, item: WindowItem) -> WindowId:
         return (item.value, item.partition) if self.partitioned else item.value

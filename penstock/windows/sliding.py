@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Ints, Mask
 from penstock.windows.category import Category
-from penstock.windows.columns import Flags, floor_div
+from penstock.windows.columns import (
+    floor_div,
+)
 from penstock.windows.window import IdRange, Stream, require_positive
 
 
@@ -73,10 +75,10 @@ class Sliding:
         stop = floor_div(values, plus=self.range - self.origin, by=self.slide)
         return first, stop
 
-    def covered(self, values: Ints) -> Flags | None:
+    def covered(self, values: Ints) -> Mask | None:
         """Which values of a column are in a window; None where all are, as without gaps."""
         if self.slide <= self.range:
             return None
         first, stop = self.wid_bounds(values)
-        found: Flags = first < stop
+        found: Mask = first < stop
         return None if found.all() else found

@@ -15,14 +15,14 @@ from penstock.windows.category import Category
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class WindowItem:
     """What a window sees of a tuple: the tick of the windowing attribute, and the partition."""
 
     value: int
     partition: Hashable = ()
 
 
-Stream: TypeAlias = Sequence[Item]
+Stream: TypeAlias = Sequence[WindowItem]
 """In arrival order: the arrival number of an item is its index."""
 
 WindowId: TypeAlias = int | tuple[int, Hashable]
@@ -67,7 +67,7 @@ def number(w: WindowId) -> int:
     return w[0] if isinstance(w, tuple) else w
 
 
-def shares_partition(w: WindowId, item: Item) -> bool:
+def shares_partition(w: WindowId, item: WindowItem) -> bool:
     """Whether `item` is in the partition that w counts in; a plain id counts in all of them."""
     return not isinstance(w, tuple) or w[1] == item.partition
 

@@ -1,4 +1,4 @@
-"""Doubles next to a half, where the product with a power of ten is on the wrong side."""
+"""Floats next to a half, where the product with a power of ten is on the wrong side."""
 
 from __future__ import annotations
 

@@ -60,5 +60,5 @@ def test_a_hint_is_followed() -> None:
 
 
 def test_what_no_operator_runs() -> None:
-    with pytest.raises(ps.EngineError, match="the spark engine cannot run a difference yet"):
-        explained("SELECT k FROM s EXCEPT ON (k) s", "spark")
+    with pytest.raises(ps.EngineError, match="the spark engine cannot run a distinct of signed"):
+        explained("SELECT DISTINCT k, changed_at FROM s EXCEPT ON (k) s", "spark")

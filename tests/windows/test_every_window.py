@@ -11,13 +11,13 @@ from penstock.windows.landmark import Landmark
 from penstock.windows.rows import Order, RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
-from penstock.windows.window import AnyWindow, Item, WindowId, ascending, number
+from penstock.windows.window import AnyWindow, WindowId, WindowItem, ascending, number
 
 LENGTH = st.integers(1, 12)
 ORIGIN = st.integers(-40, 40)
 ORDER = st.sampled_from(Order)
 # Partitions that neither compare nor print alike, as NULL and a text do not.
-ITEM = st.builds(Item, st.integers(-30, 30), st.sampled_from([None, "a", ("b", 1)]))
+ITEM = st.builds(WindowItem, st.integers(-30, 30), st.sampled_from([None, "a", ("b", 1)]))
 STREAM = st.lists(ITEM, max_size=25)
 
 KINDS: dict[str, st.SearchStrategy[AnyWindow]] = {
@@ -47,7 +47,9 @@ def draw(
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), stream=STREAM)
-def test_extent_and_wids_are_inverses(kind: str, data: st.DataObject, stream: list[Item]) -> None:
+def test_extent_and_wids_are_inverses(
+    kind: str, data: st.DataObject, stream: list[WindowItem]
+) -> None:
     window = draw(data, KINDS, kind)
     by_tuple = {(t, w) for t in range(len(stream)) for w in window.wids(t, stream)}
     by_window = {(t, w) for w in window.windows(stream) for t in window.extent(w, stream)}
@@ -56,7 +58,9 @@ def test_extent_and_wids_are_inverses(kind: str, data: st.DataObject, stream: li
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), stream=STREAM)
-def test_windows_is_the_union_of_wids(kind: str, data: st.DataObject, stream: list[Item]) -> None:
+def test_windows_is_the_union_of_wids(
+    kind: str, data: st.DataObject, stream: list[WindowItem]
+) -> None:
     window = draw(data, KINDS, kind)
     windows = window.windows(stream)
     assert set(windows) == {w for t in range(len(stream)) for w in window.wids(t, stream)}
@@ -66,7 +70,9 @@ def test_windows_is_the_union_of_wids(kind: str, data: st.DataObject, stream: li
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), stream=STREAM)
-def test_ids_and_arrival_numbers_ascend(kind: str, data: st.DataObject, stream: list[Item]) -> None:
+def test_ids_and_arrival_numbers_ascend(
+    kind: str, data: st.DataObject, stream: list[WindowItem]
+) -> None:
     window = draw(data, KINDS, kind)
     windows = window.windows(stream)
     assert [*map(number, windows)] == sorted(map(number, windows))
@@ -80,7 +86,7 @@ def test_ids_and_arrival_numbers_ascend(kind: str, data: st.DataObject, stream: 
 @pytest.mark.parametrize("kind", ["sliding", "rows"])
 @given(data=st.data(), stream=STREAM)
 def test_windows_that_are_not_listed_are_empty(
-    kind: str, data: st.DataObject, stream: list[Item]
+    kind: str, data: st.DataObject, stream: list[WindowItem]
 ) -> None:
     """Landmark windows go on for ever, and slide-by-tuple windows exist only where one opens."""
     window = draw(data, KINDS, kind)
@@ -93,11 +99,13 @@ def test_windows_that_are_not_listed_are_empty(
 
 @pytest.mark.parametrize("kind", BY_VALUE)
 @given(data=st.data(), stream=STREAM)
-def test_arrival_order_does_not_matter(kind: str, data: st.DataObject, stream: list[Item]) -> None:
+def test_arrival_order_does_not_matter(
+    kind: str, data: st.DataObject, stream: list[WindowItem]
+) -> None:
     window = draw(data, BY_VALUE, kind)
     shuffled = data.draw(st.permutations(stream))
 
-    def contents(arrived: list[Item]) -> dict[WindowId, list[int]]:
+    def contents(arrived: list[WindowItem]) -> dict[WindowId, list[int]]:
         return {
             w: sorted(arrived[t].value for t in window.extent(w, arrived))
             for w in window.windows(arrived)
@@ -109,7 +117,7 @@ def test_arrival_order_does_not_matter(kind: str, data: st.DataObject, stream: l
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), stream=STREAM)
 def test_everything_in_a_window_lies_below_its_close(
-    kind: str, data: st.DataObject, stream: list[Item]
+    kind: str, data: st.DataObject, stream: list[WindowItem]
 ) -> None:
     window = draw(data, KINDS, kind)
     values = [item.value for item in stream]

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from penstock.errors import PlanError
 from penstock.windows.landmark import Landmark
-from penstock.windows.window import Item
+from penstock.windows.window import WindowItem
 
 LOW, HIGH = -(2**63), 2**63 - 1
 TICK = st.integers(-40, 40) | st.integers(LOW, LOW + 9) | st.integers(HIGH - 9, HIGH)
 LENGTH = st.integers(1, 40) | st.integers(HIGH - 9, HIGH)
 SMALL = st.integers(-40, 40)
 Q5_4 = Landmark(slide=60)
-STREAM = [Item(130), Item(65), Item(300)]
+STREAM = [WindowItem(130), WindowItem(65), WindowItem(300)]
 
 
 def test_a_result_per_minute_from_the_first_tuple_on() -> None:
@@ -58,9 +58,9 @@ def test_the_slide_is_positive(slide: int) -> None:
         Landmark(slide)
 
 
-@given(st.lists(st.builds(Item, SMALL), min_size=1, max_size=20), LENGTH, SMALL, SMALL)
+@given(st.lists(st.builds(WindowItem, SMALL), min_size=1, max_size=20), LENGTH, SMALL, SMALL)
 def test_inverse_up_to_the_highest_value(
-    stream: list[Item], slide: int, origin: int, high: int
+    stream: list[WindowItem], slide: int, origin: int, high: int
 ) -> None:
     window = Landmark(slide, origin)
     windows = window.windows(stream, high=high)
@@ -85,7 +85,7 @@ def test_no_smaller_promise_closes_a_window(w: int, slide: int, origin: int) -> 
 def test_columns_agree_with_scalars(values: list[int], slide: int, origin: int) -> None:
     window = Landmark(slide, origin)
     column = np.array(values, np.int64)
-    expected = [window.wids(0, [Item(value)])[0] for value in values]
+    expected = [window.wids(0, [WindowItem(value)])[0] for value in values]
     if all(LOW <= w <= HIGH for w in expected):
         assert window.first_wid(column).tolist() == expected
     else:

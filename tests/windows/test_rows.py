@@ -11,18 +11,18 @@ from penstock.errors import PlanError
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import Order, RowWindow
 from penstock.windows.sliding import Sliding
-from penstock.windows.window import Item
+from penstock.windows.window import WindowItem
 
 LOW, HIGH = -(2**63), 2**63 - 1
 VALUE = st.integers(-5, 5) | st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH])
 CODE = st.integers(0, 3) | st.sampled_from([LOW, -1, HIGH])
-STREAM = st.lists(st.builds(Item, VALUE, CODE), max_size=30)
+STREAM = st.lists(st.builds(WindowItem, VALUE, CODE), max_size=30)
 EVERY_WAY = [(order, partitioned) for order in Order for partitioned in (False, True)]
 
 
 def test_the_last_three_rows_every_two() -> None:
     window = RowWindow(range=3, slide=2)
-    stream = [Item(0)] * 6
+    stream = [WindowItem(0)] * 6
     assert window.windows(stream) == [0, 1, 2, 3]
     assert [window.extent(w, stream) for w in range(4)] == [[0, 1], [1, 2, 3], [3, 4, 5], [5]]
     assert window.wids(3, stream) == [1, 2]
@@ -32,7 +32,7 @@ def test_the_last_three_rows_every_two() -> None:
 
 def test_partitions_are_counted_on_their_own() -> None:
     """Q5-2 against Q5-3: the two differ in what the past rows are the past rows of."""
-    stream = [Item(0, "a"), Item(0, "b"), Item(0, "a"), Item(0, "a")]
+    stream = [WindowItem(0, "a"), WindowItem(0, "b"), WindowItem(0, "a"), WindowItem(0, "a")]
     partitioned = RowWindow(2, 2, partitioned=True)
     assert partitioned.windows(stream) == [(0, "a"), (0, "b"), (1, "a")]
     assert partitioned.extent((0, "a"), stream) == [0, 2]
@@ -43,7 +43,7 @@ def test_partitions_are_counted_on_their_own() -> None:
 
 
 def test_rank_counts_in_the_order_of_the_value_ties_by_arrival() -> None:
-    stream = [Item(5), Item(1), Item(5), Item(3)]
+    stream = [WindowItem(5), WindowItem(1), WindowItem(5), WindowItem(3)]
     window = RowWindow(2, 2, Order.RANK)
     assert window.row_numbers(stream) == [2, 0, 3, 1]
     assert window.extent(0, stream) == [1, 3]
@@ -51,7 +51,7 @@ def test_rank_counts_in_the_order_of_the_value_ties_by_arrival() -> None:
 
 
 def test_all_rows_end_with_the_last_one_of_the_partition() -> None:
-    stream = [Item(0, "a"), Item(0, "a"), Item(0, "b"), Item(0, "a")]
+    stream = [WindowItem(0, "a"), WindowItem(0, "a"), WindowItem(0, "b"), WindowItem(0, "a")]
     assert RowWindow(None, 2).windows(stream) == [0, 1]
     assert RowWindow(None, 2).bounds(1) == (None, 4)
     partitioned = RowWindow(None, 1, partitioned=True)
@@ -74,7 +74,7 @@ def test_lengths_are_positive(length: int | None, slide: int) -> None:
 @pytest.mark.parametrize(("order", "partitioned"), EVERY_WAY)
 @given(stream=STREAM)
 def test_a_row_number_counts_the_tuples_before(
-    order: Order, partitioned: bool, stream: list[Item]
+    order: Order, partitioned: bool, stream: list[WindowItem]
 ) -> None:
     def before(u: int, t: int) -> bool:
         if partitioned and stream[u].partition != stream[t].partition:
@@ -90,7 +90,9 @@ def test_a_row_number_counts_the_tuples_before(
 
 @pytest.mark.parametrize(("order", "partitioned"), EVERY_WAY)
 @given(stream=STREAM)
-def test_columns_agree_with_scalars(order: Order, partitioned: bool, stream: list[Item]) -> None:
+def test_columns_agree_with_scalars(
+    order: Order, partitioned: bool, stream: list[WindowItem]
+) -> None:
     window = RowWindow(1, 1, order, partitioned)
     values = np.array([item.value for item in stream], np.int64)
     codes = np.array([item.partition for item in stream], np.int64)
@@ -109,7 +111,7 @@ def test_codes_are_needed_exactly_if_partitioned() -> None:
 
 @given(stream=STREAM, later=STREAM, length=st.integers(1, 6), slide=st.integers(1, 6))
 def test_later_arrivals_leave_closed_windows_alone(
-    stream: list[Item], later: list[Item], length: int, slide: int
+    stream: list[WindowItem], later: list[WindowItem], length: int, slide: int
 ) -> None:
     """In arrival order, len(stream) rows promise that later row numbers are not below that."""
     window = RowWindow(length, slide)
@@ -120,7 +122,7 @@ def test_later_arrivals_leave_closed_windows_alone(
 
 @given(stream=STREAM, later=STREAM, length=st.integers(1, 6), bound=VALUE)
 def test_the_rows_below_a_value_bound_close_rank_windows(
-    stream: list[Item], later: list[Item], length: int, bound: int
+    stream: list[WindowItem], later: list[WindowItem], length: int, bound: int
 ) -> None:
     window = RowWindow(length, 1, Order.RANK)
     final = sum(item.value < bound for item in stream)

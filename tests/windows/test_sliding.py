@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.errors import PlanError
 from penstock.windows.columns import floor_div
 from penstock.windows.sliding import Sliding
-from penstock.windows.window import Item
+from penstock.windows.window import WindowItem
 
 LOW, HIGH = -(2**63), 2**63 - 1
 # Small numbers, the ends of int64, and everything between.
@@ -21,7 +21,7 @@ Q5_1 = Sliding(range=600, slide=60)
 
 
 def test_the_tuple_at_five_seconds_of_q5_1() -> None:
-    assert Q5_1.wids(0, [Item(5)]) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert Q5_1.wids(0, [WindowItem(5)]) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_the_windows_of_q5_1(w: int, minutes: tuple[int, int]) -> None:
 
 
 def test_window_ten_of_q5_1_holds_minutes_one_to_eleven() -> None:
-    stream = [Item(seconds) for seconds in (659, 60, 59, 660, 300)]
+    stream = [WindowItem(seconds) for seconds in (659, 60, 59, 660, 300)]
     assert Q5_1.extent(10, stream) == [0, 1, 4]
 
 
@@ -50,16 +50,16 @@ def test_a_range_that_the_slide_does_not_divide() -> None:
 def test_a_slide_longer_than_the_range_leaves_gaps() -> None:
     window = Sliding(range=2, slide=5)
     assert [list(window.wids_of(value)) for value in range(6)] == [[], [], [], [0], [0], []]
-    assert window.windows([Item(0), Item(4), Item(13)]) == [0, 2]
+    assert window.windows([WindowItem(0), WindowItem(4), WindowItem(13)]) == [0, 2]
 
 
 def test_windows_without_tuples_are_not_listed() -> None:
-    assert Sliding(2, 1).windows([Item(9), Item(0)]) == [0, 1, 9, 10]
+    assert Sliding(2, 1).windows([WindowItem(9), WindowItem(0)]) == [0, 1, 9, 10]
 
 
 def test_ids_below_the_origin_are_negative() -> None:
     window = Sliding(range=10, slide=10, origin=100)
-    assert window.wids(0, [Item(99)]) == [-1]
+    assert window.wids(0, [WindowItem(99)]) == [-1]
     assert window.bounds(-1) == (90, 100)
 
 

@@ -14,12 +14,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from penstock.model.arrays import Codes, Ints
+from penstock.model.arrays import Codes, Floats, Ints
 from penstock.operators.folding.scatter import add_integers, magnitude, spread
 from penstock.state.chunks import Tree
 
 Unsigned: TypeAlias = npt.NDArray[np.uint64]
-Floats: TypeAlias = npt.NDArray[np.float64]
 _BITS = 32
 _MASK = (1 << _BITS) - 1
 _MANTISSA = 53

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Floats, Ints
 from penstock.model.texts import frequencies_json
 from penstock.model.types import Type, to_python
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.counted import OfFrequencies
-from penstock.operators.aggregates.exact_sums import Floats
 from penstock.operators.aggregates.frequencies import Frequencies
 from penstock.operators.aggregates.sortable import from_sortable, to_doubles
 

@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Self
 import datasketches
 import numpy as np
 
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Floats, Ints
 from penstock.model.types import Kind, Type
-from penstock.operators.aggregates.exact_sums import Floats
 from penstock.operators.aggregates.sortable import Sortable, to_doubles
 
 DISTINCT_LG_K = 12  # 4096 registers of a byte: a standard error of 1.6 %

@@ -1,6 +1,6 @@
 """Columns as arrays that sort, and tell values apart, as SQL does.
 
-NaNs are one value, the largest number; −0.0 is 0.0.  Doubles become integers in the same order, so
+NaNs are one value, the largest number; −0.0 is 0.0.  Floats become integers in the same order, so
 that both hold for every comparison; texts, bytes and decimals are Python values.
 """
 
@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Floats, Ints
 from penstock.model.types import Kind, Type
-from penstock.operators.aggregates.exact_sums import Floats
 from penstock.operators.aggregates.extremes import plain, unplain
 
 Sortable: TypeAlias = npt.NDArray[Any]

@@ -9,11 +9,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import RunError
-from penstock.model.arrays import Codes, Ints
+from penstock.model.arrays import Codes, Floats, Ints
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.counts import Counts
-from penstock.operators.aggregates.exact_sums import ExactSums, Floats, divide, roots
+from penstock.operators.aggregates.exact_sums import (
+    ExactSums,
+    divide,
+    roots,
+)
 from penstock.operators.folding.scatter import add_ones, grown, spread
 from penstock.state.chunks import Tree
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.arrays import Codes, Floats, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.aggregates.exact_sums import Floats
 from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.key_expiry import DeadKeys

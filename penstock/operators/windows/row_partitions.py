@@ -137,14 +137,14 @@ class SavedPanes:
     def pass_(self, part: int, state: CountedRows) -> None:  # noqa: ARG002
         self._touched.add(part)
 
-    def begin_anew(self, states: States) -> None:
+    def begin_anew(self, states: PartitionStates) -> None:
         """Keys have got other codes."""
         for part, state in states.items():
             assert isinstance(state, PanesOfRows)
             state.panes.renumber(lambda pane: pane)
             self._touched.add(part)
 
-    def save(self, store: ChunkStore, states: States) -> None:
+    def save(self, store: ChunkStore, states: PartitionStates) -> None:
         changed: dict[int, set[int]] = {}  # panes by block
         for part in self._touched & states.keys():
             state = states[part]
@@ -170,7 +170,7 @@ class SavedPanes:
                     state.panes.restore(number, load_known(state.folder, saved))
 
 
-def _panes_of(block: int, number: int, states: States) -> Iterator[Tree]:
+def _panes_of(block: int, number: int, states: PartitionStates) -> Iterator[Tree]:
     for part in range(block * _BLOCK, (block + 1) * _BLOCK):
         state = states.get(part)
         pane = state.panes.get(number) if isinstance(state, PanesOfRows) else None
@@ -240,7 +240,7 @@ class KeptRows(CountedRows):
         self.extents.renumber(codes, place)
 
 
-States: TypeAlias = dict[int, PanesOfRows | KeptRows]
+PartitionStates: TypeAlias = dict[int, PanesOfRows | KeptRows]
 
 
 class SavedRows:
@@ -277,11 +277,11 @@ class SavedRows:
             assert isinstance(state, KeptRows)
             self._log(part // _BLOCK).pass_(state.needed(state.next_window))
 
-    def begin_anew(self, states: States) -> None:  # noqa: ARG002
+    def begin_anew(self, states: PartitionStates) -> None:  # noqa: ARG002
         for block in self._logs:
             self._log(block).begin_anew()
 
-    def save(self, store: ChunkStore, states: States) -> None:
+    def save(self, store: ChunkStore, states: PartitionStates) -> None:
         if not self._used:
             self._used = True
             for part in states:
@@ -315,7 +315,7 @@ class SavedRows:
         self._touched.clear()
 
 
-def _kept_rows(block: int, states: States) -> Iterator[tuple[int, Folder, Rows]]:
+def _kept_rows(block: int, states: PartitionStates) -> Iterator[tuple[int, Folder, Rows]]:
     for part in range(block * _BLOCK, (block + 1) * _BLOCK):
         state = states.get(part)
         if isinstance(state, KeptRows) and state.extents.rows is not None:

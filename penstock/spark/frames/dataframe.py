@@ -17,7 +17,7 @@ from penstock.errors import EngineError
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.sources.rejects import Reject
-from penstock.spark.frames.observing import Metrics, free_name, observed_plainly
+from penstock.spark.frames.observing import ObservedBy, free_name, observed_plainly
 from penstock.spark.run.job import Frame, Job, Sources
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
 from penstock.spark.sources.dataframe import DataFrameSource
@@ -46,7 +46,7 @@ def dataframe(
     strict: bool,
     buckets: int,
     wanted: Wanted = Wanted.ROWS,
-    metrics: Metrics | None = None,
+    metrics: ObservedBy | None = None,
 ) -> DataFrame:
     """`metrics` is the name of the counts, or an Observation that gets them."""
     # read whenever somebody asks

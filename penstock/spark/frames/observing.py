@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 METRICS = "penstock"
 
-Metrics: TypeAlias = str | Observation
+ObservedBy: TypeAlias = str | Observation
 
 
 class FrameWithCounts(NamedTuple):
@@ -31,7 +31,7 @@ class FrameWithCounts(NamedTuple):
     frame: DataFrame
     columns: FrameColumns
 
-    def observed(self, metrics: Metrics) -> DataFrame:
+    def observed(self, metrics: ObservedBy) -> DataFrame:
         """The rows alone, while Spark sums up the counts."""
         counts = self.columns.counts
         own = F.col(counts[0]).isNull()
@@ -40,14 +40,14 @@ class FrameWithCounts(NamedTuple):
         return _observed(self.frame, metrics, sums).where(own).drop(*counts)
 
 
-def observed_plainly(rows: DataFrame, metrics: Metrics) -> DataFrame:
+def observed_plainly(rows: DataFrame, metrics: ObservedBy) -> DataFrame:
     """A plan that is Catalyst's alone.  Nothing in it can be late or rejected; what it reads is not
     counted, because then no filter could be pushed into the scan."""
     nothing = [F.lit(0).cast("bigint").alias(name) for name in ("late", "rejected")]
     return _observed(rows, metrics, [*nothing, F.count(F.lit(1)).alias("rows")])
 
 
-def _observed(frame: DataFrame, metrics: Metrics, columns: list[Column]) -> DataFrame:
+def _observed(frame: DataFrame, metrics: ObservedBy, columns: list[Column]) -> DataFrame:
     if frame.isStreaming and not isinstance(metrics, str):
         raise EngineError(
             "an Observation is for a table, and this DataFrame is streaming",

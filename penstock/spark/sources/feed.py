@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from penstock.errors import CheckpointError, SourceError
 from penstock.model.schema import Schema
+from penstock.sources.checksums import rows_checksum, text_checksum
 from penstock.sources.files import read_file
 from penstock.sources.formats.data_file import DataFile
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
 from penstock.spark.run.outcome import rejects_of
-from penstock.spark.tasks.checksums import rows_checksum, text_checksum
 
 _RESTORE = "restore the checkpoint, or delete its directory to begin anew"
 _HEAD = "head"  # the file that says how many portions there are

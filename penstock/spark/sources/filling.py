@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from penstock.errors import EngineError, SourceError
 from penstock.plan.streams import StreamDefinition
+from penstock.sources.checksums import rows_checksum
 from penstock.sources.files import FileSource, NoFilesError
 from penstock.sources.live import LiveSource
 from penstock.sources.rejects import Reject, RejectLog, rejects_batch
 from penstock.spark.sources.feed import Feed, FileToRead, Portion
-from penstock.spark.tasks.checksums import rows_checksum
 
 ROWS_AT_ONCE = 1 << 20
 FILES_AT_ONCE = 16

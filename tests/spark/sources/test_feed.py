@@ -15,6 +15,7 @@ from penstock.model.schema import Field, Schema
 from penstock.model.types import INT
 from penstock.plan.streams import StreamDefinition
 from penstock.runs.status import SourceStatus
+from penstock.sources.checksums import rows_checksum
 from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectLog
 from penstock.spark.run.books import Books
@@ -24,7 +25,6 @@ from penstock.spark.sources.feed import Feed, Portion
 from penstock.spark.sources.feeds import Feeds
 from penstock.spark.sources.file_names import file_name
 from penstock.spark.sources.filling import fill_files
-from penstock.spark.tasks.checksums import rows_checksum
 
 SCHEMA = Schema([Field("t", INT)])
 STREAM = StreamDefinition("s", SCHEMA)
