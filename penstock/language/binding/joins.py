@@ -125,6 +125,13 @@ class JoinBinder:
                 span=tree.time.span or tree.span,
                 expected=f"one of {', '.join(known)}" if known else None,
             )
+        if len(right.times) > 1:
+            raise BindError(
+                f"several columns of {source.alias or 'the sub-query'} progress, and AS OF does not"
+                " say which is its time",
+                span=source.span,
+                hint="a sub-query that selects one of them",
+            )
         first = only_progressing(right.node, source.span, "WA")
         same_domain([tree.time, first], tree.span)
         node = pointing_at(

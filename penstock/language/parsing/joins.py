@@ -57,6 +57,8 @@ def from_clause(parser: Parser) -> tuple[Chain, ...]:
 def _chain(parser: Parser) -> Chain:
     """chain ::= relation {join}"""
     first = relation(parser)
+    if parser.at_as_of() or parser.at("FOR"):
+        parser.refuse("AS OF belongs to a JOIN", hint="a JOIN b AS OF a.ts ON …")
     joins = []
     while (join := _join(parser)) is not None:
         joins.append(join)
