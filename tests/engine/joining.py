@@ -56,7 +56,7 @@ PROMISES: list[dict[str, Any]] = [
 ]
 PROMISE = st.sampled_from(PROMISES).map(lambda given: ps.progress("t", **given))
 STREAM = st.builds(Stream, st.just(SCHEMA), ROWS, PROMISE)
-CUT = st.sampled_from((1, 7, None))
+CUT = st.sampled_from((1, 3, 7, None))
 RESTART = st.sampled_from([None, 1, 3])
 PICKS = st.lists(st.integers(0, 2), max_size=12)
 

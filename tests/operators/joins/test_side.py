@@ -71,7 +71,7 @@ def test_tuples_that_come_alone_are_gathered() -> None:
     side = Side()
     for first in range(100):
         side.add_few(tuples(first, 1))
-    runs = side.runs_for(-1, -1000, 1000)
+    (runs,) = side.runs_for([(-1, -1000, 1000)])
     assert sum(map(len, runs)) == 96
     assert len(runs) <= 3
     assert len(side) == 100
