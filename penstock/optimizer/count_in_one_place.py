@@ -7,6 +7,7 @@ from dataclasses import replace
 from penstock.optimizer.settings import Settings
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.aggregates import Distinct
 from penstock.plan.distinct_on import DistinctOn
 
 
@@ -33,7 +34,7 @@ def count_in_one_place(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan: 
 
 def _met(node: PhysicalNode) -> PhysicalNode:
     ports = tuple(replace(port, input=_met(port.input)) for port in node.ports)
-    pairs_or_tuples = len(ports) > 1 or isinstance(node.logical, DistinctOn)
+    pairs_or_tuples = len(ports) > 1 or isinstance(node.logical, Distinct | DistinctOn)
     if node.stateful and node.whole_windows and pairs_or_tuples:
         ports = tuple(replace(port, keys=()) for port in ports)
     return replace(node, ports=ports) if ports != node.ports else node

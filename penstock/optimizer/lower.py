@@ -167,7 +167,10 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
         case WindowAggregate() | GroupAggregate():
             return tuple(key.expression for key in node.keys)
         case Distinct():
-            return tuple(Column.of(field) for field in node.input.schema)
+            columns = [Column.of(field) for field in node.input.schema]
+            if node.input.signed:  # a row is given at one time and taken back at another
+                del columns[node.when]
+            return tuple(columns)
         case DistinctOn():
             return node.keys
     return () if node.stateful else None

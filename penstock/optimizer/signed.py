@@ -17,7 +17,7 @@ from penstock.windows.sliding import Sliding
 
 def signed_operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
     """For a node that keeps items which may be taken back."""
-    if host is not Host.LOCAL or any(_is_signed_join(each) for each in node.inputs):
+    if any(_is_signed_join(each) for each in node.inputs):
         raise cannot_run(node, host, " of signed items")
     if asked is not None and (asked.answers_early or not isinstance(node, Difference)):
         word = "has no early answers for" if asked.answers_early else "does not amend"

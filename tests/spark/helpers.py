@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 import penstock as ps
 from penstock.model.batch import SIGN, sign_name
-from penstock.operators.batch import Batch, signed_record
+from penstock.operators.batch import Batch, from_signed_record, signed_record
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account, join_tables, plainly_named
 from penstock.runs.final_rows import final_rows
 from penstock.sources.rejects import Reject
 from penstock.spark.run.options import Options
+from penstock.spark.run.outcome import all_signed
 from penstock.spark.run.streaming import SparkRun
 from tests.planning import on_spark
 
@@ -80,6 +82,7 @@ class Committed:
         batches = [batch for made in self.rows.values() for batch in made]
         if query.signed:
             return self._items(query, batches)
+        batches = all_signed(batches)
         table = pa.Table.from_batches(batches, batches[0].schema if batches else query.schema.arrow)
         return final_rows(table) if SIGN in table.column_names else table
 
@@ -87,11 +90,21 @@ class Committed:
         """Items of a difference, which are not taken back but come and go."""
         schema = query.schema.arrow
         schema = schema.append(pa.field(sign_name(schema.names), pa.int8()))
-        rows = [pa.Table.from_batches([batch]).rename_columns(schema.names) for batch in batches]
-        return pa.concat_tables([schema.empty_table(), *rows])
+        rows = []
+        for batch in batches:
+            signs = from_signed_record(batch).signs
+            plain = [
+                column
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+                if name != SIGN
+            ]
+            ones = np.ones(batch.num_rows, np.int8)
+            columns = [*plain, pa.array(ones if signs is None else signs)]
+            rows.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+        return pa.Table.from_batches(rows, schema)
 
-    def late_table(self) -> pa.Table:
-        return join_tables([table for made in self.late.values() for table in made])
+    def late_table(self, query: QueryPlan | None = None) -> pa.Table:
+        return join_tables([table for made in self.late.values() for table in made], query)
 
 
 class CrashError(Exception):

@@ -164,8 +164,9 @@ def test_groups_leave_by_what_is_promised_about_both_times() -> None:
 
 def test_pairs_are_folded_before_they_are_sent_on() -> None:
     """There may be many more of them than tuples, and they are never late."""
+    paned = IN_A_ROW[0].replace("SELECT", "SELECT /*+ paned */")
     for late in ("", " LATE SIDE"):
-        query = asked(IN_A_ROW[0] + late, {"delay": 4}, [], [])
+        query = asked(paned + late, {"delay": 4}, [], [])
         assert WithoutSpark(query.plan, 2).makes_panes
-    median = IN_A_ROW[0].replace("count(*) AS n", "median(r.x) AS m")
+    median = paned.replace("count(*) AS n", "median(r.x) AS m")
     assert not WithoutSpark(asked(median, {"delay": 4}, [], []).plan, 2).makes_panes

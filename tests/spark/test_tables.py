@@ -73,5 +73,7 @@ def test_every_cut(
         assert bag(passed(query)) == bag(tuples(query.collect()))
         return
     job = WithoutSpark(plan, buckets)
-    run_in_cuts(job, query, {"s": data.draw(cuts(len(rows)))}, 100, restarts)
+    read = {name: len(batch) for name, batch in rows_of(query.plan).items()}
+    planned = {name: data.draw(cuts(size), label=name) for name, size in read.items()}
+    run_in_cuts(job, query, planned, 100, restarts)
     assert_reference(query, job)

@@ -21,7 +21,7 @@ from penstock.plan.stateless import Scan
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk
 from penstock.spark.plan.config import Destination, StageConfig
-from penstock.spark.plan.stages import Stage
+from penstock.spark.plan.stages import Entry, Stage
 from penstock.spark.run.job import Job, Sources
 from penstock.spark.run.outcome import Tally, deliver
 from penstock.spark.sources.feeds import streams_of
@@ -30,6 +30,7 @@ from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.tasks.ingest import IngestTask
 from penstock.spark.tasks.kit import Kit
 from penstock.spark.tasks.messages import Message, Packed, PackedKind, packed_batch
+from penstock.spark.tasks.passing import Passing
 from penstock.state.chunks import MemoryStore
 from tests.planning import on_spark
 from tests.spark.helpers import Committed
@@ -59,10 +60,7 @@ class WithoutSpark:
         finalize(self, shutil.rmtree, folder, ignore_errors=True)
         tables = TableFiles(plan.query, None, folder, False, buckets)
         self._job = Job(plan, Sources({}, {}), buckets, tables=tables)
-        (self._entry,) = self._job.entries
-        assert isinstance(self._entry.leaf, Stage)
-        config = self._job._config(self._entry.leaf, Destination(self._entry, None))
-        self._config = replace(config, live=live)
+        self._live = live
         self._stores: dict[tuple[int, int], MemoryStore] = {}
         self._buckets: dict[tuple[int, int], Bucket] = {}
         self._kits: dict[tuple[int, int], Kit] = {}
@@ -73,10 +71,25 @@ class WithoutSpark:
 
     @property
     def makes_panes(self) -> bool:
-        return self._config.stage.makes_panes(0)
+        (config,) = self._tops()
+        return config.stage.makes_panes(0)
+
+    def _tops(self) -> list[StageConfig]:
+        """The last stages, whose results go out."""
+        return [
+            self._of_this_run(self._job._config(entry.leaf, Destination(entry, None)))
+            for entry in self._job.entries
+            if isinstance(entry.leaf, Stage)
+        ]
+
+    def _of_this_run(self, config: StageConfig) -> StageConfig:
+        return replace(config, live=self._live, token=f"run {self._runs}")
 
     def run(self, given: MicroBatch) -> None:
-        packed = self._stage(self._config, given)
+        packed = [each for config in self._tops() for each in self._stage(config, given)]
+        for entry in self._job.entries:
+            if isinstance(entry.leaf, Scan):
+                packed += self._passed(entry, given)
         made = deliver(pa.Table.from_batches([packed_batch(packed)]), self.received)
         self.received.commit(self._micro_batches)
         self.tally = self.tally.plus(made)
@@ -85,10 +98,11 @@ class WithoutSpark:
     def wake(self) -> None:
         """What timers do: the buckets look at the clock without a message."""
         packed = []
-        for number in range(self._config.buckets):
-            bucket = self._bucket(self._config, number)
-            packed += bucket.take_in([], self.now)
-            bucket.save(self._stores[_place(self._config, number)])
+        for config in self._tops():
+            for number in range(config.buckets):
+                bucket = self._bucket(config, number)
+                packed += bucket.take_in([], self.now)
+                bucket.save(self._stores[_place(config, number)])
         deliver(pa.Table.from_batches([packed_batch(packed)]), self.received)
         self.received.commit(self._micro_batches)
         self._micro_batches += 1
@@ -102,7 +116,16 @@ class WithoutSpark:
         """Another run that goes on from the checkpoint."""
         self.lose_workers()
         self._runs += 1
-        self._config = replace(self._config, token=f"run {self._runs}")
+
+    def _passed(self, entry: Entry, given: MicroBatch) -> list[Packed]:
+        """What comes out without a stage."""
+        assert isinstance(entry.leaf, Scan)
+        made = []
+        for read in given.get(entry.leaf.stream.name, ()):
+            passing = Passing(entry, None, strict=False)
+            for batch in passing(chunk.batch for chunk in read.chunks):
+                made += [Packed(**row) for row in batch.to_pylist()]
+        return made
 
     def _stage(self, config: StageConfig, given: MicroBatch) -> list[Packed]:
         packed: list[Packed] = []
@@ -112,7 +135,7 @@ class WithoutSpark:
                     packed += self._ingest(config, number, task, read)
             else:
                 destination = Destination(entry, config, number)
-                below = self._job._config(entry.leaf, destination)
+                below = self._of_this_run(self._job._config(entry.leaf, destination))
                 packed += self._stage(below, given)
         made = [each for each in packed if each.kind != PackedKind.MESSAGE]
         for number, key in enumerate(config.bucket_keys):

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.model.batch import SIGN
 from penstock.operators.batch import Batch, from_signed_record
 from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
@@ -104,11 +106,23 @@ def deliver(
     if open_:
         tally.open_windows = sum(each.count for each in open_.values())
     if order is not None and rows:
-        rows = in_order(pa.Table.from_batches(rows), order).to_batches()
+        rows = in_order(pa.Table.from_batches(all_signed(rows)), order).to_batches()
     for batch in rows:
         tally.rows += batch.num_rows
         receiver.on_rows(from_signed_record(batch))
     return tally
+
+
+def all_signed(rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Batches with signs, if one has them: all that are without were given."""
+    if not any(SIGN in batch.schema.names for batch in rows):
+        return rows
+    return [
+        batch
+        if SIGN in batch.schema.names
+        else batch.append_column(SIGN, pa.array(np.ones(batch.num_rows, np.int8)))
+        for batch in rows
+    ]
 
 
 def in_order(table: pa.Table, column: str) -> pa.Table:

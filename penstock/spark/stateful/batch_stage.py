@@ -11,6 +11,7 @@ from penstock.model.batch import SIGN
 from penstock.model.clock import SystemClock
 from penstock.runs.final_rows import final_rows
 from penstock.spark.plan.config import StageConfig
+from penstock.spark.run.outcome import all_signed
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.stateful.registers import SourceRegister
 from penstock.spark.tasks.messages import (
@@ -52,9 +53,10 @@ def final(packed: list[Packed], width: int) -> list[Packed]:
     and a table has no use for signs, which are a column more than results have (`width`)."""
     results = [each for each in packed if each.kind is PackedKind.ROWS]
     tables = [unpack_rows(each.payload) for each in results]
-    if not tables or tables[0].num_columns == width:
+    if all(table.num_columns == width for table in tables):
         return packed
-    table = pa.concat_tables(tables)
+    batches = [batch for table in tables for batch in table.to_batches()]
+    table = pa.Table.from_batches(all_signed(batches))
     if np.asarray(table.column(SIGN)).min() > 0:
         return packed
     left = final_rows(table)

@@ -322,8 +322,10 @@ class _BucketOutput:
         if columns is None:
             return RowsPiece(tail.batch(given))
         left = tail.batch(replace(given, lineage=np.arange(given.num_rows)))
-        assert left.lineage is not None
-        return RowsPiece(replace(left, lineage=None), placed(given.rows, columns, left.lineage))
+        which = left.lineage
+        assert which is not None
+        lineage = given.lineage[which] if given.lineage is not None else None
+        return RowsPiece(replace(left, lineage=lineage), placed(given.rows, columns, which))
 
     def _messages(self, rows: list[RowsPiece], stage: StageConfig) -> Iterator[Packed]:
         """Results and progress for every bucket of the next stage."""

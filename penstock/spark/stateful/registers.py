@@ -18,6 +18,7 @@ from penstock.model.punctuation import BEGINNING, Bound, JointPunctuation
 from penstock.operators.batch import Batch
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Progress
+from penstock.operators.signed.lineage import of_branch
 from penstock.plan.streams import StreamProgress
 from penstock.promises.by_sub_source import NOTHING, stable_order
 from penstock.promises.group_promises import GroupPromises
@@ -203,7 +204,7 @@ class StageRegister:
         bucket numbers its own from 0 on."""
         if batch.lineage is None:
             return batch
-        return replace(batch, lineage=batch.lineage * self._all + self._before + origin)
+        return replace(batch, lineage=of_branch(batch.lineage, self._before + origin, self._all))
 
     def advance(self, origin: int, progress: Progress) -> None:
         self._told[origin] = progress
