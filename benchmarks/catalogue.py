@@ -13,6 +13,7 @@ from benchmarks import (
     figure_7_6,
     figure_8_8,
     figure_8_9,
+    joins,
     memory,
     nile_costs,
     nile_rates,
@@ -26,6 +27,7 @@ from benchmarks.result import Result
 BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "throughput": throughput.run,
     "single_tuples": single_tuples.run,
+    "joins": joins.run,
     "ratios": ratios.run,
     "per_sources": per_sources.run,
     "memory": memory.run,

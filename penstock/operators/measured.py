@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass
 
 from penstock.operators.batch import Batch
@@ -68,10 +68,26 @@ class Measured:
         self.flow = Traffic()
         self._timer = timer
 
-    def on_batch(self, port: int, batch: Batch) -> list[Item]:
+    def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
         self.flow.rows_in += batch.num_rows
         begin = self._timer()
-        return self._counted(self.operator.on_batch(port, batch), begin)
+        items = self.operator.on_batch(port, batch)
+        if isinstance(items, list):
+            return self._counted(items, begin)
+        self.flow.nanoseconds += self._timer() - begin
+        self.flow.calls += 1
+        return self._one_by_one(iter(items))
+
+    def _one_by_one(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Items that are made when they are taken."""
+        while True:
+            begin = self._timer()
+            item = next(items, None)
+            self.flow.nanoseconds += self._timer() - begin
+            if item is None:
+                return
+            self._count(item)
+            yield item
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
         begin = self._timer()
@@ -86,11 +102,14 @@ class Measured:
         flow.nanoseconds += self._timer() - begin
         flow.calls += 1
         for item in items:
-            if isinstance(item, Batch):
-                flow.rows_out += item.num_rows
-            elif isinstance(item, LateRows):
-                flow.late += item.batch.num_rows
+            self._count(item)
         return items
+
+    def _count(self, item: Item) -> None:
+        if isinstance(item, Batch):
+            self.flow.rows_out += item.num_rows
+        elif isinstance(item, LateRows):
+            self.flow.late += item.batch.num_rows
 
     def status(self) -> OperatorStatus:
         return OperatorStatus(self.name, self.flow, self.operator.metrics())

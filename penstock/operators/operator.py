@@ -8,7 +8,7 @@ state between any two calls.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import ParamSpec, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -110,9 +110,10 @@ def at_once(method: Callable[P, Iterator[Item]]) -> Callable[P, list[Item]]:
 
 
 class Operator(Protocol):
-    """Whoever is no join or union has one port, 0."""
+    """Whoever is no join or union has one port, 0.  What is given may be very much, and some of it
+    be made when it is taken; whoever calls takes all of it before the next call."""
 
-    def on_batch(self, port: int, batch: Batch) -> list[Item]: ...
+    def on_batch(self, port: int, batch: Batch) -> Iterable[Item]: ...
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]: ...
 

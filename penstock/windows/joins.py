@@ -192,10 +192,10 @@ def _moved(values: Ints, low: int, high: int) -> tuple[Ints, Ints]:
     """From so far below or above each value to so far."""
     if not len(values):
         return values, values
-    lows, highs = plus(values, low), plus(values, high)
     lowest, highest = extremes(values)
-    if highest + low <= INT64_MAX and lowest + high >= INT64_MIN:
-        return lows, highs
+    if lowest + low >= INT64_MIN and highest + high <= INT64_MAX and -low <= INT64_MAX >= high:
+        return values + low, values + high
+    lows, highs = plus(values, low), plus(values, high)
     none = exceeds_by_at_most(np.full(len(values), INT64_MAX), values, low - 1)
     none |= exceeds_by_at_most(values, np.full(len(values), INT64_MIN), -high - 1)
     return np.where(none, INT64_MAX, lows), np.where(none, INT64_MIN, highs)

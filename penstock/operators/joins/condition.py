@@ -57,7 +57,8 @@ class _Test:
         return bool(self._tests)
 
     def holds(self, pairs: Pairs, port: int) -> Mask:
-        columns = pairs.columns(self._left, port == 0) + pairs.columns(self._right, port == 1)
+        sides = ((self._left, port == 0), (self._right, port == 1))
+        columns = [c for which, came in sides if which for c in pairs.columns(came, which)]
         if columns:
             batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         else:  # a condition without columns

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.model.punctuation import BEGINNING, END, Bound, JointPunctuation
-from penstock.model.room import Interval, ticks_of
+from penstock.model.room import ticks_of
 from penstock.model.schema import Field
 from penstock.operators.operator import Progress
 from penstock.plan.expressions import Column
@@ -43,22 +43,30 @@ class JoinProgress:
         self._pairs = [_Timed((_name(node.attributes[0]), _name(node.attributes[1])), window)]
         for each in node.also:
             self._pairs.append(_Timed((_name(each.left), _name(each.right)), each.window))
-        self._promising: dict[str, Interval] = {
-            each.field.qualified: ticks_of(each.field.type) for each in node.progress
-        }
         self.bounds: list[dict[str, Bound]] = [
             dict.fromkeys((pair.names[port] for pair in self._pairs), BEGINNING)
             for port in range(2)
         ]
+        types = {each.field.qualified: each.field.type for each in node.progress}
+        self._promising = [
+            (port, name, ticks_of(types[name]), [p for p in self._pairs if p.names[port] == name])
+            for port, names in enumerate(self.bounds)
+            for name in names
+            if name in types
+        ]
+        self._jointly_promising = [p for p in self._pairs if types.keys() >= set(p.names)]
 
-    def advance(self, port: int, progress: Progress, attribute: Bound) -> None:
-        """`attribute` is the bound on the attribute of the port; others are in the progress."""
-        bounds = self.bounds[port]
-        for name in bounds:
+    def advance(self, port: int, progress: Progress, attribute: Bound) -> bool:
+        """Whether there is news.  `attribute` is the bound on the attribute of the port; others are
+        in the progress."""
+        bounds, news = self.bounds[port], False
+        for name, before in bounds.items():
             bound = END if progress.ended else progress.bounds.get(name, BEGINNING)
             if name == self._pairs[0].names[port]:
                 bound = attribute
-            bounds[name] = max(bound, bounds[name])
+            if bound > before:
+                bounds[name], news = bound, True
+        return news
 
     def bound(self, port: int) -> Bound:
         """On the attribute of a port."""
@@ -84,24 +92,20 @@ class JoinProgress:
         if self.ended:
             return Progress(ended=True)
         bounds: dict[str, Bound] = {}
-        for port, own in enumerate(self.bounds):
-            for name, bound in own.items():
-                room = self._promising.get(name)
-                limits = [
-                    pair.limit(port, self.bounds[1 - port][pair.names[1 - port]])
-                    for pair in self._pairs
-                    if pair.names[port] == name
-                ]
-                promised = min(bound, max(limits))
-                if room is not None and promised >= room.low:
-                    bounds[name] = min(promised, room.high)
-        return Progress(bounds, joint=tuple(filter(None, map(self._jointly, self._pairs))))
+        for port, name, room, pairs in self._promising:
+            others = self.bounds[1 - port]
+            limit = max(pair.limit(port, others[pair.names[1 - port]]) for pair in pairs)
+            promised = min(self.bounds[port][name], limit)
+            if promised >= room.low:
+                bounds[name] = min(promised, room.high)
+        joint = [self._jointly(pair) for pair in self._jointly_promising]
+        return Progress(bounds, joint=tuple(each for each in joint if each is not None))
 
     def _jointly(self, pair: _Timed) -> JointPunctuation | None:
         """No later result is below both bounds.  If these are too far apart to fit, the bounds on
         single columns say as much."""
-        left, right = (bounds[name] for bounds, name in zip(self.bounds, pair.names, strict=True))
-        if {left, right} & {BEGINNING, END} or not self._promising.keys() >= set(pair.names):
+        left, right = self.bounds[0][pair.names[0]], self.bounds[1][pair.names[1]]
+        if BEGINNING in (left, right) or END in (left, right):
             return None
         fits = pair.window.matches(int(left), int(right))
         return JointPunctuation(pair.names, (left, right)) if fits else None

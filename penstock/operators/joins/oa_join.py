@@ -4,16 +4,18 @@ leave with their partners at once, and are kept for as long as partners may foll
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.model.arrays import Ints, Mask
+from penstock.model.arrays import Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Batch, Signs
 from penstock.operators.groups.grouped import InTime
+from penstock.operators.joins.arrivals import Arrivals, arrivals
 from penstock.operators.joins.condition import Condition
 from penstock.operators.joins.join_progress import JoinProgress
 from penstock.operators.joins.join_state import JoinState
@@ -22,7 +24,7 @@ from penstock.operators.joins.pairs import Found, Pairs, pairs_of
 from penstock.operators.joins.results import JoinResults
 from penstock.operators.joins.side import Side
 from penstock.operators.joins.sorted_run import SortedRun
-from penstock.operators.joins.tuples import Tuples
+from penstock.operators.joins.tuples import Tuples, taken
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
 from penstock.operators.revising.amendment import Forgiving
@@ -33,6 +35,8 @@ from penstock.plan.identity import origins
 from penstock.plan.joins import Join, JoinKind, equal_keys
 from penstock.plan.node import Node
 from penstock.state.chunks import ChunkStore, Within
+
+_MANY = 1 << 18  # pairs that are more than is held in memory at once
 
 
 class OaJoin(Base):
@@ -45,7 +49,7 @@ class OaJoin(Base):
         window = node.window.between(0, 1)
         assert window is not None
         self._kind = node.kind
-        self._window = window
+        self._partners = (window.partner_columns, window.partner_columns_of_right)
         self._keys = JoinKeys(node, keys)
         self._condition = Condition(node, others)
         self._results = JoinResults(node)
@@ -68,52 +72,41 @@ class OaJoin(Base):
 
     # --- tuples ----------------------------------------------------------------------------------
 
-    @at_once
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:
-        yield from self._given_over()
+    def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
+        """If tuples have very many partners, pairs are made when somebody takes them, one piece
+        after the other."""
         given, ticks, late = self._in_time[port].split_signed(batch)
-        yield from late
+        items: list[Item] = [*self._given_over(), *late]
         codes, equal = self._keys.of(port, given.rows)
-        came = Tuples(given.rows, codes, ticks[0], given.signs)
+        tuples = Tuples(given.rows, codes, ticks[0], given.signs)
         if equal is not None:
             if self._kind.keeps[port]:
-                yield from self._given_alone(port, given.rows.filter(pa.array(~equal)))
-            came = came.only(equal)
-        if not len(came):
-            return
-        lows, highs = self._partners(port, came.ticks)
-        paired = np.zeros(len(came), np.bool_)
-        for pairs in pairs_of(came, self._found(port, came, lows, highs)):
-            found = self._condition.among(pairs, port)
-            paired[found.of] = True
-            yield from self._joined(port, found)
-        stays = self._may_be_joined(port, lows, highs)
-        if self._minds[port]:
-            came = came.with_done(paired)
-            yield from self._decided(port, came, stays)
+                items += self._given_alone(port, given.rows.filter(pa.array(~equal)))
+            tuples = tuples.only(equal)
+        if not len(tuples):
+            return items
+        came = arrivals(tuples, self._partners[port], self._sides[port])
+        found = came.found(self._sides[1 - port])
+        results = self._met(port, came, found)
+        if sum(each.size for each in found) > _MANY:
+            return chain(items, results)
+        items += results
+        return items
+
+    def _met(self, port: int, came: Arrivals, found: list[Found]) -> Iterator[Item]:
+        """Tuples with their partners; then they are kept, if others may follow."""
+        paired = np.zeros(came.rows.num_rows, np.bool_) if self._minds[port] else None
+        for pairs in pairs_of(came.rows, came.signs, found):
+            some = self._condition.among(pairs, port)
+            if paired is not None:
+                paired[some.of] = True
+            yield from self._joined(port, some)
+        stays = self._may_be_joined(port, came)
+        if paired is not None:
+            yield from self._decided(port, came, paired, came.in_rows(stays))
             if self._alone:
-                stays &= ~paired
-        self._sides[port].add(came.only(stays))
-
-    def _partners(self, port: int, ticks: Ints) -> tuple[Ints, Ints]:
-        """From which time to which the partners of tuples are."""
-        if port == 0:
-            return self._window.partner_columns(ticks)
-        return self._window.partner_columns_of_right(ticks)
-
-    def _found(self, port: int, came: Tuples, lows: Ints, highs: Ints) -> list[Found]:
-        runs = list(self._sides[1 - port].within(int(lows.min()), int(highs.max())))
-        if not runs:
-            return []
-        order = SortedRun(came).order  # in order, they are found much faster
-        codes, lows, highs = came.codes[order], lows[order], highs[order]
-        found = []
-        for run in runs:
-            begins, counts = run.find(codes, lows, highs)
-            some = np.flatnonzero(counts)
-            if len(some):
-                found.append(Found(run, order[some], begins[some], counts[some]))
-        return found
+                stays = stays & ~came.of_rows(paired)
+        came.keep(self._sides[port], stays, paired)
 
     def _joined(self, port: int, pairs: Pairs) -> Iterator[Item]:
         if not len(pairs):
@@ -124,21 +117,17 @@ class OaJoin(Base):
             for run, rows in pairs.kept:
                 fresh = run.finish(rows)
                 if self._kind is JoinKind.SEMI:
-                    yield from self._given_alone(1 - port, run.tuples.rows.take(pa.array(fresh)))
+                    yield from self._given_alone(1 - port, taken(run.rows, pa.array(fresh)))
 
-    def _may_be_joined(self, port: int, lows: Ints, highs: Ints) -> Mask:
+    def _may_be_joined(self, port: int, came: Arrivals) -> Mask:
         """Of which tuples partners may still come."""
         bound = self._progress.bound(1 - port)
-        stays: Mask = highs >= lows
-        if bound != BEGINNING:
-            stays &= highs >= bound
-        return stays
+        return came.fit if bound == BEGINNING else came.fit & (came.highs >= bound)
 
-    def _decided(self, port: int, came: Tuples, stays: Mask) -> Iterator[Item]:
+    def _decided(self, port: int, came: Arrivals, paired: Mask, stays: Mask) -> Iterator[Item]:
         """Tuples that leave alone as soon as they come: with a partner, if that is all that is
         asked, or without one for good."""
-        assert came.done is not None
-        leave = came.done if self._kind is JoinKind.SEMI else ~came.done & ~stays
+        leave = paired if self._kind is JoinKind.SEMI else ~paired & ~stays
         yield from self._given_alone(port, came.rows.filter(pa.array(leave)))
 
     def _given_alone(self, port: int, rows: pa.RecordBatch) -> Iterator[Item]:
@@ -150,14 +139,16 @@ class OaJoin(Base):
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
         yield from self._given_over()
-        self._progress.advance(port, progress, self._final(port, progress))
         self._high |= {k: v for k, v in progress.high.items() if k in self._names}
+        if not self._progress.advance(port, progress, self._final(port, progress)):
+            return
         other = 1 - port
         side, limit = self._sides[other], self._progress.limit(other)
         if self._kind.keeps[other]:
             for rows in side.finish_below(limit):
                 yield from self._given_alone(other, rows)
         side.forget(limit)
+        self._keys.forget(self._sides)
         promised = self._progress.promise()
         if promised != self._promised:
             self._promised = promised
@@ -205,7 +196,7 @@ class OaJoin(Base):
             self._promised = Progress.load(adopted["promised"], self._origins)
 
     def export(self) -> JoinState:
-        left, right = (tuple(run.tuples.rows for run in side.runs) for side in self._sides)
+        left, right = (tuple(side.rows()) for side in self._sides)
         given, other = (self._given_by(port) for port in range(2))
         adopted = tuple(self._adopted)
         return JoinState((left, right), ((), ()), adopted, (given, other), self._promised)
@@ -214,7 +205,7 @@ class OaJoin(Base):
         """Results that waited elsewhere are given out with the next ones."""
         for port, several in enumerate(state.kept):
             for rows in several:
-                self._sides[port].add(self._tuples(port, rows, None))
+                self._sides[port].add(SortedRun.of(self._tuples(port, rows, None)))
         results = list(state.results)
         for port, several in enumerate(state.waiting):
             for rows in several:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,24 +11,28 @@ import pyarrow as pa
 from penstock.model.arrays import Ints, Mask
 from penstock.operators.batch import Signs
 from penstock.operators.joins.sorted_run import SortedRun
-from penstock.operators.joins.tuples import Tuples, signs_of
+from penstock.operators.joins.tuples import joined_signs, taken
 
 AT_ONCE = 1 << 16  # pairs
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Partners in one run: of which tuples, where in the run's order they begin, and how many."""
+    """Partners in one run: of which rows, where in the run's order they begin, and how many."""
 
     run: SortedRun
     of: Ints
     begins: Ints
     counts: Ints
+    size: int  # pairs
 
     def pieces(self, most: int) -> Iterator[tuple[Ints, Ints]]:
-        """For pairs: the tuple, and the row of its partner in the run."""
+        """For pairs: the row that came, and that of its partner in the run."""
+        total = self.size
+        if total <= most:
+            yield self._spread(self.of, self.begins, self.counts, total)
+            return
         ends = np.cumsum(self.counts)
-        total = int(ends[-1]) if len(ends) else 0
         for start in range(0, total, most):
             stop = min(start + most, total)
             first = int(np.searchsorted(ends, start, side="right"))
@@ -39,46 +43,48 @@ class Found:
             begins[0] += skipped
             counts[-1] -= int(ends[last - 1]) - stop
             counts[0] -= skipped
-            which, places = spread(begins, counts)
-            yield self.of[first:last][which], self.run.order[places]
+            yield self._spread(self.of[first:last], begins, counts, stop - start)
+
+    def _spread(self, of: Ints, begins: Ints, counts: Ints, total: int) -> tuple[Ints, Ints]:
+        if total == len(of):  # each has one
+            return of, self.run.order[begins]
+        return np.repeat(of, counts), self.run.order[spread(begins, counts, total)]
 
 
-def spread(begins: Ints, counts: Ints) -> tuple[Ints, Ints]:
-    """Every number of some spans, and which span it is of.
+def spread(begins: Ints, counts: Ints, total: int) -> Ints:
+    """Every number of some spans.
 
-    >>> spread(np.array([7, 3]), np.array([2, 1]))
-    (array([0, 0, 1]), array([7, 8, 3]))
+    >>> spread(np.array([7, 3]), np.array([2, 1]), 3)
+    array([7, 8, 3])
     """
-    which = np.repeat(np.arange(len(counts)), counts)
     before = np.cumsum(counts) - counts
-    return which, np.arange(len(which)) + (begins - before)[which]
+    return np.repeat(begins - before, counts) + np.arange(total)
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Tuples that came with tuples that were kept: which of the former, and for every run which
-    rows of it, one after the other."""
+    """Rows that came with rows that were kept: which of the former, and for every run which rows of
+    it, one after the other."""
 
-    came: Tuples
+    came: pa.RecordBatch
+    signs_of_came: Signs | None
     of: Ints
     kept: Sequence[tuple[SortedRun, Ints]]
 
     def __len__(self) -> int:
         return len(self.of)
 
-    def columns(self, which: Sequence[int], came: bool) -> list[pa.Array]:
-        """Some columns of those that came, or of those that were kept."""
+    def columns(self, came: bool, which: Sequence[int] | None = None) -> list[pa.Array]:
+        """The columns of those that came, or of those that were kept: some, or all."""
+        sides = [(run.rows, rows) for run, rows in self.kept]
         if came:
-            places = pa.array(self.of)
-            return [self.came.rows.column(each).take(places) for each in which]
-        taken = [(run.tuples.rows, pa.array(rows)) for run, rows in self.kept]
-        if len(taken) == 1:
-            rows, places = taken[0]
-            return [rows.column(each).take(places) for each in which]
-        return [
-            pa.concat_arrays([rows.column(each).take(places) for rows, places in taken])
-            for each in which
-        ]
+            sides = [(self.came, self.of)]
+        if which is not None:
+            sides = [(batch.select(which), rows) for batch, rows in sides]
+        found = [taken(batch, pa.array(rows)) for batch, rows in sides]
+        whole = found[0] if len(found) == 1 else pa.concat_batches(found)
+        columns: list[pa.Array] = whole.columns
+        return columns
 
     def filter(self, holds: Mask) -> Pairs:
         if holds.all():
@@ -89,38 +95,36 @@ class Pairs:
             at += len(rows)
             if len(own):
                 kept.append((run, own))
-        return Pairs(self.came, self.of[holds], kept)
+        return replace(self, of=self.of[holds], kept=kept)
 
     def signs(self) -> Signs | None:
         """The sign of a pair is the product of the signs of its tuples."""
-        if self.came.signs is None and all(run.tuples.signs is None for run, _ in self.kept):
-            return None
-        kept = [signs_of(run.tuples)[rows] for run, rows in self.kept]
-        signs: Signs = signs_of(self.came)[self.of] * np.concatenate(kept)
-        return signs
+        came = None if self.signs_of_came is None else self.signs_of_came[self.of]
+        sides = [(run.signs, rows) for run, rows in self.kept]
+        kept = joined_signs([(None if s is None else s[rows], len(rows)) for s, rows in sides])
+        return came if kept is None else kept if came is None else came * kept
 
 
-def pairs_of(came: Tuples, found: Sequence[Found], most: int = AT_ONCE) -> Iterator[Pairs]:
+def pairs_of(
+    came: pa.RecordBatch, signs: Signs | None, found: Sequence[Found], most: int = AT_ONCE
+) -> Iterator[Pairs]:
     """What was found, in pieces."""
     waiting: list[tuple[SortedRun, Ints, Ints]] = []
     size = 0
     for each in found:
         for of, rows in each.pieces(most):
             if size and size + len(of) > most:
-                yield _pairs(came, waiting)
+                yield _pairs(came, signs, waiting)
                 waiting, size = [], 0
             waiting.append((each.run, of, rows))
             size += len(of)
     if waiting:
-        yield _pairs(came, waiting)
+        yield _pairs(came, signs, waiting)
 
 
-def _pairs(came: Tuples, waiting: list[tuple[SortedRun, Ints, Ints]]) -> Pairs:
-    if len(waiting) == 1:
-        run, of, rows = waiting[0]
-        return Pairs(came, of, [(run, rows)])
-    return Pairs(
-        came,
-        np.concatenate([of for _, of, _ in waiting]),
-        [(run, rows) for run, _, rows in waiting],
-    )
+def _pairs(
+    came: pa.RecordBatch, signs: Signs | None, waiting: list[tuple[SortedRun, Ints, Ints]]
+) -> Pairs:
+    of = [each for _, each, _ in waiting]
+    kept = [(run, rows) for run, _, rows in waiting]
+    return Pairs(came, signs, of[0] if len(of) == 1 else np.concatenate(of), kept)

@@ -13,16 +13,11 @@ class JoinResults:
     def __init__(self, node: Join) -> None:
         self._schema = node.schema.arrow
         self._alone = node.kind.left_alone
-        self._widths = [len(branch.schema) for branch in node.branches]
         self._types = [branch.schema.arrow.types for branch in node.branches]
 
     def pairs(self, port: int, pairs: Pairs) -> Batch:
         """Where tuples came at a port."""
-        columns = [
-            column
-            for side, width in enumerate(self._widths)
-            for column in pairs.columns(range(width), side == port)
-        ]
+        columns = pairs.columns(port == 0) + pairs.columns(port == 1)
         return Batch(self._made(columns), pairs.signs())
 
     def alone(self, port: int, rows: pa.RecordBatch) -> Batch:

@@ -13,104 +13,156 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from penstock.model.arrays import Codes, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Signs
+from penstock.operators.joins.newest import Newest
+from penstock.operators.joins.places import Places
 from penstock.operators.joins.sorted_run import SortedRun
-from penstock.operators.joins.tuples import Tuples
+from penstock.operators.joins.tuples import Tuples, taken
 from penstock.state.chunks import ChunkStore, required
 
-_IN_VAIN = 8  # of so many tuples that are kept, one may be there in vain
-_LARGEST = 1 << 20  # tuples of a run that is not merged any more
+_IN_VAIN = 5  # of so many tuples that are kept, one may be there in vain
+_LARGEST = 1 << 18  # tuples of a run that is not merged any more
 
 
 class Side:
     """`once` says that a tuple which is done with has no use for others either."""
 
     def __init__(self, once: bool = False) -> None:
-        self.runs: list[SortedRun] = []  # in the order of arrival
+        self._runs: list[SortedRun] = []  # in the order of arrival
+        self._newest = Newest()  # tuples that came alone, since the last run
         self._once = once
         self._made = 0  # runs that there ever were
         self._stored: set[int] = set()  # runs that a store has, by their numbers
 
     def __len__(self) -> int:
-        return sum(map(len, self.runs))
+        return sum(map(len, self._runs)) + len(self._newest)
 
-    def add(self, tuples: Tuples) -> None:
-        if not len(tuples):
-            return
-        runs = self.runs
-        several = [tuples]
-        size = len(tuples)
+    @property
+    def like(self) -> Places | None:
+        """Of the newest run: others that have such places are merged with it at once."""
+        return self._runs[-1].places if self._runs else None
+
+    def add_few(self, tuples: Tuples) -> None:
+        if len(tuples):
+            if not self._newest.takes(tuples):
+                self._settle()
+            self._newest.add(tuples)
+
+    def add(self, run: SortedRun) -> None:
+        if len(run):
+            self._settle()
+            self._append(run)
+
+    def _settle(self) -> None:
+        """Let tuples that came alone be a run."""
+        if len(self._newest):
+            self._append(SortedRun.of(self._newest.leave(), self.like))
+
+    def _append(self, run: SortedRun) -> None:
+        run.number = self._next()
+        runs, several, size = self._runs, [run], len(run)
         while runs and len(runs[-1]) < 2 * size and size + len(runs[-1]) <= _LARGEST:
-            several.append(runs.pop().tuples)
+            several.append(runs.pop())
             size += len(several[-1])
-        runs.append(self._run(Tuples.joined(several[::-1])))
+        if len(several) > 1:
+            run = SortedRun.merged(several[::-1], self._next())
+        runs.append(run)
 
-    def within(self, lowest: int, highest: int) -> Iterator[SortedRun]:
-        """The runs that may have tuples from one tick to another."""
-        for run in self.runs:
-            if run.lowest <= highest and run.highest >= lowest:
-                yield run
+    def _next(self) -> int:
+        self._made += 1
+        return self._made
+
+    def runs(self, lowest: int, highest: int) -> list[SortedRun]:
+        """Those that may have tuples from one tick to another."""
+        self._settle()
+        return [run for run in self._runs if run.lowest <= highest and run.highest >= lowest]
+
+    def runs_for(self, code: int, lowest: int, highest: int) -> list[SortedRun]:
+        """Those that may have partners of one tuple."""
+        if self._newest.has(code, lowest, highest):
+            self._settle()
+        return [run for run in self._runs if run.lowest <= highest and run.highest >= lowest]
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """All tuples that are kept, for a join that stands in for this one."""
+        self._settle()
+        for run in self._runs:
+            assert run.signs is None, "only joins of plain tuples stand in for each other"
+            yield run.rows
+
+    # --- what is gone ----------------------------------------------------------------------------
 
     def finish_below(self, limit: Bound) -> Iterator[pa.RecordBatch]:
         """The rows below the limit that were not done with; now they are."""
-        for run in self.runs:
-            if run.lowest < limit and run.tuples.done is not None:
-                if limit > run.highest:
-                    rows = np.arange(len(run))
-                else:
-                    rows = run.rows_below(int(limit))
-                alone = run.finish(rows)
+        if self._newest.lowest < limit:
+            self._settle()
+        for run in self._runs:
+            if run.lowest < limit:
+                alone = run.finish_below(limit)
                 if len(alone):
-                    yield run.tuples.rows.take(pa.array(alone))
+                    yield taken(run.rows, pa.array(alone))
 
     def forget(self, limit: Bound) -> None:
         """Tuples below the limit find no partner any more."""
+        if self._newest.lowest < limit:
+            self._settle()
         if limit == END:
-            self.runs.clear()
+            self._runs.clear()
             return
-        self.runs = [run for run in self.runs if run.highest >= limit]
-        vain = {run.number: self._in_vain(run, limit) for run in self.runs}
-        if sum(vain.values()) * _IN_VAIN > len(self):
+        self._runs = [run for run in self._runs if run.highest >= limit]
+        vain = [self._in_vain(run, limit) for run in self._runs]
+        if sum(vain) * _IN_VAIN > len(self):
+            pairs = zip(self._runs, vain, strict=True)
             made = [
-                self._useful(run, limit) if vain[run.number] * _IN_VAIN > len(run) else run
-                for run in self.runs
+                self._useful(run, limit) if here * _IN_VAIN > len(run) else run
+                for run, here in pairs
             ]
-            self.runs = [run for run in made if run is not None]
+            self._runs = [run for run in made if run is not None]
 
     def _in_vain(self, run: SortedRun, limit: Bound) -> int:
-        passed = run.below(int(limit)) if run.lowest < limit and limit != BEGINNING else 0
+        passed = run.below(int(limit)) if run.lowest < limit else 0
         return max(passed, run.finished) if self._once else passed
 
     def _useful(self, run: SortedRun, limit: Bound) -> SortedRun | None:
-        stays = np.ones(len(run), np.bool_)
+        stays: Mask = np.ones(len(run), np.bool_)
         if limit != BEGINNING:
-            stays = run.tuples.ticks >= int(limit)
-        if self._once and run.tuples.done is not None:
-            stays &= ~run.tuples.done
-        return self._run(run.tuples.only(stays)) if stays.any() else None
+            stays = run.ticks >= int(limit)
+        if self._once and run.done is not None:
+            stays &= ~run.done[run.order]
+        return run.only(stays, self._next()) if stays.any() else None
 
-    def _run(self, tuples: Tuples) -> SortedRun:
-        self._made += 1
-        return SortedRun(tuples, self._made)
+    # --- keys ------------------------------------------------------------------------------------
+
+    def mark(self, live: Mask) -> None:
+        """Mark the keys that tuples have."""
+        self._settle()
+        for run in self._runs:
+            live[run.codes] = True
+
+    def recode(self, place: Codes) -> None:
+        """Keys have other codes from now on, in the same order."""
+        self._runs = [run.recoded(place) for run in self._runs]
+
+    # --- state -----------------------------------------------------------------------------------
 
     @property
     def waiting(self) -> int:
         """How many tuples are given out alone if no partner comes."""
-        return sum(len(run) - run.finished for run in self.runs)
-
-    # --- state -----------------------------------------------------------------------------------
+        self._settle()
+        return sum(len(run) - run.finished for run in self._runs)
 
     def save(self, store: ChunkStore) -> None:
         """Keys and times follow from the tuples."""
-        kept = {run.number for run in self.runs}
-        for run in self.runs:
-            tuples = run.tuples
+        self._settle()
+        for run in self._runs:
             if run.number not in self._stored:
-                store.put(f"runs/{run.number}", {"rows": tuples.rows, "signs": tuples.signs})
-            if run.touched and tuples.done is not None:
-                store.put(f"done/{run.number}", tuples.done)
+                store.put(f"runs/{run.number}", {"rows": run.rows, "signs": run.signs})
+            if run.touched and run.done is not None:
+                store.put(f"done/{run.number}", run.done)
             run.touched = False
+        kept = {run.number for run in self._runs}
         for number in self._stored - kept:
             store.drop(f"runs/{number}")
             store.drop(f"done/{number}")
@@ -124,9 +176,8 @@ class Side:
         self._stored = {int(name[1]) for name in names if name[0] == "runs"}
         for number in sorted(self._stored):
             saved = required(store, f"runs/{number}")
-            found = tuples(saved["rows"], saved["signs"])
-            done = store.get(f"done/{number}")
-            run = SortedRun(found if done is None else found.with_done(done), number)
-            run.touched = False
-            self.runs.append(run)
+            found, done = tuples(saved["rows"], saved["signs"]), store.get(f"done/{number}")
+            run = SortedRun.of(found if done is None else found.with_done(done), self.like)
+            run.number, run.touched = number, False
+            self._runs.append(run)
         self._made = max(self._stored, default=0)

@@ -2,128 +2,212 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from penstock.model.arrays import Codes, Ints
-from penstock.operators.joins.tuples import Tuples
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.punctuation import Bound
+from penstock.operators.batch import Signs
+from penstock.operators.joins.places import Places
+from penstock.operators.joins.tuples import Tuples, joined_flags, joined_signs, taken
 from penstock.windows.columns import extremes
 
-_MOST = 2**62  # of a place: keys and times are packed into one number
+_SMALL = 1 << 14  # tuples that are counted rather than sorted
+_FEW = 1 << 12  # tuples that it does not pay to leave some out of
+_SPARSE = 16  # numbers for each tuple, above which there is no table of keys
 
 
-class Places:
-    """How key and time make one number, in whose order tuples lie.
-
-    The tick counts from the lowest; where keys are too many and times too far apart for 64 bits, it
-    is the number of the tick among those that there are.
-
-    >>> places = Places(np.array([3, 1]), np.array([-5, 90]))
-    >>> places.of(np.array([3, 1]), np.array([-5, 90]))
-    array([291, 192])
-    >>> places.between(np.array([1, 1]), np.array([0, 91]), np.array([90, 99]))
-    (array([102, 193]), array([193, 193]))
-    """
-
-    __slots__ = ("_codes", "_known", "highest", "lowest", "stride")
-
-    def __init__(self, codes: Codes, ticks: Ints) -> None:
-        self.lowest, self.highest = extremes(ticks)
-        self._codes = extremes(codes)[1] + 1  # above all of them
-        self.stride = self.highest - self.lowest + 2
-        self._known: Ints | None = None
-        if self.stride * (self._codes + 1) > _MOST:
-            self._known = np.unique(ticks)
-            self.stride = len(self._known) + 1
-
-    def of(self, codes: Codes, ticks: Ints) -> Ints:
-        """The places of the tuples themselves."""
-        if self._known is not None:
-            return codes * self.stride + np.searchsorted(self._known, ticks)
-        return codes * self.stride + (ticks - self.lowest)
-
-    def between(self, codes: Codes, lows: Ints, highs: Ints) -> tuple[Ints, Ints]:
-        """From which place on, and up to before which, tuples have a key and a time within bounds;
-        none do where the second is not above the first."""
-        if self._known is not None:
-            first = np.searchsorted(self._known, lows)
-            stop = np.searchsorted(self._known, highs, side="right")
-        else:
-            # no difference is taken before both sides are near
-            first = np.maximum(lows, self.lowest)
-            first = np.minimum(first, self.highest) - self.lowest + (lows > self.highest)
-            stop = np.minimum(highs, self.highest)
-            stop = np.maximum(stop, self.lowest) - self.lowest + (highs >= self.lowest)
-        begin = np.minimum(codes, self._codes) * self.stride
-        return begin + first, begin + stop
-
-
+@dataclass(eq=False, slots=True)
 class SortedRun:
-    """Tuples that stay as they are, but for which of them are done with."""
+    """Rows stay as they came, beside their signs and which of them are done with; `order` has their
+    numbers sorted by key and time, and `sorted` their places."""
 
-    __slots__ = (
-        "_by_time",
-        "_sorted",
-        "finished",
-        "number",
-        "order",
-        "places",
-        "touched",
-        "tuples",
-    )
+    rows: pa.RecordBatch
+    order: Ints
+    places: Places
+    sorted: Ints
+    lowest: int  # of all times
+    highest: int
+    signs: Signs | None = None
+    done: Mask | None = None
+    number: int = 0  # among all runs of a side that there ever were
+    finished: int = 0  # how many are done with
+    touched: bool = True  # whether these are others than those that a store knows of
+    _keys: Mask | None = None
+    _by_time: tuple[Ints, Ints] | None = None
+    _passed: int = 0  # rows, in the order of time, that all are done with
 
-    def __init__(self, tuples: Tuples, number: int = 0) -> None:
-        self.tuples = tuples
-        self.number = number  # among all runs of a side that there ever were
-        done = tuples.done
-        self.finished = 0 if done is None else int(np.count_nonzero(done))  # how many are done with
-        self.touched = True  # whether these are others than those that a store knows of
-        self.places = Places(tuples.codes, tuples.ticks)
-        given = self.places.of(tuples.codes, tuples.ticks)
-        self.order: Ints = np.argsort(given)
-        self._sorted = given[self.order]
-        self._by_time: tuple[Ints, Ints] | None = None
+    @staticmethod
+    def of(tuples: Tuples, like: Places | None = None) -> SortedRun:
+        """With places such as others have, if that will do: so they can be merged at once."""
+        codes, ticks, times = tuples.codes, tuples.ticks, extremes(tuples.ticks)
+        places = Places.between_ends(extremes(codes), times, codes, ticks, like)
+        given = places.of(codes, ticks)
+        order = np.argsort(given)
+        run = SortedRun(tuples.rows, order, places, given[order], *times, tuples.signs)
+        return run if tuples.done is None else run.with_done(tuples.done)
+
+    @staticmethod
+    def merged(several: Sequence[SortedRun], number: int) -> SortedRun:
+        times = min(run.lowest for run in several), max(run.highest for run in several)
+        places, given = _together(several, times)
+        order = np.argsort(given, kind="stable")  # which sees that there are few sorted pieces
+        begins = np.cumsum([0, *(len(run) for run in several[:-1])]).tolist()
+        rows = np.concatenate([run.order + at for run, at in zip(several, begins, strict=True)])
+        return SortedRun(
+            pa.concat_batches([run.rows for run in several]),
+            rows[order],
+            places,
+            given[order],
+            *times,
+            joined_signs([(run.signs, len(run)) for run in several]),
+            joined_flags([run.done for run in several]),
+            number,
+            sum(run.finished for run in several),
+        )
+
+    def with_done(self, done: Mask) -> SortedRun:
+        self.done, self.finished = done, int(np.count_nonzero(done))
+        return self
 
     def __len__(self) -> int:
-        return len(self.tuples)
+        return len(self.order)
 
     @property
-    def lowest(self) -> int:
-        return self.places.lowest
+    def codes(self) -> Codes:
+        return self.places.codes(self.sorted)
 
     @property
-    def highest(self) -> int:
-        return self.places.highest
+    def ticks(self) -> Ints:
+        return self.places.ticks(self.sorted)
 
-    def find(self, codes: Codes, lows: Ints, highs: Ints) -> tuple[Ints, Ints]:
-        """Where in the order the partners of tuples begin, and how many there are."""
-        first, stop = self.places.between(codes, lows, highs)
-        begins = np.searchsorted(self._sorted, first)
-        counts = np.searchsorted(self._sorted, stop) - begins
-        return begins, np.maximum(counts, 0)
+    # --- partners --------------------------------------------------------------------------------
+
+    def find(self, codes: Codes, lows: Ints, highs: Ints, low: int, high: int) -> Finding:
+        """The partners of tuples, which are in the order of their keys, from `low` to `high` at the
+        lowest and highest."""
+        which = self._known(codes)
+        if which is not None:
+            codes, lows, highs = codes[which], lows[which], highs[which]
+        first, last = self.places.between(codes, lows, highs, low, high)
+        begins = self.sorted.searchsorted(first)
+        next_ = self.sorted.take(begins, mode="clip")  # many tuples have none
+        found = np.flatnonzero((next_ >= first) & (next_ <= last))
+        begins = begins[found]
+        counts = self.sorted.searchsorted(last[found], side="right") - begins
+        return Finding(found if which is None else which[found], begins, counts)
+
+    def _known(self, codes: Codes) -> Ints | None:
+        """Which tuples have to be looked for; None if all.  A key that is far away has no place."""
+        keys = self.places.keys
+        if keys is not None:
+            return np.flatnonzero(keys.take(np.searchsorted(keys, codes), mode="clip") == codes)
+        if len(codes) <= _FEW and self.places.fit((int(codes[0]), int(codes[-1]))):
+            return None
+        lowest, highest = self._ends
+        begin = int(codes.searchsorted(lowest))
+        stop = int(codes.searchsorted(highest, side="right"))
+        size = highest - lowest + 1
+        if size == 1 or size > _SPARSE * len(self):
+            return None if stop - begin == len(codes) else np.arange(begin, stop)
+        if self._keys is None:
+            self._keys = np.zeros(size, np.bool_)
+            self._keys[self.codes - lowest] = True
+        known = np.flatnonzero(self._keys[codes[begin:stop] - lowest])
+        return known + begin if begin else known
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """The lowest and the highest key."""
+        first, last = int(self.sorted[0]), int(self.sorted[-1])
+        bits, key = self.places.bits, self.places.key
+        return (first >> bits) + key, (last >> bits) + key
+
+    def find_one(self, code: int, low: int, high: int) -> tuple[int, int]:
+        """Where in the order the partners of one tuple begin, and how many there are."""
+        between = self.places.between_one(code, low, high)
+        if between is None:
+            return 0, 0
+        begin, stop = self.sorted.searchsorted(between).tolist()
+        return begin, stop - begin
+
+    # --- what is gone ----------------------------------------------------------------------------
 
     def below(self, limit: int) -> int:
         """How many tuples are below a tick."""
-        return int(np.searchsorted(self._in_time()[0], limit))
+        if len(self) <= _SMALL:
+            return int(np.count_nonzero(self.ticks < limit))
+        return int(self._in_time()[0].searchsorted(limit))
 
-    def rows_below(self, limit: int) -> Ints:
-        """Which ones, in the order of their times."""
+    def finish_below(self, limit: Bound) -> Ints:
+        """Be done with all rows below a tick; those that this is news of."""
         ticks, rows = self._in_time()
-        return rows[: np.searchsorted(ticks, limit)]
+        stop = len(rows) if limit > self.highest else int(ticks.searchsorted(limit))
+        passed, self._passed = self._passed, max(stop, self._passed)
+        return self.finish(rows[passed:stop])
 
     def _in_time(self) -> tuple[Ints, Ints]:
         """Ticks in order, and the rows that have them."""
         if self._by_time is None:
-            order = np.argsort(self.tuples.ticks, kind="stable")
-            self._by_time = self.tuples.ticks[order], order
+            ticks = self.ticks
+            order = np.argsort(ticks)
+            self._by_time = ticks[order], self.order[order]
         return self._by_time
 
     def finish(self, rows: Ints) -> Ints:
         """Be done with rows; those that this is news of, each once."""
-        done = self.tuples.done
-        assert done is not None
-        fresh = np.unique(rows[~done[rows]])
+        assert self.done is not None
+        fresh: Ints = np.unique(rows[~self.done[rows]])
         if len(fresh):
-            done[fresh] = True
+            self.done[fresh] = True
             self.finished += len(fresh)
             self.touched = True
         return fresh
+
+    def only(self, which: Mask, number: int = 0) -> SortedRun:
+        """Some of the tuples, by their places in the order."""
+        some = np.flatnonzero(which)
+        rows, places = self.order[some], self.sorted[some]
+        run = SortedRun(
+            taken(self.rows, pa.array(rows)),
+            np.arange(len(rows)),
+            self.places,
+            places,
+            *extremes(self.places.ticks(places)),
+            None if self.signs is None else self.signs[rows],
+            number=number,
+        )
+        return run if self.done is None else run.with_done(self.done[rows])
+
+    def recoded(self, place: Codes) -> SortedRun:
+        """The same with other codes for keys, which are in the same order."""
+        codes, ticks = place[self.codes], self.ticks
+        places = Places.of_tuples(codes, ticks)
+        return replace(self, places=places, sorted=places.of(codes, ticks), _keys=None)
+
+
+class Finding(NamedTuple):
+    """Which tuples have partners, where in the order of a run these begin, and how many."""
+
+    of: Ints
+    begins: Ints
+    counts: Ints
+
+
+def _together(several: Sequence[SortedRun], times: tuple[int, int]) -> tuple[Places, Ints]:
+    """The places of the tuples of some runs, one after the other."""
+    last = several[-1].places
+    if all(run.places.is_plain for run in several):
+        alike = all((run.places.bits, run.places.key) == (last.bits, last.key) for run in several)
+        if alike and times[1] - times[0] >> last.bits == 0:
+            places = replace(last, time=times[0])
+            moved = [run.sorted + (run.places.time - times[0]) for run in several]
+            return places, np.concatenate(moved)
+    codes = np.concatenate([run.codes for run in several])
+    ticks = np.concatenate([run.ticks for run in several])
+    places = Places.between_ends(extremes(codes), times, codes, ticks, last)
+    return places, places.of(codes, ticks)

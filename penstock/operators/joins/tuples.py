@@ -1,4 +1,4 @@
-"""Tuples on their way through a join: as they came, with what joins need to know of them."""
+"""Tuples on their way into a join: as they came, with what joins need to know of them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from penstock.expressions.node import arrow
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.operators.batch import Signs
+
+taken = arrow("take", pc.TakeOptions(boundscheck=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class Tuples:
 
     def take(self, which: Ints) -> Tuples:
         return Tuples(
-            self.rows.take(pa.array(which)),
+            taken(self.rows, pa.array(which)),
             self.codes[which],
             self.ticks[which],
             None if self.signs is None else self.signs[which],
@@ -47,19 +51,27 @@ class Tuples:
     def joined(several: Sequence[Tuples]) -> Tuples:
         if len(several) == 1:
             return several[0]
-        signs = done = None
-        if any(each.signs is not None for each in several):
-            signs = np.concatenate([signs_of(each) for each in several])
-        if several[0].done is not None:
-            done = np.concatenate([each.done for each in several if each.done is not None])
         return Tuples(
             pa.concat_batches([each.rows for each in several]),
             np.concatenate([each.codes for each in several]),
             np.concatenate([each.ticks for each in several]),
-            signs,
-            done,
+            joined_signs([(each.signs, len(each)) for each in several]),
+            joined_flags([each.done for each in several]),
         )
 
 
-def signs_of(tuples: Tuples) -> Signs:
-    return np.ones(len(tuples), np.int8) if tuples.signs is None else tuples.signs
+def joined_signs(several: Sequence[tuple[Signs | None, int]]) -> Signs | None:
+    """Signs of tuples one after the other, of each of which it is said how many they are."""
+    if all(signs is None for signs, _ in several):
+        return None
+    return np.concatenate([all_positive(size) if s is None else s for s, size in several])
+
+
+def joined_flags(several: Sequence[Mask | None]) -> Mask | None:
+    """Flags that all of them have, or none."""
+    known = [each for each in several if each is not None]
+    return np.concatenate(known) if known else None
+
+
+def all_positive(size: int) -> Signs:
+    return np.ones(size, np.int8)

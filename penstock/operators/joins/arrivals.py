@@ -1,0 +1,116 @@
+"""Tuples that come to a join: they look for partners among those that were kept, and are kept
+themselves.  Many are sorted first, because they are found much faster in order; few are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.arrays import Ints, Mask
+from penstock.model.types import INT64_MAX, INT64_MIN
+from penstock.operators.batch import Signs
+from penstock.operators.joins.newest import FEW
+from penstock.operators.joins.pairs import Found
+from penstock.operators.joins.side import Side
+from penstock.operators.joins.sorted_run import SortedRun
+from penstock.operators.joins.tuples import Tuples
+
+# from which time to which the partners of tuples are
+Partners: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
+
+
+class ManyArrivals:
+    """In the order of keys and times."""
+
+    def __init__(self, tuples: Tuples, partners: Partners, side: Side) -> None:
+        self._run = run = SortedRun.of(tuples, side.like)
+        self._codes = tuples.codes[run.order]
+        self.lows, self.highs = partners(tuples.ticks[run.order])
+        self.fit: Mask = self.highs >= self.lows  # there are such times
+
+    @property
+    def rows(self) -> pa.RecordBatch:
+        return self._run.rows
+
+    @property
+    def signs(self) -> Signs | None:
+        return self._run.signs
+
+    def found(self, side: Side) -> list[Found]:
+        order, found = self._run.order, []
+        low, high = INT64_MIN, INT64_MAX
+        if self.fit.all():
+            low, high = int(self.lows.min()), int(self.highs.max())
+        for run in side.runs(low, high):
+            of, begins, counts = run.find(self._codes, self.lows, self.highs, low, high)
+            if len(of):
+                found.append(Found(run, order[of], begins, counts, int(counts.sum())))
+        return found
+
+    def of_rows(self, flags: Mask) -> Mask:
+        """Flags of rows, in this order."""
+        return flags[self._run.order]
+
+    def in_rows(self, flags: Mask) -> Mask:
+        """The other way round."""
+        placed = np.empty_like(flags)
+        placed[self._run.order] = flags
+        return placed
+
+    def keep(self, side: Side, stays: Mask, done: Mask | None) -> None:
+        if stays.any():
+            run = self._run if done is None else self._run.with_done(done)
+            side.add(run if stays.all() else run.only(stays))
+
+
+class FewArrivals:
+    """As they came."""
+
+    def __init__(self, tuples: Tuples, partners: Partners) -> None:
+        self._tuples = tuples
+        self.lows, self.highs = partners(tuples.ticks)
+        self.fit: Mask = self.highs >= self.lows
+
+    @property
+    def rows(self) -> pa.RecordBatch:
+        return self._tuples.rows
+
+    @property
+    def signs(self) -> Signs | None:
+        return self._tuples.signs
+
+    def found(self, side: Side) -> list[Found]:
+        found = []
+        columns = (self._tuples.codes, self.lows, self.highs)
+        tuples = zip(*(column.tolist() for column in columns), strict=True)
+        for row, (code, low, high) in enumerate(tuples):
+            for run in side.runs_for(code, low, high):
+                begin, count = run.find_one(code, low, high)
+                if count:
+                    of, begins, counts = (np.array([each]) for each in (row, begin, count))
+                    found.append(Found(run, of, begins, counts, count))
+        return found
+
+    def of_rows(self, flags: Mask) -> Mask:
+        return flags
+
+    def in_rows(self, flags: Mask) -> Mask:
+        return flags
+
+    def keep(self, side: Side, stays: Mask, done: Mask | None) -> None:
+        tuples = self._tuples if done is None else self._tuples.with_done(done)
+        side.add_few(tuples.only(stays))
+
+
+Arrivals: TypeAlias = ManyArrivals | FewArrivals
+
+
+def arrivals(tuples: Tuples, partners: Partners, side: Side) -> Arrivals:
+    """Tuples that may be kept at a side."""
+    if len(tuples) <= FEW:
+        return FewArrivals(tuples, partners)
+    return ManyArrivals(tuples, partners, side)
