@@ -66,7 +66,9 @@ def _sorted(
 
 
 def _merged(node: PhysicalNode, by: Expression, above: Steps) -> PhysicalNode | None:
-    """Rows of all inputs wait in one place."""
+    """Rows of all inputs wait in one place; Merge knows none that take others back."""
+    if node.logical.signed:
+        return None
     if may_fail(by) and any(isinstance(step, Filter) for step, _ in above):
         return None  # it would be computed for rows that do not get so far
     return replace(

@@ -12,7 +12,7 @@ from math import exp
 SECOND = 1_000_000_000  # nanoseconds
 _ENOUGH = 32  # tuples that have to be joined before anything can be said
 _BEGINNING = SECOND  # in which nothing can be said either
-_MEMORY = 10 * SECOND  # what is so long ago counts a third of what is now
+_MEMORY = 20 * SECOND  # what is so long ago counts a third of what is now
 
 
 class JoinLoad:
