@@ -21,7 +21,7 @@ import penstock as ps
 from benchmarks import plotting
 from benchmarks.result import Bar, Row
 from penstock.operators.batch import Batch
-from penstock.operators.joins.ordered.adaptive_join import AdaptiveJoin, Mode
+from penstock.operators.joins.ordered.adaptive_join import AdaptiveJoin
 from penstock.operators.joins.ordered.filter_order import FilterOrderJoin
 from penstock.operators.joins.ordered.sync_filter import SyncFilterJoin
 from penstock.operators.operator import Item, Progress
@@ -107,7 +107,6 @@ class Outcome:
     results: list[tuple[int, int]]
     waiting: int
     switches: int = 0
-    filtering: float = 0.0  # the part of the time in which an adaptive join was Filter-Order
 
 
 class Server:
@@ -124,7 +123,6 @@ class Server:
         self._bounds = [-1, -1]
         self.results: list[tuple[int, int]] = []
         self.waiting = 0
-        self.filtering = 0.0
         join = self.operator.join
         self._at_once, join.on_batch = join.on_batch, self._slowly
 
@@ -142,9 +140,7 @@ class Server:
 
     def take(self, port: int, tick: int) -> None:
         """A tuple comes, and its stream has come as far as it: that is told first."""
-        begin, self.now = self.now, max(self.now, tick / SECOND)
-        if isinstance(self.operator, AdaptiveJoin) and self.operator.mode is Mode.FILTER_ORDER:
-            self.filtering += self.now - begin
+        self.now = max(self.now, tick / SECOND)
         name = f"{STREAMS[port]}.t"
         self._bounds[port] = tick
         complete, still = min(self._bounds), []
@@ -185,13 +181,8 @@ def simulate(name: str, setting: Setting, arrivals: Arrivals, warm_up: float) ->
     ]
     operator = server.operator
     switches = sum(operator.switches.values()) if isinstance(operator, AdaptiveJoin) else 0
-    return Outcome(
-        float(np.mean(responses)),
-        server.results,
-        server.waiting,
-        switches,
-        server.filtering / max(server.now, 1e-9),
-    )
+    response = float(np.mean(responses))
+    return Outcome(response, server.results, server.waiting, switches)
 
 
 def compared(

@@ -113,8 +113,8 @@ _REVISING: dict[OperatorKind, Callable[[Any, Asked, Clock], Operator]] = {
 
 # joins whose results leave in order
 _ORDERED: dict[OperatorKind, Callable[[Any], Operator]] = {
-    OperatorKind.OPOB_JOIN: lambda node: OpobJoin(node.logical, _first_port(node)),
-    OperatorKind.OPIB_JOIN: lambda node: OpibJoin(node.logical, _first_port(node)),
+    OperatorKind.OPOB_JOIN: lambda node: OpobJoin(node.logical, _sorted_port(node)),
+    OperatorKind.OPIB_JOIN: lambda node: OpibJoin(node.logical, _sorted_port(node)),
     OperatorKind.SYNC_FILTER: lambda node: SyncFilterJoin(node.logical),
     OperatorKind.FILTER_ORDER: lambda node: FilterOrderJoin(node.logical),
     OperatorKind.ADAPTIVE_JOIN: lambda node: AdaptiveJoin(
@@ -123,11 +123,11 @@ _ORDERED: dict[OperatorKind, Callable[[Any], Operator]] = {
 }
 
 
-def _first_port(node: PhysicalNode) -> int:
-    """The first of the inputs that the results of a join are in the order of."""
+def _sorted_port(node: PhysicalNode) -> int | None:
+    """The input by whose times results are sorted, if it is one."""
     assert isinstance(node.logical, Join)
     ports = None if node.sorting is None else by_ports(node.logical, node.sorting.by)
-    return 0 if ports is None else ports[0]
+    return ports[0] if ports is not None and len(ports) == 1 else None
 
 
 def operator_for(node: PhysicalNode, clock: Clock) -> Operator:

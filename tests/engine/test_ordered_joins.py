@@ -18,9 +18,10 @@ from penstock.engine import run as engine_run
 from penstock.engine.run import LocalRun
 from penstock.model.clock import Clock, ManualClock
 from penstock.operators.build import operator_for
-from penstock.operators.joins.ordered import load
+from penstock.operators.joins.ordered import adaptive_join
 from penstock.operators.operator import Operator, Progress
 from penstock.optimizer.rewrite import with_inputs
+from penstock.physical.explain import explain_physical
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.algorithms import JoinAlgorithm
@@ -109,7 +110,8 @@ def watching(loads: list[float]) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine_run, "operator_for", watched)
-        patch.setattr(load.JoinLoad, "measure", lambda *_: next(told))
+        patch.setattr(adaptive_join.JoinLoad, "measure", lambda *_: next(told))
+        patch.setattr(adaptive_join, "_PATIENCE", 0)
         yield
 
 
@@ -202,3 +204,28 @@ def test_a_final_run_gives_out_all_that_waits(
     run.close_all()
     assert "ended" not in run.closed.values()
     assert bag(tuples(rows.table)) == bag(tuples(query.collect()))
+
+
+def test_explain_and_status_say_how_results_leave() -> None:
+    streams = {name: Stream(SCHEMA, [], ps.progress("t", delay=2)) for name in "lr"}
+    for by, hint, lines in (
+        ("l.t + 1", None, ["OpibJoin: Join", "order: sorted by l.t"]),
+        ("r.t", JoinAlgorithm.OPOB, ["OpobJoin: Join", "order: sorted by r.t"]),
+        ("greatest(r.t, l.t)", None, ["AdaptiveJoin: Join", "order: sorted by greatest(l.t, r.t)"]),
+        ("l.t", JoinAlgorithm.SYNC_FILTER, ["Order", "SyncFilter: Join"]),
+    ):
+        plan = with_hint(hint)(planned(by, FROM[0], "", None, **streams).plan)
+        text = explain_physical(plan)
+        assert all(line in text for line in lines), text
+        run = LocalRun([plan], [Outlet(plan.query, Collected())], ManualClock())
+        (join,) = [each for each in run.operators(run.outlets[0]) if each.held.counters]
+        assert "results waiting for their turn" in join.held.counters
+
+
+def test_a_hint_that_cannot_be_followed_is_refused() -> None:
+    streams = {name: Stream(SCHEMA, [], ps.progress("t", delay=2)) for name in "lr"}
+    query = database(**streams).sql(f"SELECT l.t, r.t FROM {FROM[0]} LATE AMEND")
+    assert isinstance(query, ps.Query)
+    with pytest.raises(ps.PenstockError, match="OPIB joins two streams"):
+        with_hint(JoinAlgorithm.OPIB)(query.plan)
+    assert operators(with_hint(JoinAlgorithm.OA)(query.plan))[1] == "OaJoin"

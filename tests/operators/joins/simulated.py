@@ -20,15 +20,19 @@ class Timer:
         return self.now
 
 
-def costing(operator: Any, timer: Timer, nanoseconds: int) -> Any:
-    """The operator, joining one tuple with another takes so long in which."""
+def costing(operator: Any, timer: Timer, nanoseconds: int, window: int) -> Any:
+    """The operator, in which it takes so long to look at a tuple of the other stream that is not
+    older than the window."""
     join = operator.join
     on_batch = join.on_batch
+    joined: tuple[list[int], list[int]] = ([], [])
 
     def slowly(port: int, batch: Batch) -> list[Item]:
-        timer.now += nanoseconds * batch.num_rows * len(join._sides[1 - port])
-        found: list[Item] = on_batch(port, batch)
-        return found
+        for tick in batch.rows.column(1).to_pylist():
+            seen = sum(1 for other in joined[1 - port] if other >= tick - window)
+            timer.now += nanoseconds * seen
+            joined[port].append(tick)
+        return list(on_batch(port, batch))
 
     join.on_batch = slowly
     return operator

@@ -26,17 +26,17 @@ NODE = join_of(WINDOWS[0])  # RANGE 6 on both sides
 
 
 def running_on(timer: Timer, nanoseconds: int, alpha: float = ALPHA) -> AdaptiveJoin:
-    found: AdaptiveJoin = costing(AdaptiveJoin(NODE, alpha, timer), timer, nanoseconds)
+    found: AdaptiveJoin = costing(AdaptiveJoin(NODE, alpha, timer), timer, nanoseconds, 6)
     return found
 
 
 def phase(begin: int, ticks: int, per_tick: int) -> list[Came]:
-    """So many tuples of both streams in every tick, which is a second; the left stream is a tick
-    ahead of the right one."""
+    """So many tuples of both streams in every tick, which is a second; the left stream is three
+    ticks ahead of the right one."""
     found = []
     for tick in range(begin, begin + ticks):
         for _ in range(per_tick):
-            found.append(Came(0, "a" if tick % 3 else "b", tick + 1, tick + 1))
+            found.append(Came(0, "a" if tick % 3 else "b", tick + 3, tick + 3))
             found.append(Came(1, "a" if tick % 2 else "b", tick, tick))
     return found
 
@@ -82,15 +82,42 @@ def test_the_load_is_that_of_the_paper() -> None:
     """c·|w|·λ1·λ2, with |w| of 60 s, 1 and 10 tuples a second and c of half a millisecond."""
     load = JoinLoad()
     cost, window, rates = SECOND // 2000, 60, (1, 10)
-    for second in range(30):
+    for tenth in range(1200):
         for port in (0, 1):
-            load.came(port, rates[port], second * SECOND)
-            took = cost * window * rates[1 - port]  # for every tuple
-            load.joined(port, rates[port], took * rates[port])
-    found = load.measure(30 * SECOND)
-    assert found == pytest.approx(0.3)
-    assert load.rates == [1, 10]
-    assert load.costs == [cost * 600, cost * 60]
+            if tenth % (10 // rates[port]) == 0:
+                load.came(port, 1, tenth * SECOND // 10)
+                load.joined(port, 1, cost * window * rates[1 - port])
+    assert load.measure(120 * SECOND) == pytest.approx(0.3, rel=0.03)
+    assert load.rates == pytest.approx([1, 10], rel=0.1)
+    assert load.costs == pytest.approx([cost * 600, cost * 60])
+
+
+def test_what_is_long_ago_does_not_count() -> None:
+    load = JoinLoad()
+    for second in range(60):
+        load.came(0, 10, second * SECOND)
+        load.joined(0, 10, SECOND // 2)
+    assert load.measure(60 * SECOND) == pytest.approx(0.5, rel=0.12)
+    for second in range(60, 260):
+        load.came(0, 10, second * SECOND)
+        load.joined(0, 10, SECOND // 100)
+    assert load.measure(260 * SECOND) == pytest.approx(0.01, rel=0.1)
+
+
+def test_a_burst_says_little_about_the_time() -> None:
+    """A thousand tuples at once, once a second, keep a join busy for a tenth of the time."""
+    load = JoinLoad()
+    found = []
+    for second in range(40):
+        for number in range(1000):
+            now = second * SECOND + number * 100_000
+            load.came(0, 1, now)
+            load.joined(0, 1, 100_000)
+            found.append(load.measure(now + 100_000))
+    known = [each for each in found if each is not None]
+    assert min(known) > 0.05
+    assert max(known) < 0.3
+    assert known[-1] == pytest.approx(0.1, rel=0.2)
 
 
 def test_nothing_is_known_before_some_tuples_have_been_joined() -> None:
@@ -101,6 +128,10 @@ def test_nothing_is_known_before_some_tuples_have_been_joined() -> None:
     assert load.measure(SECOND) is None
     load.joined(0, 90, SECOND)
     assert load.measure(SECOND) is not None
+    soon = JoinLoad()
+    soon.came(0, 100, 0)
+    soon.joined(0, 100, 5)
+    assert soon.measure(SECOND // 2) is None
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.9])

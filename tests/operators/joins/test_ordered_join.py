@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.errors import CheckpointError
 from penstock.operators.joins.join_state import JoinState
 from penstock.operators.joins.ordered import adaptive_join
+from penstock.operators.joins.ordered.opib_join import OpibJoin
 from penstock.operators.operator import Item, Movable
 from penstock.plan.joins import Join
 from penstock.state.chunks import MemoryStore
@@ -104,6 +106,7 @@ def test_joins_of_one_order_keep_it_when_they_move(
     told = iter(loads * 100)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(adaptive_join.JoinLoad, "measure", lambda *_: next(told))
+        patch.setattr(adaptive_join, "_PATIENCE", 0)
         made = moving(node, came, [makes[each % len(makes)] for each in moves], every, False)
     assert sorted(pairs(made)) == expected(node, came)
     assert [key(pair) for pair in pairs(made)] == sorted(key(pair) for pair in pairs(made))
@@ -149,6 +152,17 @@ def test_a_save_writes_what_has_changed() -> None:
         changed = {name for name, chunk in store.packed.items() if before.get(name) != chunk}
         assert len(changed) < len(store.packed)
         assert sum(len(store.packed[name]) for name in changed) < sum(map(len, before.values()))
+
+
+def test_state_of_another_order_is_refused() -> None:
+    running, store = BY_SECOND["OPIB"](join_of(WINDOWS[0])), MemoryStore()
+    feed(running, Came(1, "a", 1, 0))
+    running.save(store)
+    with pytest.raises(CheckpointError, match="another order"):
+        OpibJoin(join_of(WINDOWS[0]), 0).load(store)
+    of_any_order = OpibJoin(join_of(WINDOWS[0]))
+    of_any_order.load(store)
+    assert of_any_order.order.ports == (1,)
 
 
 # --- the examples of the Nile paper, figures 1, 3 and 4 ------------------------------------------

@@ -11,13 +11,14 @@ from enum import Enum
 from penstock.errors import PlanError
 from penstock.operators.batch import Batch
 from penstock.operators.joins.join_state import JoinState
-from penstock.operators.joins.ordered.load import JoinLoad
+from penstock.operators.joins.ordered.load import SECOND, JoinLoad
 from penstock.operators.joins.ordered.ordered_join import OrderedJoin
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.plan.joins import Join
 from penstock.state.chunks import ChunkStore
 
 ALPHA = 0.3  # Filter-Order answers a quarter sooner there: α / (1 + α)
+_PATIENCE = 5 * SECOND  # between two decisions: what was measured is of the last seconds
 
 
 class Mode(Enum):
@@ -47,6 +48,7 @@ class AdaptiveJoin(OrderedJoin):
         self._timer = timer
         self.measured = JoinLoad()
         self.mode = Mode.SYNC_FILTER
+        self._decided: int | None = None  # when
         self.switches = {Mode.FILTER_ORDER: 0, Mode.SYNC_FILTER: 0}
 
     def waits(self, port: int) -> bool:  # noqa: ARG002
@@ -63,8 +65,10 @@ class AdaptiveJoin(OrderedJoin):
         yield from late
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
-        load = self.measured.measure(self._timer())
-        if load is not None:
+        now = self._timer()
+        load = self.measured.measure(now)
+        if load is not None and (self._decided is None or now - self._decided >= _PATIENCE):
+            self._decided = now
             self._switch(load >= self.alpha)
         made = super().on_progress(port, progress)
         if self.mode is Mode.DRAINING and not len(self.held):

@@ -14,8 +14,9 @@ from penstock.plan.joins import Join
 class OpibJoin(OrderedJoin):
     """In the order of the time of one input; the thesis takes the first."""
 
-    def __init__(self, node: Join, port: int = 0) -> None:
-        super().__init__(node, (port,))
+    def __init__(self, node: Join, port: int | None = None) -> None:
+        """Without a port, that of a state which is loaded is as good."""
+        super().__init__(node, (port or 0,), any_order=port is None)
 
     def waits(self, port: int) -> bool:
         return port in self.order.ports

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 
+from penstock.errors import CheckpointError
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.schema import Field
 from penstock.operators.batch import Batch
@@ -30,8 +31,10 @@ from penstock.state.chunks import ChunkStore, Within
 class OrderedJoin(Base):
     """An INNER join of two inputs, none of which takes tuples back."""
 
-    def __init__(self, node: Join, ports: tuple[int, ...]) -> None:
-        """Results are in the order of the latest of the times that they have of `ports`."""
+    def __init__(self, node: Join, ports: tuple[int, ...], any_order: bool = False) -> None:
+        """Results are in the order of the latest of the times that they have of `ports`, or in the
+        order that a state has which is loaded."""
+        self._node, self._any_order = node, any_order
         timed = list(zip(node.attributes, node.branches, strict=True))
         self._in_time = [InTime([attribute], each) for attribute, each in timed]
         self._attributes = [Field(a.name, a.type, a.relation).qualified for a in node.attributes]
@@ -154,15 +157,21 @@ class OrderedJoin(Base):
         *inputs, outside = self._origins
         given = [each.save(own) for each, own in zip(self._given, inputs, strict=True)]
         inside, promised = self._inside.save(outside), self._promised.save(outside)
-        store.put(
-            "run",
-            {"given": given, "inside": inside, "promised": promised, "released": self._released},
-        )
+        order = {"ports": list(self.order.ports), "released": self._released}
+        store.put("run", {"given": given, "inside": inside, "promised": promised, **order})
 
     def load(self, store: ChunkStore) -> None:
         saved = store.get("run")
         if saved is None:
             return
+        ports = tuple(saved["ports"])
+        if self._any_order:
+            self.order = ResultOrder(self._node, ports)
+        if ports != self.order.ports:
+            raise CheckpointError(
+                "the results of a join that wait in the checkpoint are in another order",
+                hint="another checkpoint, or delete the directory to begin anew",
+            )
         self.join.load(Within(store, "join/"))
         for port, waiting in enumerate(self.waiting):
             waiting.load(Within(store, f"{port}/"), self._columns[port])
