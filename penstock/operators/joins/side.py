@@ -95,13 +95,6 @@ class Side:
             assert run.signs is None, "only joins of plain tuples stand in for each other"
             yield run.rows
 
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        """All tuples that are kept, for a join that stands in for this one."""
-        self._settle()
-        for run in self._runs:
-            assert run.signs is None, "only joins of plain tuples stand in for each other"
-            yield run.rows
-
     # --- what is gone ----------------------------------------------------------------------------
 
     def finish_below(self, limit: Bound) -> Iterator[pa.RecordBatch]:
