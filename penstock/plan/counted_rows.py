@@ -3,7 +3,8 @@ order of arrival and the engine are.
 
 Windows and groups are given in the order of their keys.  A group that has several keys to complete
 it waits for the first of them, and rows made DISTINCT wait as the groups that they are.  The row
-windows of several partitions are full whenever it happens, so those have no order to be counted in.
+windows of several partitions are full whenever it happens, and the pairs of a join leave as soon as
+both tuples are there, so those have no order to be counted in.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TypeAlias
 from penstock.errors import PlanError
 from penstock.plan.aggregates import Distinct, GroupAggregate, Window, WindowAggregate
 from penstock.plan.expressions import Column, Expression, Named
+from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Stamp, Union
 from penstock.windows.rows import RowWindow
@@ -55,6 +57,12 @@ def _in_order(node: Node, same: _Columns) -> Node:
             return replace(node, counted=True)
         case WindowAggregate(window=RowWindow()):
             _refuse_partitions(node, same)
+        case Join():
+            raise PlanError(
+                "these rows have no order to be counted in: the pairs of a join come as soon as "
+                "both tuples are there",
+                expected="a window over one of the times, or groups by both of them",
+            )
     return node
 
 

@@ -45,10 +45,18 @@ WHERE = (
     "WHERE l.n < r.n OR l.k IS NULL",
     "WHERE l.k = r.k AND l.n = 1 AND r.n < 3",
 )
-PROMISES: list[dict[str, Any]] = [{"ordered": True}, {"delay": 4}, {"delay": 60}, {"slack": 3}]
+PROMISES: list[dict[str, Any]] = [
+    {"ordered": True},
+    {"delay": 4},
+    {"delay": 60},
+    {"slack": 3},
+    {"delay": 3, "per": "n"},
+    {"punctuated": ("k = 'b'", "t")},
+    {"punctuated": ("k = 'b'", "t"), "punctuated_for": ["n"], "delay": 9},
+]
 PROMISE = st.sampled_from(PROMISES).map(lambda given: ps.progress("t", **given))
 STREAM = st.builds(Stream, st.just(SCHEMA), ROWS, PROMISE)
-CUT = st.sampled_from((1, 7, None))
+CUT = st.sampled_from((1, 3, 7, None))
 RESTART = st.sampled_from([None, 1, 3])
 PICKS = st.lists(st.integers(0, 2), max_size=12)
 

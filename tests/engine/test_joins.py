@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Any
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import penstock as ps
 from penstock.plan.joins import JoinKind
-from tests.engine.joining import CUT, FROM, PICKS, RESTART, STREAM, WHERE, check
+from tests.engine.joining import CUT, FROM, PICKS, RESTART, SCHEMA, STREAM, WHERE, check
 from tests.reference.helpers import Stream
 
 PAIRS = (
@@ -104,3 +109,44 @@ def test_left_tuples_alone(
 ) -> None:
     sql = f"{select.format(source=source, where=where)} {late}"
     check(sql, kind, cut, restart, picks, l=left, r=right)
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "step", "window"),
+    [
+        ("TIMESTAMP", 500_000, "RANGE 2 SECONDS"),
+        ("DATE", 1, "RANGE 3 DAYS"),
+        ("BIGINT", 2**60, "RANGE 1152921504606846976"),
+        ("DECIMAL(9,2)", Decimal("0.25"), "RANGE 0.75"),
+    ],
+)
+@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.FULL])
+def test_types_of_time(sql_type: str, step: Any, window: str, kind: JoinKind) -> None:
+    schema = f"n INT, t {sql_type}"
+    streams = {
+        name: Stream(
+            schema,
+            [(n, (n * factor % 15 - 7) * step) for n in range(15)],
+            ps.progress("t", delay=_delay(sql_type, step)),
+        )
+        for name, factor in (("l", 4), ("r", 11))
+    }
+    for source in (f"l [{window}, WA t], r [{window}, WA t]", "l, r [RANGE TUMBLING {}, WA t]"):
+        source = source.format(window.removeprefix("RANGE "))
+        sql = f"SELECT l.n, l.t, r.n, r.t FROM {source} WHERE l.n % 3 = r.n % 3 LATE SIDE"
+        check(sql, kind, 2, 3, (0, 1), **streams)
+
+
+def _delay(sql_type: str, step: Any) -> Any:
+    lengths = {"TIMESTAMP": "4 seconds", "DATE": "8 days"}
+    return lengths.get(sql_type, step * 7)
+
+
+def test_early_answers_over_pairs() -> None:
+    rows = [("a", 1.0, n, n) for n in range(20)]
+    stream = Stream(SCHEMA, rows, ps.progress("t", delay=2))
+    sql = (
+        "SELECT count(*) AS c [RANGE 6, SLIDE 3, WA l.t] FROM l [RANGE 5, WA t], r [RANGE 2, WA t]"
+        " WHERE l.k = r.k EMIT EARLY EVERY 1 SECOND"
+    )
+    check(sql, JoinKind.INNER, 1, None, (0, 1), l=stream, r=stream)

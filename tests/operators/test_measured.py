@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pytest
 
@@ -11,7 +13,9 @@ from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.measured import Measured, OperatorStatus, Traffic
 from penstock.operators.metrics import Metrics
-from penstock.operators.operator import Progress
+from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.stateless.filter import FilterOperator
+from penstock.plan.stateless import Filter
 from penstock.sources.source import Chunk
 from tests.planning import in_process
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
@@ -78,6 +82,24 @@ def test_what_goes_through() -> None:
     measured.on_batch(0, batch)
     measured.on_progress(0, Progress({names[2]: 15}, {names[2]: 13}))
     assert measured.flow == Traffic(rows_in=2, rows_out=3, late=0, calls=2, nanoseconds=14)
+
+
+def test_what_is_made_when_it_is_taken_is_counted_then() -> None:
+    class Pieces(FilterOperator):
+        def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # type: ignore[override]
+            yield batch
+            yield LateRows(batch.rows)
+
+    times = iter(range(0, 1000, 7))
+    node = next(each for each in asked("SELECT k FROM s WHERE x > 0").plan.walk() if each.inputs)
+    filtering = next(each for each in node.walk() if isinstance(each, Filter))
+    measured = Measured(Pieces(filtering), "Filter", lambda: next(times))
+    items = iter(measured.on_batch(0, Batch(pa.record_batch({"k": [1, 2]}))))
+    assert measured.flow == Traffic(rows_in=2, calls=1, nanoseconds=7)
+    next(items)
+    assert measured.flow == Traffic(rows_in=2, rows_out=2, calls=1, nanoseconds=14)
+    assert len(list(items)) == 1
+    assert measured.flow == Traffic(rows_in=2, rows_out=2, late=2, calls=1, nanoseconds=28)
 
 
 def test_parts_of_an_operator_together() -> None:

@@ -86,10 +86,10 @@ class FewArrivals:
     def found(self, side: Side) -> list[Found]:
         found = []
         columns = (self._tuples.codes, self.lows, self.highs)
-        tuples = zip(*(column.tolist() for column in columns), strict=True)
-        for row, (code, low, high) in enumerate(tuples):
-            for run in side.runs_for(code, low, high):
-                begin, count = run.find_one(code, low, high)
+        tuples = list(zip(*(column.tolist() for column in columns), strict=True))
+        for row, runs in enumerate(side.runs_for(tuples)):
+            for run in runs:
+                begin, count = run.find_one(*tuples[row])
                 if count:
                     of, begins, counts = (np.array([each]) for each in (row, begin, count))
                     found.append(Found(run, of, begins, counts, count))

@@ -8,7 +8,7 @@ has passed in part is made anew when such tuples are a large part of what is kep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -77,12 +77,15 @@ class Side:
     def runs(self, lowest: int, highest: int) -> list[SortedRun]:
         """Those that may have tuples from one tick to another."""
         self._settle()
-        return [run for run in self._runs if run.lowest <= highest and run.highest >= lowest]
+        return self._within(lowest, highest)
 
-    def runs_for(self, code: int, lowest: int, highest: int) -> list[SortedRun]:
-        """Those that may have partners of one tuple."""
-        if self._newest.has(code, lowest, highest):
-            self._settle()
+    def runs_for(self, few: Sequence[tuple[int, int, int]]) -> list[list[SortedRun]]:
+        """Those that may have partners for tuples with a key and the bounds of their times."""
+        if any(self._newest.has(*each) for each in few):
+            self._settle()  # before any of them is looked at: runs are merged
+        return [self._within(lowest, highest) for _, lowest, highest in few]
+
+    def _within(self, lowest: int, highest: int) -> list[SortedRun]:
         return [run for run in self._runs if run.lowest <= highest and run.highest >= lowest]
 
     def rows(self) -> Iterator[pa.RecordBatch]:

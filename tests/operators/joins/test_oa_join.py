@@ -256,9 +256,11 @@ def test_a_key_with_very_many_tuples() -> None:
     columns = [pa.array(np.ones(len(many), np.int64)), pa.array(many)]
     join.on_batch(0, Batch(pa.RecordBatch.from_arrays(columns, schema=L)))
     found = join.on_batch(1, rows(1, (1, 999_999)))
+    assert not isinstance(found, list)  # each is made when the one before it has been taken
     sizes = [each.num_rows for each in found if isinstance(each, Batch)]
     assert sum(sizes) == 1_000_000
     assert max(sizes) <= 1 << 16
+    assert join.metrics().rows == 1_000_001
 
 
 @pytest.mark.parametrize("low", [-(2**63), 2**63 - 8])
