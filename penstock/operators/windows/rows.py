@@ -112,14 +112,16 @@ class RowsOperator(Base):
     def _released(self, closed: dict[int, int]) -> Iterator[Item]:
         """Of each partition the windows before the given one that have not been released yet."""
         found: list[tuple[Ints, list[pa.Array]]] = []
+        rows = 0
         for part, stop in closed.items():
             state = self.states[part]
             if stop > state.next_window:
                 for windows in state.windows(state.next_window, stop):
                     found.append(windows)
-                    if sum(len(ids) for ids, _ in found) >= AT_ONCE:
+                    rows += len(windows[0])
+                    if rows >= AT_ONCE:
                         yield Batch(windows_batch(self.node, found))
-                        found = []
+                        found, rows = [], 0
                 state.next_window = stop
                 self._chunks.pass_(part, state)
         if found:
