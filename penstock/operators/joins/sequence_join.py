@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.types import INT64_MAX
 from penstock.operators.batch import Batch
 from penstock.operators.joins.equal_keys import NO_KEY
 from penstock.operators.joins.pool import Pool
@@ -180,7 +181,8 @@ class SequenceJoin(Base):
         ranks[~alone] = self.second.ranks(second[~alone])
         if alone.any():
             assert self.within is not None
-            times[alone] = self._ticks(FIRST, first[alone]) + self.within + 1
+            longer = self.within + 1
+            times[alone] = np.minimum(self._ticks(FIRST, first[alone]), INT64_MAX - longer) + longer
             ranks[alone] = self.first.ranks(first[alone])
         return np.lexsort((ranks, ~alone, times))
 

@@ -61,6 +61,7 @@ class NetExtents:
         own = Batch(batch.rows, signs[known:], lineage=lineage[known:]).take(kept)
         items.add(own, positions[kept], (firsts[known:][kept], stops[known:][kept]))
         self._groups = np.concatenate([self._groups, groups[known:][kept]])
+        self._forget(items.tags[_FIRST] >= items.tags[_STOP])  # in no window any more
 
     # --- windows ---------------------------------------------------------------------------------
 
@@ -123,7 +124,9 @@ class NetExtents:
 
     def pass_(self, window: int) -> None:
         """Windows before one have been given out."""
-        gone = self._items.tags[_STOP] <= window
+        self._forget(self._items.tags[_STOP] <= window)
+
+    def _forget(self, gone: Mask) -> None:
         if gone.any():
             self._items.remove(gone)
             self._groups = self._groups[~gone]

@@ -34,7 +34,7 @@ PROMISE = st.sampled_from(PROMISES)
 RANGE = st.sampled_from([None, 0, 2, 5])
 TURNS = st.lists(st.integers(0, 2), max_size=8)
 EVERY = st.sampled_from([None, 1, 3])
-examples = settings(deadline=None, max_examples=8)
+examples = settings(deadline=None, max_examples=12)
 
 CALLS = (
     "count(*) AS c, sum(v) AS s, avg(x) AS a, min(x) AS lo, max(changed_at) AS hi, "
