@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias, cast
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.model.arrays import Ints
 from penstock.model.clock import Clock, ManualClock
-from penstock.operators.batch import Batch, signed_record
+from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.measured import Measured
 from penstock.operators.moving import drop_all, load_moved
-from penstock.operators.operator import Item, LateRows, Operator, Progress, TakesPartials
+from penstock.operators.operator import LateRows, Operator, Progress, TakesPartials
 from penstock.plan.identity import origins
 from penstock.plan.joins import Lookup
-from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.promises.by_sub_source import NOTHING
@@ -27,8 +25,9 @@ from penstock.promises.group_promises import GroupPromises
 from penstock.runs.status import bound_texts
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.plan.stages import Stage
+from penstock.spark.stateful.leaving import BucketOutput, Leaving
 from penstock.spark.stateful.marking import marked
-from penstock.spark.stateful.merging import merged, order_columns, placed
+from penstock.spark.stateful.merging import merged
 from penstock.spark.stateful.registers import (
     SourceRegister,
     StageRegister,
@@ -37,8 +36,7 @@ from penstock.spark.stateful.registers import (
 from penstock.spark.stateful.starts import Starts
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.ingest import split_at_stamp
-from penstock.spark.tasks.kit import Kit, Outgoing
-from penstock.spark.tasks.messages import Message, Packed, PackedKind, RowsPiece, pack_rows
+from penstock.spark.tasks.messages import Message, Packed, RowsPiece
 from penstock.spark.tasks.tables import filled
 from penstock.state.chunks import ChunkStore, Tree, Within, pack, required
 
@@ -73,12 +71,7 @@ class Bucket:
                 others = sum(config.feeding) - before - feeding
                 names = self._origins[entry.port]
                 self.registers.append(StageRegister(feeding, names, before, others))
-        self._tail = Chain(config.destination.tail.steps, self.clock)
-        fed = config.destination.stage
-        self._kit = Kit(fed, config.destination.entry) if fed is not None else None
-        self.order_columns = order_columns(config.stage, fed.stage) if fed is not None else None
-        self.late = 0
-        self.sent = 0  # messages, since the bucket is here
+        self._leaving = Leaving(config, number, self.clock)
         self._identified = False  # whether the state says whose it is
         self._moved = False  # whether the store has chunks of another operator
 
@@ -88,8 +81,8 @@ class Bucket:
         """Everything that the micro-batch has for this bucket, in order.  All of its tuples are
         measured against what had been promised before it: tasks do not know of each other."""
         self.clock.at = max(self.clock.at, now)
-        self.late = 0
-        outgoing = _BucketOutput(self)
+        late = 0
+        outgoing = BucketOutput(self._leaving)
         for message in messages:
             register = self.registers[message.entry]
             if isinstance(register, SourceRegister):
@@ -105,7 +98,7 @@ class Bucket:
                     items = [item for item in items if not isinstance(item, LateRows)]
                 outgoing.add(items)
             for tree in message.panes:
-                self._take_partials(message, tree, start)
+                late += self._take_partials(message, tree, start)
         for message, start in zip(messages, starts, strict=True):
             self._advance(message, start)
         self._look_for_idle()
@@ -116,7 +109,7 @@ class Bucket:
                 outgoing.add(self._measured.on_progress(port, replace(told, groups=groups)))
                 self._told[port] = told
         outgoing.add(self._measured.on_time(self.clock.now()))
-        yield from outgoing.packed()
+        yield from outgoing.packed(pack(self.status()), late)
 
     def _port(self, entry: int) -> int:
         return self.config.stage.entries[entry].port
@@ -146,9 +139,9 @@ class Bucket:
         types = self._types[self._port(message.entry)]
         return marked(batch, before, register.name, chain, types)
 
-    def _take_partials(self, message: Message, tree: Tree, start: Starts | None) -> None:
+    def _take_partials(self, message: Message, tree: Tree, start: Starts | None) -> int:
         """Partial results of tuples, which came as early as what their sub-source had promised, or
-        of results, which are never late."""
+        of results, which are never late; how many tuples missed windows."""
         register = self.registers[message.entry]
         operator = cast(TakesPartials, self.operator)  # the physical plan says so
 
@@ -165,7 +158,7 @@ class Bucket:
                     bounds[promised] = found
             return bounds
 
-        self.late += operator.on_partials(tree, bounds_of)
+        return operator.on_partials(tree, bounds_of)
 
     def _advance(self, message: Message, start: Starts | None) -> None:
         register = self.registers[message.entry]
@@ -275,80 +268,6 @@ class Bucket:
         own = Within(store, "operator/")
         self._moved = load_moved(self.operator, node, was, own, self.clock)
         self._identified = not self._moved
-
-
-class _BucketOutput:
-    """What a bucket has to say in a micro-batch."""
-
-    def __init__(self, bucket: Bucket) -> None:
-        self._bucket = bucket
-        self._rows: list[Batch] = []
-        self._late: list[pa.RecordBatch] = []
-        self._progress: Progress | None = None
-
-    def add(self, items: Iterable[Item]) -> None:
-        for item in items:
-            if isinstance(item, LateRows):
-                self._late.append(item.batch)
-            elif isinstance(item, Progress):
-                self._progress = item
-            else:
-                self._rows.append(item)
-
-    def packed(self) -> Iterator[Packed]:
-        bucket, config = self._bucket, self._bucket.config
-        own = config.bucket_keys[bucket.number]
-        if config.destination.stage is not None:  # which passes on what is not for it
-            own = config.destination.stage.bucket_keys[0]
-        for late in self._late:
-            bucket.late += late.num_rows
-            if config.late is not Late.DROP:
-                yield Packed(own, PackedKind.LATE, pack_rows(late))
-        pieces = [self._piece(batch) for batch in self._rows]
-        pieces = [piece for piece in pieces if piece.batch.num_rows]
-        if config.destination.stage is None:
-            for piece in pieces:
-                yield Packed(own, PackedKind.ROWS, pack_rows(signed_record(piece.batch)))
-        else:
-            yield from self._messages(pieces, config.destination.stage)
-        yield Packed(own, PackedKind.STATUS, pack(bucket.status()), late=bucket.late)
-
-    def _piece(self, given: Batch) -> RowsPiece:
-        """Results after the steps that follow."""
-        tail, columns = self._bucket._tail, self._bucket.order_columns
-        if not self._bucket.config.stage.passes_tuples:
-            given = given.without_broken()
-        given = replace(given, places=None, numbers=None)  # which were of this stage's sources
-        if columns is None:
-            return RowsPiece(tail.batch(given))
-        left = tail.batch(replace(given, lineage=np.arange(given.num_rows)))
-        which = left.lineage
-        assert which is not None
-        lineage = given.lineage[which] if given.lineage is not None else None
-        return RowsPiece(replace(left, lineage=lineage), placed(given.rows, columns, which))
-
-    def _messages(self, rows: list[RowsPiece], stage: StageConfig) -> Iterator[Packed]:
-        """Results and progress for every bucket of the next stage."""
-        bucket, destination, kit = self._bucket, self._bucket.config.destination, self._bucket._kit
-        assert kit is not None
-        outgoing = [Outgoing() for _ in range(stage.buckets)]
-        for piece in rows:
-            if kit.maker is None or not kit.fold(piece.batch, outgoing):
-                kit.route(piece, outgoing)
-        kit.tidy()
-        progress = self._progress and bucket._tail.progress(self._progress)
-        for number, mine in enumerate(outgoing):
-            message = Message(
-                destination.entry,
-                bucket.number,
-                rows=mine.rows,
-                panes=mine.panes,
-                progress=progress,
-            )
-            key = stage.bucket_keys[number]
-            place = (bucket.number << 32) + bucket.sent
-            yield Packed(key, PackedKind.MESSAGE, message.pack(), place)
-        bucket.sent += 1
 
 
 def _operator(stage: Stage, bucket: int, clock: Clock) -> Operator:

@@ -1,0 +1,120 @@
+"""What leaves a bucket: results, late tuples and progress, packed for the end or for the buckets of
+the next stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.clock import Clock
+from penstock.operators.batch import Batch, signed_record
+from penstock.operators.operator import Item, LateRows, Progress
+from penstock.plan.query import Late
+from penstock.spark.plan.config import StageConfig
+from penstock.spark.stateful.merging import order_columns, placed
+from penstock.spark.tasks.chain import Chain
+from penstock.spark.tasks.kit import Kit, Outgoing
+from penstock.spark.tasks.messages import Message, Packed, PackedKind, RowsPiece, pack_rows
+
+
+class Leaving:
+    """Where the results of a bucket go, and by which steps."""
+
+    def __init__(self, config: StageConfig, bucket: int, clock: Clock) -> None:
+        self.config = config
+        self.bucket = bucket
+        self._tail = Chain(config.destination.tail.steps, clock)
+        fed = config.destination.stage
+        self.kit = Kit(fed, config.destination.entry) if fed is not None else None
+        self._columns = order_columns(config.stage, fed.stage) if fed is not None else None
+        self.sent = 0  # messages, since the bucket is here
+
+    def piece(self, given: Batch) -> RowsPiece:
+        """Results after the steps that follow."""
+        if not self.config.stage.passes_tuples:
+            given = given.without_broken()
+        given = replace(given, places=None, numbers=None)  # which were of this stage's sources
+        if self._columns is None:
+            return RowsPiece(self._tail.batch(given))
+        left = self._tail.batch(replace(given, lineage=np.arange(given.num_rows)))
+        which = left.lineage
+        assert which is not None
+        lineage = given.lineage[which] if given.lineage is not None else None
+        return RowsPiece(replace(left, lineage=lineage), placed(given.rows, self._columns, which))
+
+    def progress(self, progress: Progress) -> Progress:
+        return self._tail.progress(progress)
+
+
+class BucketOutput:
+    """What a bucket has to say in a micro-batch.  Results are packed, or folded, as they come: they
+    may be many more than there is room for at once."""
+
+    def __init__(self, leaving: Leaving) -> None:
+        self._leaving = leaving
+        fed = leaving.config.destination.stage
+        self._outgoing = [Outgoing() for _ in range(fed.buckets if fed is not None else 0)]
+        self._packed: list[Packed] = []
+        self._progress: Progress | None = None
+        self.late = 0
+
+    @property
+    def _own(self) -> int:
+        """The key under which things go on that are not for the buckets of the next stage."""
+        config, fed = self._leaving.config, self._leaving.config.destination.stage
+        return config.bucket_keys[self._leaving.bucket] if fed is None else fed.bucket_keys[0]
+
+    def add(self, items: Iterable[Item]) -> None:
+        for item in items:
+            if isinstance(item, LateRows):
+                self._add_late(item.batch)
+            elif isinstance(item, Progress):
+                self._progress = item
+            else:
+                self._add_rows(self._leaving.piece(item))
+
+    def _add_late(self, rows: pa.RecordBatch) -> None:
+        self.late += rows.num_rows
+        if self._leaving.config.late is not Late.DROP:
+            self._packed.append(Packed(self._own, PackedKind.LATE, pack_rows(rows)))
+
+    def _add_rows(self, piece: RowsPiece) -> None:
+        kit = self._leaving.kit
+        if not piece.batch.num_rows:
+            return
+        if kit is None:
+            rows = pack_rows(signed_record(piece.batch))
+            self._packed.append(Packed(self._own, PackedKind.ROWS, rows))
+        elif kit.maker is None or not kit.fold(piece.batch, self._outgoing):
+            kit.route(piece, self._outgoing)
+
+    def packed(self, status: bytes, late: int) -> Iterator[Packed]:
+        """All of it, with how the bucket is doing; so many tuples were late that nobody has seen
+        one by one."""
+        yield from self._packed
+        yield from self._messages()
+        yield Packed(self._own, PackedKind.STATUS, status, late=late + self.late)
+
+    def _messages(self) -> Iterator[Packed]:
+        """Results and progress for every bucket of the next stage."""
+        leaving, destination = self._leaving, self._leaving.config.destination
+        if destination.stage is None or leaving.kit is None:
+            return
+        leaving.kit.tidy()
+        progress = self._progress and leaving.progress(self._progress)
+        for number, mine in enumerate(self._outgoing):
+            message = Message(
+                destination.entry,
+                leaving.bucket,
+                rows=mine.rows,
+                panes=mine.panes,
+                progress=progress,
+            )
+            key = destination.stage.bucket_keys[number]
+            place = (leaving.bucket << 32) + leaving.sent
+            yield Packed(key, PackedKind.MESSAGE, message.pack(), place)
+        leaving.sent += 1
