@@ -120,7 +120,7 @@ class JoinSyntax:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class JoinChain:
     """Relations with JOIN between them.  Commas stand between chains."""
 
     first: Relation
@@ -154,7 +154,7 @@ class Select:
     distinct: bool
     distinct_on: tuple[exp.Expr, ...]  # DISTINCT ON (…)
     window: WindowClause | None
-    chains: tuple[Chain, ...]
+    chains: tuple[JoinChain, ...]
     where: exp.Expr | None
     group_by: tuple[exp.Expr, ...]
     having: exp.Expr | None

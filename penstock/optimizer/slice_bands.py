@@ -7,7 +7,7 @@ from dataclasses import replace
 from penstock.optimizer.settings import Settings
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
-from penstock.physical.slices import Slices
+from penstock.physical.slices import TimeSlices
 from penstock.plan.expressions import Column
 from penstock.plan.joins import Join, JoinKind, Sequence, SequenceMode
 from penstock.plan.node import Node
@@ -52,14 +52,16 @@ def _sliced(node: PhysicalNode) -> PhysicalNode:
     return replace(node, ports=ports) if ports != node.ports else node
 
 
-def _slices(node: Node) -> tuple[Slices, Slices] | None:
+def _slices(node: Node) -> tuple[TimeSlices, TimeSlices] | None:
     """Those of both inputs, if there can be several."""
     match node:
         case Join(branches=(_, _), attributes=(left, right)):
             window = node.window.between(0, 1)
             if isinstance(window, TumblingJoin):
                 width, origin = window.range, window.origin
-                return Slices(left, width, origin=origin), Slices(right, width, origin=origin)
+                return TimeSlices(left, width, origin=origin), TimeSlices(
+                    right, width, origin=origin
+                )
             band = window.band if isinstance(window, SlidingJoin) else window
             if band is None or node.kind is JoinKind.FULL:
                 return None
@@ -72,10 +74,10 @@ def _slices(node: Node) -> tuple[Slices, Slices] | None:
 
 def _of_band(
     left: Column, right: Column, band: BandJoin, left_once: bool
-) -> tuple[Slices, Slices] | None:
+) -> tuple[TimeSlices, TimeSlices] | None:
     if max(abs(band.low), abs(band.high)) > _FAR:
         return None
     width = _TIMES * max(1, band.high - band.low)
     if left_once:  # a right tuple has partners from `high` before it to `low` before it
-        return Slices(left, width), Slices(right, width, -band.high, -band.low)
-    return Slices(left, width, band.low, band.high), Slices(right, width)
+        return TimeSlices(left, width), TimeSlices(right, width, -band.high, -band.low)
+    return TimeSlices(left, width, band.low, band.high), TimeSlices(right, width)

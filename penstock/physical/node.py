@@ -8,7 +8,7 @@ from enum import Enum
 
 from penstock.errors import PlanError
 from penstock.physical.asked import Asked
-from penstock.physical.slices import Slices
+from penstock.physical.slices import TimeSlices
 from penstock.physical.sorting import Sorting
 from penstock.plan.expressions import Expression
 from penstock.plan.node import Node
@@ -79,7 +79,7 @@ class Port:
     input: PhysicalNode
     keys: tuple[Expression, ...] | None = None
     pre_aggregated: bool = False
-    slices: Slices | None = None
+    slices: TimeSlices | None = None
 
     def __post_init__(self) -> None:
         if self.slices is not None and self.keys != ():

@@ -12,7 +12,7 @@ from penstock.windows.columns import floor_div
 
 
 @dataclass(frozen=True)
-class Slices:
+class TimeSlices:
     """Slices are `width` ticks long, and numbered from `origin` on.  A tuple goes to all from the
     one that is `low` ticks beside its time to the one that is `high` ticks beside it.
 
@@ -22,7 +22,7 @@ class Slices:
 
     >>> import numpy as np
     >>> from penstock.model.types import INT
-    >>> own, partners = Slices(t := Column("t", INT), 20), Slices(t, 20, low=-3, high=2)
+    >>> own, partners = TimeSlices(t := Column("t", INT), 20), TimeSlices(t, 20, low=-3, high=2)
     >>> own.first(np.array([17, 18, 22])), partners.first(np.array([17, 18, 22]))
     (array([0, 0, 1]), array([0, 0, 0]))
     >>> partners.last(np.array([17, 18, 22]))

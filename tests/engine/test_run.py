@@ -232,7 +232,8 @@ def test_a_stopped_run_closes_its_sinks_and_no_window() -> None:
 
 def test_what_cannot_be_run_names_the_other_engine() -> None:
     db = local(s=S)
-    query = ask(db, "SELECT v FROM s EXCEPT ON (v) s")
-    with pytest.raises(ps.EngineError, match="cannot run a difference yet") as caught:
+    sequence = "SEQUENCE (s THEN s AS r MODE RECENT)"
+    query = ask(db, f"SELECT s.v FROM {sequence} EMIT EARLY EVERY 1 SECOND")
+    with pytest.raises(ps.EngineError, match="no early answers for a sequence") as caught:
         query.run(print)
     assert "--engine reference" in str(caught.value)

@@ -22,7 +22,7 @@ from penstock.language.binding.relations import (
     under_another_name,
 )
 from penstock.language.binding.scope import NestedScope, Scope
-from penstock.language.syntax import Chain, JoinSyntax, Quantity, Select
+from penstock.language.syntax import JoinChain, JoinSyntax, Quantity, Select
 from penstock.model.names import free_name
 from penstock.model.schema import Field, Schema
 from penstock.plan.catalog import Catalog
@@ -117,7 +117,7 @@ class FromBinder:
         self._written[name] = source.alias
         return under_another_name(source, name)
 
-    def _chain(self, before: Tree | None, chain: Chain, sources: list[BoundSource]) -> Tree:
+    def _chain(self, before: Tree | None, chain: JoinChain, sources: list[BoundSource]) -> Tree:
         """A chain joined with those before it.  Inner joins are the same wherever they stand; an
         outer one begins with its own chain, as JOIN binds tighter than a comma."""
         first, *others = sources

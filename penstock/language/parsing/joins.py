@@ -10,8 +10,8 @@ from sqlglot.tokenizer_core import TokenType
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.relations import relation
 from penstock.language.syntax import (
-    Chain,
     ExceptRelation,
+    JoinChain,
     JoinSyntax,
     Relation,
     SequenceRelation,
@@ -42,7 +42,7 @@ _OTHERS = {  # of other dialects
 }
 
 
-def from_clause(parser: Parser) -> tuple[Chain, ...]:
+def from_clause(parser: Parser) -> tuple[JoinChain, ...]:
     """from ::= chain {',' chain}
 
     A comma before WHERE is let pass: the thesis writes it."""
@@ -54,7 +54,7 @@ def from_clause(parser: Parser) -> tuple[Chain, ...]:
     return tuple(chains)
 
 
-def _chain(parser: Parser) -> Chain:
+def _chain(parser: Parser) -> JoinChain:
     """chain ::= relation {join}"""
     first = relation(parser)
     if parser.at_as_of() or parser.at("FOR"):
@@ -62,7 +62,7 @@ def _chain(parser: Parser) -> Chain:
     joins = []
     while (join := _join(parser)) is not None:
         joins.append(join)
-    return Chain(first, tuple(joins))
+    return JoinChain(first, tuple(joins))
 
 
 def _join(parser: Parser) -> JoinSyntax | None:

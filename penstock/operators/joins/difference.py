@@ -17,7 +17,7 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import INT64_MAX, INT64_MIN
 from penstock.operators.batch import Batch
 from penstock.operators.folding.keys import KeyCodes
-from penstock.operators.joins.intervals import Changes, FreeTimes, Intervals, united
+from penstock.operators.joins.intervals import FreeTimes, Intervals, StayChanges, united
 from penstock.operators.joins.stays import Stays
 from penstock.operators.joins.timed_inputs import TimedInputs, promised_on
 from penstock.operators.open_results import OpenResults
@@ -127,7 +127,7 @@ class DifferenceOperator(Base):
         changing: Mask = new | ending | touched[codes]
         return changing
 
-    def _items(self, numbers: Ints, changes: Changes) -> Batch:
+    def _items(self, numbers: Ints, changes: StayChanges) -> Batch:
         numbers = numbers[changes.which]
         order = np.lexsort((changes.signs, numbers, changes.ticks))
         numbers, ticks = numbers[order], changes.ticks[order]

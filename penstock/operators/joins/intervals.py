@@ -48,7 +48,7 @@ def _running_highest(codes: Codes, values: Ints) -> Ints:
     return highest
 
 
-class Changes(NamedTuple):
+class StayChanges(NamedTuple):
     """Which stay, when, and whether it becomes free (+1) or ceases to be (-1)."""
 
     which: Ints
@@ -64,7 +64,7 @@ class FreeTimes:
         self._since = KeyedTimes(union.codes, union.since, None)
         self._last = KeyedTimes(union.codes, union.last, None)
 
-    def changes(self, stays: Intervals, from_: Ints, upto: int) -> Changes:
+    def changes(self, stays: Intervals, from_: Ints, upto: int) -> StayChanges:
         """All changes of each stay from some tick on, not before its own, up to a last one.
 
         >>> one = [np.array([column]) for column in (0, 0, 9)]
@@ -93,7 +93,7 @@ class FreeTimes:
         ]
         which = [entering, freed[0], hidden[0], leaving]
         signs = [1, 1, -1, -1]
-        return Changes(
+        return StayChanges(
             np.concatenate(which),
             np.concatenate(ticks),
             np.repeat(np.array(signs), [len(each) for each in which]),

@@ -20,9 +20,9 @@ _NEAR = 2**61
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class KeyTimePlaces:
     """
-    >>> places = Places.of_tuples(np.array([3, 1]), np.array([-5, 90]))
+    >>> places = KeyTimePlaces.of_tuples(np.array([3, 1]), np.array([-5, 90]))
     >>> found = places.of(np.array([3, 1]), np.array([-5, 90]))
     >>> places.codes(found), places.ticks(found)
     (array([3, 1]), array([-5, 90]))
@@ -35,9 +35,9 @@ class Places:
     times: Ints | None = None
 
     @staticmethod
-    def of_tuples(codes: Codes, ticks: Ints, like: Places | None = None) -> Places:
+    def of_tuples(codes: Codes, ticks: Ints, like: KeyTimePlaces | None = None) -> KeyTimePlaces:
         """Such as others have, if that will do."""
-        return Places.between_ends(extremes(codes), extremes(ticks), codes, ticks, like)
+        return KeyTimePlaces.between_ends(extremes(codes), extremes(ticks), codes, ticks, like)
 
     @staticmethod
     def between_ends(
@@ -45,24 +45,24 @@ class Places:
         times: tuple[int, int],
         codes: Codes,
         ticks: Ints,
-        like: Places | None = None,
-    ) -> Places:
+        like: KeyTimePlaces | None = None,
+    ) -> KeyTimePlaces:
         """For tuples of which the lowest and highest key and time are known."""
         span = times[1] - times[0]
         if like is not None and like.is_plain and span >> like.bits == 0 and like.fit(keys):
-            return Places(like.bits, like.key, times[0])
+            return KeyTimePlaces(like.bits, like.key, times[0])
         bits = span.bit_length()
         for key in (0, keys[0]):
             for spare in (_SPARE, 0):
                 if _bits(keys, key) + bits + spare <= _ROOM:
-                    return Places(bits + spare, key, times[0])
+                    return KeyTimePlaces(bits + spare, key, times[0])
         if len(codes).bit_length() + bits <= _ROOM:
-            return Places(bits, 0, times[0], keys=np.unique(codes))
+            return KeyTimePlaces(bits, 0, times[0], keys=np.unique(codes))
         known = np.unique(ticks)
         bits = len(known).bit_length()
         if _bits(keys, 0) + bits <= _ROOM:
-            return Places(bits, 0, 0, times=known)
-        return Places(bits, 0, 0, np.unique(codes), known)
+            return KeyTimePlaces(bits, 0, 0, times=known)
+        return KeyTimePlaces(bits, 0, 0, np.unique(codes), known)
 
     @property
     def is_plain(self) -> bool:

@@ -17,7 +17,7 @@ from penstock.model.arrays import Codes, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Signs
 from penstock.operators.joins.newest import Newest
-from penstock.operators.joins.places import Places
+from penstock.operators.joins.places import KeyTimePlaces
 from penstock.operators.joins.sorted_run import SortedRun
 from penstock.operators.joins.tuples import Tuples, taken
 from penstock.state.chunks import ChunkStore, required
@@ -40,7 +40,7 @@ class Side:
         return sum(map(len, self._runs)) + len(self._newest)
 
     @property
-    def like(self) -> Places | None:
+    def like(self) -> KeyTimePlaces | None:
         """Of the newest run: others that have such places are merged with it at once."""
         return self._runs[-1].places if self._runs else None
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import Bound
 from penstock.operators.batch import Signs
-from penstock.operators.joins.places import Places
+from penstock.operators.joins.places import KeyTimePlaces
 from penstock.operators.joins.tuples import Tuples, joined_flags, joined_signs, taken
 from penstock.windows.columns import extremes
 
@@ -28,7 +28,7 @@ class SortedRun:
 
     rows: pa.RecordBatch
     order: Ints
-    places: Places
+    places: KeyTimePlaces
     sorted: Ints
     lowest: int  # of all times
     highest: int
@@ -42,10 +42,10 @@ class SortedRun:
     _passed: int = 0  # rows, in the order of time, that all are done with
 
     @staticmethod
-    def of(tuples: Tuples, like: Places | None = None) -> SortedRun:
+    def of(tuples: Tuples, like: KeyTimePlaces | None = None) -> SortedRun:
         """With places such as others have, if that will do: so they can be merged at once."""
         codes, ticks, times = tuples.codes, tuples.ticks, extremes(tuples.ticks)
-        places = Places.between_ends(extremes(codes), times, codes, ticks, like)
+        places = KeyTimePlaces.between_ends(extremes(codes), times, codes, ticks, like)
         given = places.of(codes, ticks)
         order = np.argsort(given)
         run = SortedRun(tuples.rows, order, places, given[order], *times, tuples.signs)
@@ -186,7 +186,7 @@ class SortedRun:
     def recoded(self, place: Codes) -> SortedRun:
         """The same with other codes for keys, which are in the same order."""
         codes, ticks = place[self.codes], self.ticks
-        places = Places.of_tuples(codes, ticks)
+        places = KeyTimePlaces.of_tuples(codes, ticks)
         return replace(self, places=places, sorted=places.of(codes, ticks), _keys=None)
 
 
@@ -198,7 +198,7 @@ class Finding(NamedTuple):
     counts: Ints
 
 
-def _together(several: Sequence[SortedRun], times: tuple[int, int]) -> tuple[Places, Ints]:
+def _together(several: Sequence[SortedRun], times: tuple[int, int]) -> tuple[KeyTimePlaces, Ints]:
     """The places of the tuples of some runs, one after the other."""
     last = several[-1].places
     if all(run.places.is_plain for run in several):
@@ -209,5 +209,5 @@ def _together(several: Sequence[SortedRun], times: tuple[int, int]) -> tuple[Pla
             return places, np.concatenate(moved)
     codes = np.concatenate([run.codes for run in several])
     ticks = np.concatenate([run.ticks for run in several])
-    places = Places.between_ends(extremes(codes), times, codes, ticks, last)
+    places = KeyTimePlaces.between_ends(extremes(codes), times, codes, ticks, last)
     return places, places.of(codes, ticks)

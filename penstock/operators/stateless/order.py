@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.batch import SIGN
-from penstock.model.punctuation import BEGINNING, END
+from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import Type
 from penstock.operators.batch import Batch, from_signed_record, signed_record
 from penstock.operators.groups.grouped import InTime
@@ -63,8 +63,12 @@ class InOrder(Base):
         released = self._held.take(bound)  # what is yet to come is not below it
         if released is not None:
             yield from_signed_record(released.rows)
-        # rows that are amended come below bounds, which therefore promise nothing here
-        yield progress if self._waits else Progress({}, progress.high, progress.ended)
+        yield Progress(self._kept(bound), progress.high, progress.ended)
+
+    def _kept(self, bound: Bound) -> dict[str, Bound]:
+        """What rows that leave later keep.  Those that wait may be behind in other columns, and
+        where rows are amended, they come below any bound."""
+        return {self._name: bound} if self._waits and bound not in (BEGINNING, END) else {}
 
     def rows_held(self) -> int:
         return len(self._held)

@@ -13,7 +13,7 @@ from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints
 from penstock.model.schema import Schema
 from penstock.operators.ticks import to_ticks
-from penstock.physical.slices import Slices
+from penstock.physical.slices import TimeSlices
 from penstock.spark.plan.stages import Stage
 from penstock.spark.tasks.buckets import Router
 
@@ -45,7 +45,7 @@ class SliceRouter:
     """Slices follow each other round the buckets.  A tuple that goes to several slices comes to
     each bucket once, however many of those the bucket has."""
 
-    def __init__(self, slices: Slices, schema: Schema, buckets: int) -> None:
+    def __init__(self, slices: TimeSlices, schema: Schema, buckets: int) -> None:
         self._slices = slices
         self._attribute = compile_expression(slices.attribute, schema)
         self._type = slices.attribute.type

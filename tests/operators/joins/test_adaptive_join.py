@@ -11,7 +11,7 @@ import penstock as ps
 from penstock.errors import PlanError
 from penstock.model.clock import ManualClock
 from penstock.operators.build import operator_for
-from penstock.operators.joins.ordered.adaptive_join import ALPHA, AdaptiveJoin, Mode
+from penstock.operators.joins.ordered.adaptive_join import ALPHA, AdaptiveJoin, JoinMode
 from penstock.operators.joins.ordered.load import JoinLoad
 from penstock.operators.measured import Measured, OperatorStatus
 from penstock.operators.operator import Item
@@ -55,21 +55,21 @@ def test_it_switches_both_ways_and_drains_what_waits() -> None:
     operator = running_on(timer, 1_000_000)  # a millisecond for two tuples
     slow, busy, slow_again = phase(0, 40, 2), phase(40, 40, 12), phase(80, 160, 2)
     made = at_pace(operator, timer, slow)
-    assert operator.mode is Mode.SYNC_FILTER
+    assert operator.mode is JoinMode.SYNC_FILTER
     assert operator.measured.load is not None
     assert operator.measured.load < ALPHA  # 0.001 · 13 · 2 · 2, roughly
     made += at_pace(operator, timer, busy)
-    assert operator.mode is Mode.FILTER_ORDER
+    assert operator.mode is JoinMode.FILTER_ORDER
     assert operator.metrics().counters["tuples waiting to be joined"] == 0
     assert operator.metrics().counters["results waiting for their turn"] > 0
     modes = []
     for each in slow_again:
         made += at_pace(operator, timer, [each])
         modes.append(operator.mode)
-        if operator.mode is Mode.SYNC_FILTER:
+        if operator.mode is JoinMode.SYNC_FILTER:
             assert len(operator.held) == 0
-    assert Mode.DRAINING in modes
-    assert modes[-1] is Mode.SYNC_FILTER
+    assert JoinMode.DRAINING in modes
+    assert modes[-1] is JoinMode.SYNC_FILTER
     counters = operator.metrics().counters
     assert (counters["switches to Filter-Order"], counters["switches to Sync-Filter"]) == (1, 1)
     made += end(operator)
@@ -139,7 +139,7 @@ def test_alpha_says_when(alpha: float) -> None:
     timer = Timer()
     operator = running_on(timer, 1_000_000, alpha)
     at_pace(operator, timer, phase(0, 30, 4))  # a load of about 0.2
-    assert operator.mode is (Mode.FILTER_ORDER if alpha < 0.1 else Mode.SYNC_FILTER)
+    assert operator.mode is (JoinMode.FILTER_ORDER if alpha < 0.1 else JoinMode.SYNC_FILTER)
 
 
 def test_alpha_is_a_setting() -> None:
@@ -176,6 +176,6 @@ def test_status_shows_switches_and_they_outlive_a_restart() -> None:
     operator.save(store)
     again = AdaptiveJoin(NODE, ALPHA, timer)
     again.load(store)
-    assert again.mode is Mode.FILTER_ORDER
+    assert again.mode is JoinMode.FILTER_ORDER
     assert again.metrics().counters["switches to Filter-Order"] == 1
     assert len(again.held) == len(operator.held)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.operators.joins.places import Places
+from penstock.operators.joins.places import KeyTimePlaces
 from penstock.operators.joins.sorted_run import SortedRun
 from penstock.operators.joins.tuples import Tuples
 from tests.operators.driving import examples
@@ -27,7 +27,7 @@ def columns(rows: list[tuple[int, ...]]) -> list[np.ndarray]:
     return [np.array(column, np.int64) for column in zip(*rows, strict=True)]
 
 
-def run_of(rows: list[tuple[int, int]], like: Places | None = None) -> SortedRun:
+def run_of(rows: list[tuple[int, int]], like: KeyTimePlaces | None = None) -> SortedRun:
     codes, ticks = columns(rows)
     return SortedRun.of(Tuples(_numbered(len(rows)), codes, ticks), like)
 
@@ -41,7 +41,7 @@ def _numbered(count: int) -> pa.RecordBatch:
 @example(rows=EXTREME)
 def test_there_and_back(rows: list[tuple[int, int]]) -> None:
     codes, ticks = columns(rows)
-    places = Places.of_tuples(codes, ticks)
+    places = KeyTimePlaces.of_tuples(codes, ticks)
     found = places.of(codes, ticks)
     assert (places.codes(found) == codes).all()
     assert (places.ticks(found) == ticks).all()

@@ -14,7 +14,7 @@ from penstock.model.arrays import Ints
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BIGINT, DOUBLE, INT64_MAX, INT64_MIN, STRING
 from penstock.optimizer.slice_bands import _of_band
-from penstock.physical.slices import Slices
+from penstock.physical.slices import TimeSlices
 from penstock.plan.expressions import Column
 from penstock.spark.tasks.buckets import Router
 from penstock.spark.tasks.routing import SliceRouter
@@ -32,7 +32,7 @@ TICKS = st.lists(
 )
 
 
-def routed(slices: Slices, ticks: list[int], buckets: int) -> list[tuple[int, int, bool]]:
+def routed(slices: TimeSlices, ticks: list[int], buckets: int) -> list[tuple[int, int, bool]]:
     """Which tuple comes to which bucket, and whether as a copy."""
     rows = pa.record_batch({"t": pa.array(ticks, pa.int64())})
     routes = SliceRouter(slices, SCHEMA, buckets).routes(rows)

@@ -21,7 +21,7 @@ ALPHA = 0.3  # Filter-Order answers a quarter sooner there: α / (1 + α)
 _PATIENCE = 5 * SECOND  # between two decisions: what was measured is of the last seconds
 
 
-class Mode(Enum):
+class JoinMode(Enum):
     """What is done with tuples as they come.  On the way back from Filter-Order to Sync-Filter,
     results that wait are drained: the steps E to L of the paper."""
 
@@ -47,12 +47,12 @@ class AdaptiveJoin(OrderedJoin):
         self.alpha = alpha
         self._timer = timer
         self.measured = JoinLoad()
-        self.mode = Mode.SYNC_FILTER
+        self.mode = JoinMode.SYNC_FILTER
         self._decided: int | None = None  # when
-        self.switches = {Mode.FILTER_ORDER: 0, Mode.SYNC_FILTER: 0}
+        self.switches = {JoinMode.FILTER_ORDER: 0, JoinMode.SYNC_FILTER: 0}
 
     def waits(self, port: int) -> bool:  # noqa: ARG002
-        return self.mode is not Mode.FILTER_ORDER
+        return self.mode is not JoinMode.FILTER_ORDER
 
     def on_batch(self, port: int, batch: Batch) -> list[Item]:
         self.measured.came(port, batch.num_rows, self._timer())
@@ -71,29 +71,29 @@ class AdaptiveJoin(OrderedJoin):
             self._decided = now
             self._switch(load >= self.alpha)
         made = super().on_progress(port, progress)
-        if self.mode is Mode.DRAINING and not len(self.held):
-            self.mode = Mode.SYNC_FILTER
+        if self.mode is JoinMode.DRAINING and not len(self.held):
+            self.mode = JoinMode.SYNC_FILTER
         return made
 
     def _switch(self, filters_first: bool) -> None:
-        if filters_first is (self.mode is Mode.FILTER_ORDER):
+        if filters_first is (self.mode is JoinMode.FILTER_ORDER):
             return
         if filters_first:
-            self.mode = Mode.FILTER_ORDER
+            self.mode = JoinMode.FILTER_ORDER
             for port, waiting in enumerate(self.waiting):
                 ready = waiting.take_all()
                 if ready is not None:
                     list(self._join(port, Batch(ready.rows)))  # none of them is late
-            self.switches[Mode.FILTER_ORDER] += 1
+            self.switches[JoinMode.FILTER_ORDER] += 1
         else:
-            self.mode = Mode.DRAINING
-            self.switches[Mode.SYNC_FILTER] += 1
+            self.mode = JoinMode.DRAINING
+            self.switches[JoinMode.SYNC_FILTER] += 1
 
     def counters(self) -> dict[str, int]:
         return {
             **super().counters(),
-            "switches to Filter-Order": self.switches[Mode.FILTER_ORDER],
-            "switches to Sync-Filter": self.switches[Mode.SYNC_FILTER],
+            "switches to Filter-Order": self.switches[JoinMode.FILTER_ORDER],
+            "switches to Sync-Filter": self.switches[JoinMode.SYNC_FILTER],
             "load in percent": round(100 * (self.measured.load or 0)),
         }
 
@@ -102,19 +102,19 @@ class AdaptiveJoin(OrderedJoin):
     def save(self, store: ChunkStore) -> None:
         """What was measured is of this run, and begins anew with another one."""
         super().save(store)
-        switches = [self.switches[each] for each in (Mode.FILTER_ORDER, Mode.SYNC_FILTER)]
+        switches = [self.switches[each] for each in (JoinMode.FILTER_ORDER, JoinMode.SYNC_FILTER)]
         store.put("mode", {"mode": self.mode.value, "switches": switches})
 
     def load(self, store: ChunkStore) -> None:
         super().load(store)
         saved = store.get("mode")
         if saved is not None:
-            self.mode = Mode(saved["mode"])
-            modes = (Mode.FILTER_ORDER, Mode.SYNC_FILTER)
+            self.mode = JoinMode(saved["mode"])
+            modes = (JoinMode.FILTER_ORDER, JoinMode.SYNC_FILTER)
             self.switches = dict(zip(modes, saved["switches"], strict=True))
 
     def adopt(self, state: JoinState) -> None:
         """Results that wait are drained, tuples that wait go on waiting."""
         super().adopt(state)
         if len(self.held):
-            self.mode = Mode.DRAINING
+            self.mode = JoinMode.DRAINING
