@@ -17,8 +17,7 @@ from penstock.model.names import LATE, free_name
 from penstock.plan.late_columns import late_columns
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
-from penstock.runs.answer import Account
-from penstock.sinks.cells import column_texts
+from penstock.runs.answer import Account, LateColumns
 from penstock.sources.rejects import REJECT_COLUMNS
 from penstock.spark.tasks.messages import Packed, PackedKind, unpack_rows
 from penstock.spark.tasks.worker_memory import settle
@@ -37,13 +36,12 @@ def counted_in(packed: Iterable[Packed], others: Account = NOTHING) -> Account:
 @dataclass(frozen=True)
 class FrameColumns:
     """Rows of one `kind` as columns.  `positions` says where each column is in what comes out, None
-    if it is not there at all; those in `texts` become texts."""
+    if it is not there at all."""
 
     kind: PackedKind
     shown: pa.Schema
     positions: tuple[int | None, ...]
     counts: tuple[str, ...]
-    texts: frozenset[str] = frozenset()
 
     @property
     def arrow(self) -> pa.Schema:
@@ -85,8 +83,7 @@ class FrameColumns:
             return pa.nulls(rows.num_rows, field.type)
         if position == rows.num_columns:  # a sign, which is left out where nothing is taken back
             return pa.array(np.ones(rows.num_rows, np.int8))
-        column = rows.column(position)
-        return pa.array(column_texts(column), pa.string()) if field.name in self.texts else column
+        return rows.column(position)
 
 
 def result_columns(query: QueryPlan, streaming: bool) -> FrameColumns:
@@ -107,8 +104,7 @@ def reject_columns() -> FrameColumns:
 
 def late_frame_columns(query: QueryPlan, nodes: Sequence[Node]) -> list[FrameColumns | None]:
     """The columns of the tuples that are late for each of the nodes; None if none can be.  They are
-    to be one DataFrame, so all have the columns of all of them; what has different types becomes
-    texts."""
+    to be one DataFrame, so all have the columns of all of them."""
     given = [
         # rows that wait for their order may be late for that; so may tuples for any other node
         late_columns(
@@ -122,25 +118,29 @@ def late_frame_columns(query: QueryPlan, nodes: Sequence[Node]) -> list[FrameCol
     taken = {name.lower() for schema in given for name in schema.names[:-own]}
     ours = [_free(name, taken) for name in LATE[:own]]
     counts = tuple(_free(name, taken) for name in _COUNTS)
-    named = [[*schema.names[:-own], *ours] if schema.names else [] for schema in given]
-    types: dict[str, set[pa.DataType]] = {}
-    for name in (*(name for names in named for name in names if name not in ours), *ours):
-        types[name] = set()
-    for names, schema in zip(named, given, strict=True):
-        for name, found in zip(names, schema.types, strict=True):
-            types[name].add(found)
-    texts = frozenset(name for name, found in types.items() if len(found) > 1)
-    fields = [(name, pa.string() if name in texts else min(types[name], key=str)) for name in types]
+    named = [
+        pa.schema(list(zip([*each.names[:-own], *ours], each.types, strict=True)))
+        if each.names
+        else each
+        for each in given
+    ]
+    columns = LateColumns(named).names.items()
+    in_order = sorted(columns, key=lambda column: column[0][0] in ours)  # the user's come first
+    shown = pa.schema([(name, of_type) for (_, of_type), name in in_order])
+    wanted = [column for column, _ in in_order]
     return [
-        FrameColumns(PackedKind.LATE, pa.schema(fields), _positions(names, types), counts, texts)
-        if names
+        FrameColumns(PackedKind.LATE, shown, _positions(each, wanted), counts)
+        if each.names
         else None
-        for names in named
+        for each in named
     ]
 
 
-def _positions(names: list[str], wanted: Iterable[str]) -> tuple[int | None, ...]:
-    return tuple(names.index(name) if name in names else None for name in wanted)
+def _positions(
+    schema: pa.Schema, wanted: Iterable[tuple[str, pa.DataType]]
+) -> tuple[int | None, ...]:
+    places = {(field.name, field.type): place for place, field in enumerate(schema)}
+    return tuple(places.get(each) for each in wanted)
 
 
 def _free(name: str, taken: set[str]) -> str:
