@@ -68,19 +68,20 @@ class LateColumns:
                 found = types.setdefault(field.name, [])
                 if field.type not in found:
                     found.append(field.type)
-        self._names: dict[tuple[str, pa.DataType], str] = {}
-        taken = set(types)
+        self.names: dict[tuple[str, pa.DataType], str] = {}
+        taken = {name.lower() for name in types}  # Spark does not look at the case of letters
         for name, several in types.items():
             for number, each in enumerate(several):
-                self._names[name, each] = free_name(name, taken) if number else name
-                taken.add(self._names[name, each])
-        fields = [(name, each) for (_, each), name in self._names.items()]
+                chosen = free_name(name, taken) if number else name
+                self.names[name, each] = chosen
+                taken.add(chosen.lower())
+        fields = [(name, each) for (_, each), name in self.names.items()]
         self.schema = pa.schema(fields)
 
     def aligned(self, table: pa.Table) -> pa.Table:
         """Late tuples in these columns, NULL in those that they do not have."""
         own = {
-            self._names[field.name, field.type]: column
+            self.names[field.name, field.type]: column
             for field, column in zip(table.schema, table.columns, strict=True)
         }
         rest = {

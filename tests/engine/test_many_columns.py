@@ -1,11 +1,7 @@
-"""What a run costs grows with the number of columns, and not with its square.
-
-Calls are counted, because no other process changes their number.
-"""
+"""What a run costs grows with the number of columns, and not with its square."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from tests.counting import calls_of
 
 ROWS = 60
 WINDOW = "[RANGE 10, SLIDE 5, WA t]"
@@ -26,21 +23,6 @@ def asked(columns: int, queries: Callable[[int], str]) -> ps.Query:
     query = db.sql(queries(columns))
     assert isinstance(query, ps.Query)
     return query
-
-
-def calls(query: ps.Query) -> int:
-    count = 0
-
-    def counting(_frame: object, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(counting)
-    try:
-        query.collect()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def each(columns: int, form: str) -> str:
@@ -68,7 +50,7 @@ def each(columns: int, form: str) -> str:
 )
 def test_columns_cost_the_same_each(queries: Callable[[int], str]) -> None:
     asked(10, queries).collect()  # whatever is made once
-    few, many = calls(asked(100, queries)), calls(asked(400, queries))
+    few, many = (calls_of(asked(n, queries).collect) for n in (100, 400))
     assert many < 5 * few
 
 

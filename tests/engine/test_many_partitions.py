@@ -1,17 +1,13 @@
-"""Row windows of many new partitions: each costs the same, however many there are.
-
-Calls are counted, because no other process changes their number.
-"""
+"""Row windows of many new partitions: each costs the same, however many there are."""
 
 from __future__ import annotations
-
-import sys
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import penstock as ps
+from tests.counting import calls_of
 
 
 def calls(partitions: int, window: str) -> int:
@@ -21,18 +17,7 @@ def calls(partitions: int, window: str) -> int:
     db.stream("s", rows, progress=ps.progress("t", delay=3))
     query = db.sql(f"SELECT k, sum(x) AS n [{window}, PA k] FROM s")
     assert isinstance(query, ps.Query)
-    count = 0
-
-    def counting(_frame: object, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(counting)
-    try:
-        query.collect()
-    finally:
-        sys.setprofile(None)
-    return count
+    return calls_of(query.collect)
 
 
 @pytest.mark.parametrize(

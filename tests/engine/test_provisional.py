@@ -109,15 +109,22 @@ def test_what_was_given_is_taken_back_and_comes_again(select: str) -> None:
 @pytest.mark.parametrize("select", SELECTS)
 @pytest.mark.parametrize("restart", [1, 2, 3])
 def test_it_is_remembered_what_has_no_value(select: str, restart: int) -> None:
-    for rows in (TOO_LARGE, DOWN_AGAIN):
+    assert_remembered(select, restart, TOO_LARGE, DOWN_AGAIN, "too large")
+
+
+def assert_remembered(
+    select: str, restart: int, failing: list[Row], mended: list[Row], message: str
+) -> None:
+    """After a restart, what fails in the end is an error, and what is mended is not."""
+    for rows in (failing, mended):
         stream = Stream(SCHEMA, [(k, x, t // 4 * 4) for k, x, t in rows], ps.progress("t", delay=0))
         db = database(s=stream)
         recut(db, 1)
         query = db.sql(f"{select} LATE AMEND")
         assert isinstance(query, ps.Query)
         plan, store = query.plan, MemoryStore()
-        if rows is TOO_LARGE:
-            with pytest.raises(RunError, match="too large"):
+        if rows is failing:
+            with pytest.raises(RunError, match=message):
                 run_in_parts(plan, restart, lambda store=store: store)
         else:
             rows_ = run_in_parts(plan, restart, lambda store=store: store).rows

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import RunError
-from penstock.runs.final_rows import final_rows
 from penstock.state.chunks import MemoryStore
 from tests.engine.helpers import locally, recut
-from tests.engine.resumed import Part, run_in_parts
+from tests.engine.resumed import Part
 from tests.engine.test_only_what_counts import found_or_error
-from tests.engine.test_provisional import FOREVER, LATE, Running
+from tests.engine.test_provisional import FOREVER, LATE, Running, assert_remembered
 from tests.engine.test_revisions import seen
-from tests.reference.helpers import Row, Stream, ask, bag, database, tuples
+from tests.reference.helpers import Row, Stream, ask, database
 from tests.spark.test_every_cut import cuts, run_in_cuts
 from tests.spark.without_spark import MicroBatch, WithoutSpark
 
@@ -164,18 +163,4 @@ def test_what_was_held_back_comes_if_the_columns_are_others_by_then() -> None:
 @pytest.mark.parametrize("select", [SELECTS[0], SELECTS[2], SELECTS[4], SELECTS[6]])
 @pytest.mark.parametrize("restart", [1, 2, 3])
 def test_it_is_remembered_what_fails(select: str, restart: int) -> None:
-    for rows in (TOO_LARGE, DOWN_AGAIN):
-        stream = Stream(SCHEMA, [(k, x, t // 4 * 4) for k, x, t in rows], ps.progress("t", delay=0))
-        db = database(s=stream)
-        recut(db, 1)
-        query = db.sql(f"{select} LATE AMEND")
-        assert isinstance(query, ps.Query)
-        plan, store = query.plan, MemoryStore()
-        if rows is TOO_LARGE:
-            with pytest.raises(RunError, match="INT"):
-                run_in_parts(plan, restart, lambda store=store: store)
-        else:
-            rows_ = run_in_parts(plan, restart, lambda store=store: store).rows
-            found = final_rows(rows_, "_sign")
-            expected = ask(f"{select} LATE AMEND", s=stream).collect()
-            assert bag(tuples(found)) == bag(tuples(expected))
+    assert_remembered(select, restart, TOO_LARGE, DOWN_AGAIN, "INT")

@@ -5,7 +5,6 @@ Budgets are in CPU time, so that a busy machine does not fail them.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -13,6 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import Span
+from tests.counting import calls_of
 
 MEGABYTE = 1_000_000
 
@@ -152,22 +152,6 @@ def test_casts_of_casts(database: ps.Database, to: str) -> None:
 # --- what grows with the number of columns, and not with its square ------------------------------
 
 
-def calls(database: ps.Database, sql: str) -> int:
-    """How many functions of Python are called: a measure that no other process changes."""
-    count = 0
-
-    def counting(_frame: object, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(counting)
-    try:
-        database.sql(sql)
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 def _wide(columns: int) -> str:
     return ", ".join(f"c{number} INT" for number in range(columns))
 
@@ -197,8 +181,8 @@ def _wide(columns: int) -> str:
 def test_columns_cost_the_same_each(
     database: ps.Database, statements: Callable[[int], str]
 ) -> None:
-    calls(database, statements(10))  # whatever is made once
-    few, many = calls(database, statements(200)), calls(database, statements(800))
+    calls_of(lambda: database.sql(statements(10)))  # whatever is made once
+    few, many = (calls_of(lambda n=n: database.sql(statements(n))) for n in (200, 800))
     assert many < 6 * few
 
 

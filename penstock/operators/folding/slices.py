@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
@@ -65,6 +66,14 @@ class Slices(Generic[T]):
         for number in np.unique(of).tolist():
             rows = np.flatnonzero(of == number)
             yield self._opened(number, int(ticks[rows].min())), rows
+
+    def parts(self, rows: pa.RecordBatch, ticks: Ints) -> Iterator[tuple[T, pa.RecordBatch, Ints]]:
+        """Rows with the ticks of their keys, slice by slice; the first key tells the slice."""
+        for content, which in self.cut(ticks[0]):
+            if which is None:
+                yield content, rows, ticks
+            else:
+                yield content, rows.take(pa.array(which)), ticks[:, which]
 
     def _opened(self, place: int, lowest: int) -> T:
         found = self._slices[place]

@@ -30,8 +30,7 @@ class DistinctOperator(Base):
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         given, keys, late = self._in_time.split(batch)
         yield from late
-        for seen, rows in self._seen.cut(keys[0]):
-            part = given if rows is None else given.take(pa.array(rows))
+        for seen, part, _ in self._seen.parts(given, keys):
             known = len(seen)
             codes = seen.encode(part.columns, part.num_rows)
             different, first = np.unique(codes, return_index=True)

@@ -55,9 +55,7 @@ class GroupedOperator(Base):
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         given, keys, late = self._in_time.split(batch)
         yield from late
-        for groups, rows in self._slices.cut(keys[0]):
-            part = given if rows is None else given.take(pa.array(rows))
-            ticks = keys if rows is None else keys[:, rows]
+        for groups, part, ticks in self._slices.parts(given, keys):
             groups.fold(part, ticks, to_ticks(self._position(part), self._position_type))
 
     @at_once
@@ -232,9 +230,7 @@ class InTime:
         self, batch: Batch, id_type: Type = BIGINT
     ) -> tuple[Mask | None, Ints, list[LateRows]]:
         """Which tuples are in time (None: all), the ticks of all, the late ones."""
-        given = batch.rows
-        columns = zip(self._columns, self._types, strict=True)
-        ticks = np.stack([to_ticks(column(given), sql_type) for column, sql_type in columns])
+        given, ticks = batch.rows, self._ticks_of(batch.rows)
         if batch.broken is None:
             return None, ticks, []
         kept = np.ones(batch.num_rows, np.bool_)
@@ -247,6 +243,10 @@ class InTime:
                 kept[rows] = False
                 late.append(wholly_late(given.take(pa.array(rows)), bounds, sql_type, id_type))
         return kept, ticks, late
+
+    def _ticks_of(self, rows: pa.RecordBatch) -> Ints:
+        columns = zip(self._columns, self._types, strict=True)
+        return np.stack([to_ticks(column(rows), sql_type) for column, sql_type in columns])
 
 
 def wholly_late(rows: pa.RecordBatch, bounds: Ints, sql_type: Type, id_type: Type) -> LateRows:

@@ -12,7 +12,6 @@ from penstock.model.types import BIGINT, Type
 from penstock.operators.batch import Batch
 from penstock.operators.groups.grouped import InTime, wholly_late
 from penstock.operators.operator import LateRows, Progress
-from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
 from penstock.plan.expressions import Expression
 from penstock.plan.node import Node
@@ -53,9 +52,7 @@ class Forgiving(InTime):
         self, batch: Batch, id_type: Type = BIGINT
     ) -> tuple[Mask | None, Ints, list[LateRows]]:
         """Which tuples count (None: all), the ticks of all, and all that came late."""
-        given = batch.rows
-        columns = zip(self._columns, self._types, strict=True)
-        ticks = np.stack([to_ticks(column(given), sql_type) for column, sql_type in columns])
+        given, ticks = batch.rows, self._ticks_of(batch.rows)
         if batch.broken is None:
             return None, ticks, []
         kept = np.ones(batch.num_rows, np.bool_)

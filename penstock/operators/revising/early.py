@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator
+
 from penstock.model.clock import Clock
+from penstock.operators.operator import Base, Item, at_once
+from penstock.physical.asked import Asked
 
 
 class EarlyTimer:
@@ -24,3 +29,22 @@ class EarlyTimer:
             return False
         self.due = now + self._every
         return True
+
+
+class EarlyAnswers(Base):
+    """An operator that gives provisional answers when they are due."""
+
+    def __init__(self, clock: Clock, asked: Asked) -> None:
+        self._timer = EarlyTimer(clock, asked.early_every)
+
+    @abstractmethod
+    def early(self) -> Iterator[Item]:
+        """Provisional results of what has changed since this was last asked for."""
+
+    def due(self) -> int | None:
+        return self._timer.due
+
+    @at_once
+    def on_time(self, now: int) -> Iterator[Item]:
+        if self._timer.passes(now):
+            yield from self.early()

@@ -18,10 +18,10 @@ from penstock.operators.folding.scatter import grown
 from penstock.operators.folding.slices import Slices
 from penstock.operators.groups.grouped import first_alone, leaving_order, lowest_of, not_above
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.revising.above import Above
 from penstock.operators.revising.amendment import Forgiving
-from penstock.operators.revising.early import EarlyTimer
+from penstock.operators.revising.early import EarlyAnswers
 from penstock.operators.revising.emitted import Emitted, Groups
 from penstock.operators.revising.provisional import provisional
 from penstock.operators.revising.revisions import joined, signed, typed
@@ -31,13 +31,13 @@ from penstock.plan.aggregates import GroupAggregate
 from penstock.state.chunks import ChunkStore, required
 
 
-class RevisingGroups(Base):
+class RevisingGroups(EarlyAnswers):
     def __init__(self, node: GroupAggregate, asked: Asked, clock: Clock) -> None:
+        super().__init__(clock, asked)
         self.node = node
         self.schema = node.schema.arrow
         self.final_only = asked.final_only
         self.answers_early = asked.answers_early
-        self._timer = EarlyTimer(clock, asked.early_every)
         self._names = [each.field.qualified for each in node.progress]
         expressions = list(node.completing)
         self._waits = node.counted and len(expressions) > 1
@@ -55,9 +55,7 @@ class RevisingGroups(Base):
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         given, keys, late = self._in_time.split(batch)
         yield from late
-        for groups, rows in self._slices.cut(keys[0]):
-            part = given if rows is None else given.take(pa.array(rows))
-            ticks = keys if rows is None else keys[:, rows]
+        for groups, part, ticks in self._slices.parts(given, keys):
             positions = to_ticks(self._position(part), self._position_type)
             touched = groups.fold(part, ticks, positions)
             out = groups.out[touched]
@@ -82,14 +80,6 @@ class RevisingGroups(Base):
         promised = {} if progress.ended else dict(zip(self._names, final, strict=True))
         bounded = {name: bound for name, bound in promised.items() if bound != BEGINNING}
         yield Progress(bounded, high, progress.ended)
-
-    def due(self) -> int | None:
-        return self._timer.due
-
-    @at_once
-    def on_time(self, now: int) -> Iterator[Item]:
-        if self._timer.passes(now):
-            yield from self.early()
 
     def early(self) -> Iterator[Item]:
         """Provisional results of the groups that have changed since this was last asked for."""

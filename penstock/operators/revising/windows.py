@@ -21,11 +21,11 @@ from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults, open_windows
-from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
+from penstock.operators.operator import Item, LateRows, Progress, at_once
 from penstock.operators.revising.above import Above
 from penstock.operators.revising.amendment import behind, with_amended
 from penstock.operators.revising.changes import Changes
-from penstock.operators.revising.early import EarlyTimer
+from penstock.operators.revising.early import EarlyAnswers
 from penstock.operators.revising.emitted import Emitted, Groups
 from penstock.operators.revising.provisional import Failing, provisional
 from penstock.operators.revising.revisions import Revisions, typed
@@ -39,10 +39,11 @@ from penstock.windows.landmark import Landmark
 from penstock.windows.sliding import Sliding
 
 
-class RevisingWindows(Base):
+class RevisingWindows(EarlyAnswers):
     def __init__(self, node: WindowAggregate, asked: Asked, clock: Clock) -> None:
         assert isinstance(node.window, Sliding | Landmark)
         assert node.attribute is not None
+        super().__init__(clock, asked)
         self.node = node
         self.final_only = asked.final_only
         self.grace = asked.grace(node.attribute.type)
@@ -63,7 +64,6 @@ class RevisingWindows(Base):
         self._stored: set[int] = set()
         self._failing = Failing()
         self._above = Above.of(asked.above)
-        self._timer = EarlyTimer(clock, asked.early_every)
         self.changes = Changes() if asked.answers_early else None
 
     # --- tuples ----------------------------------------------------------------------------------
@@ -166,14 +166,6 @@ class RevisingWindows(Base):
             self.forget(min(gone, self.released))
         reached = None if self._highest is None else self._highest + 1
         yield promised(self._window, self.next_final(gone), reached, progress.ended)
-
-    def due(self) -> int | None:
-        return self._timer.due
-
-    @at_once
-    def on_time(self, now: int) -> Iterator[Item]:
-        if self._timer.passes(now):
-            yield from self.early()
 
     def early(self) -> Iterator[Item]:
         """Provisional results of the windows that have changed since this was last asked for."""

@@ -18,8 +18,7 @@ from penstock.model.names import LATE, free_name
 from penstock.plan.late_columns import late_layouts
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
-from penstock.runs.answer import Account
-from penstock.sinks.cells import column_texts
+from penstock.runs.answer import Account, LateColumns
 from penstock.sources.rejects import REJECT_COLUMNS
 from penstock.spark.tasks.messages import Packed, PackedKind, unpack_rows
 from penstock.spark.tasks.worker_memory import settle
@@ -40,14 +39,12 @@ def counted_in(packed: Iterable[Packed]) -> Account:
 @dataclass(frozen=True)
 class FrameColumns:
     """Rows of one `kind` as columns.  `positions` says where each column is in what comes out, None
-    if it is not there at all: always, or by the names of what comes out.  Those in `texts` become
-    texts."""
+    if it is not there at all: always, or by the names of what comes out."""
 
     kind: PackedKind
     shown: pa.Schema
     positions: Positions | Mapping[tuple[str, ...], Positions]
     counts: tuple[str, ...]
-    texts: frozenset[str] = frozenset()
 
     @property
     def arrow(self) -> pa.Schema:
@@ -92,8 +89,7 @@ class FrameColumns:
             return pa.nulls(rows.num_rows, field.type)
         if position == rows.num_columns:  # a sign, which is left out where nothing is taken back
             return pa.array(np.ones(rows.num_rows, np.int8))
-        column = rows.column(position)
-        return pa.array(column_texts(column), pa.string()) if field.name in self.texts else column
+        return rows.column(position)
 
 
 def result_columns(query: QueryPlan, streaming: bool) -> FrameColumns:
@@ -115,8 +111,7 @@ def reject_columns() -> FrameColumns:
 
 def late_frame_columns(query: QueryPlan, nodes: Sequence[Node]) -> list[FrameColumns | None]:
     """The columns of the tuples that are late for each of the nodes; None if none can be.  They are
-    to be one DataFrame, so all have the columns of all of them; what has different types becomes
-    texts."""
+    to be one DataFrame, so all have the columns of all of them."""
     given = [
         # rows that wait for their order may be late for that; so may tuples for any other node
         late_layouts(
@@ -131,25 +126,26 @@ def late_frame_columns(query: QueryPlan, nodes: Sequence[Node]) -> list[FrameCol
     taken = {name.lower() for schema in schemas for name in schema.names[:-own]}
     ours = [_free(name, taken) for name in LATE[:own]]
     counts = tuple(_free(name, taken) for name in _COUNTS)
-    types: dict[str, set[pa.DataType]] = {}
-    for name in (*(name for schema in schemas for name in schema.names[:-own]), *ours):
-        types[name] = set()
-    for schema in schemas:
-        for name, found in zip((*schema.names[:-own], *ours), schema.types, strict=True):
-            types[name].add(found)
-    texts = frozenset(name for name, found in types.items() if len(found) > 1)
-    fields = [(name, pa.string() if name in texts else min(types[name], key=str)) for name in types]
 
-    def positions(schema: pa.Schema) -> Positions:
-        names = [*schema.names[:-own], *ours]
-        return tuple(names.index(name) if name in names else None for name in types)
+    def named(schema: pa.Schema) -> pa.Schema:
+        return pa.schema(list(zip([*schema.names[:-own], *ours], schema.types, strict=True)))
 
-    def columns(layouts: dict[tuple[str, ...], pa.Schema]) -> FrameColumns | None:
-        places = {inside: positions(schema) for inside, schema in layouts.items()}
-        made = FrameColumns(PackedKind.LATE, pa.schema(fields), places, counts, texts)
-        return made if layouts else None
+    columns = LateColumns(list(map(named, schemas))).names.items()
+    in_order = sorted(columns, key=lambda column: column[0][0] in ours)  # the user's come first
+    shown = pa.schema([(name, of_type) for (_, of_type), name in in_order])
+    wanted = [column for column, _ in in_order]
 
-    return [columns(layouts) for layouts in given]
+    def columns_of(layouts: dict[tuple[str, ...], pa.Schema]) -> FrameColumns | None:
+        places = {inside: _positions(named(each), wanted) for inside, each in layouts.items()}
+        return FrameColumns(PackedKind.LATE, shown, places, counts) if layouts else None
+
+    return [columns_of(layouts) for layouts in given]
+
+
+def _positions(schema: pa.Schema, wanted: Iterable[tuple[str, pa.DataType]]) -> Positions:
+    """Where columns of a name and a type are."""
+    own = [(field.name, field.type) for field in schema]
+    return tuple(own.index(each) if each in own else None for each in wanted)
 
 
 def _free(name: str, taken: set[str]) -> str:

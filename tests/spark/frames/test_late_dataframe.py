@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,8 @@ def test_rejected_rows_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_tuples_late_for_different_windows(spark: SparkSession, tmp_path: Path) -> None:
-    """One DataFrame has those of all windows; what one of them has not is NULL."""
+    """One DataFrame has those of all windows; what one of them has not is NULL.  A name that stands
+    for two types is two columns."""
     stream = files_stream(spark, tmp_path / "in", SCHEMA, BATCHES)
     db = ps.connect(spark, buckets=2)
     db.stream("packets", stream, progress=ps.progress("ts", delay=0))
@@ -109,15 +111,18 @@ def test_tuples_late_for_different_windows(spark: SparkSession, tmp_path: Path) 
     )
     assert isinstance(query, ps.Query)
     frame = query.late_dataframe()
-    users = ["link", "bytes", "ts", "late_bound"]
+    users = ["link", "link_1", "bytes", "ts", "late_bound"]
     assert frame.columns == [*users, "late_bound_1", "missed_first", "missed_last"]
     found = written(frame, tmp_path / "checkpoint").rows
+    assert [type_of for name, type_of in frame.dtypes if "link" in name] == [
+        *("string", "decimal(12,1)")
+    ]
     assert in_some_order([tuple(row.values()) for row in found]) == in_some_order(  # type: ignore[arg-type, list-item]
         [
-            ("a", 8, 2, None, 22, 0, 0),
-            ("b", 128, 9, None, 50, 0, 0),
-            ("2.5", None, 2, 2, 22, 0, 0),
-            ("9.5", None, 9, 9, 50, 0, 0),
+            ("a", None, 8, 2, None, 22, 0, 0),
+            ("b", None, 128, 9, None, 50, 0, 0),
+            (None, Decimal("2.5"), None, 2, 2, 22, 0, 0),
+            (None, Decimal("9.5"), None, 9, 9, 50, 0, 0),
         ]
     )
 
