@@ -60,5 +60,6 @@ def test_a_hint_is_followed() -> None:
 
 
 def test_what_no_operator_runs() -> None:
-    with pytest.raises(ps.EngineError, match="the spark engine cannot run a distinct of signed"):
-        explained("SELECT DISTINCT k, changed_at FROM s EXCEPT ON (k) s", "spark")
+    sequence = "SEQUENCE (s THEN s AS r MODE RECENT)"
+    with pytest.raises(ps.EngineError, match="no early answers for a sequence"):
+        explained(f"SELECT s.k FROM {sequence} EMIT EARLY EVERY 1 SECOND", "spark")
