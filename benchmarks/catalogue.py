@@ -15,6 +15,7 @@ from benchmarks import (
     figure_8_9,
     join_memory,
     joins,
+    latency,
     memory,
     nile_costs,
     nile_rates,
@@ -29,6 +30,7 @@ from benchmarks.result import Result
 BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "throughput": throughput.run,
     "single_tuples": single_tuples.run,
+    "latency": latency.run,
     "joins": joins.run,
     "ratios": ratios.run,
     "per_sources": per_sources.run,

@@ -13,7 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.api.database import Database, Explanation, connect, sql
+    from penstock.api.database import Database, connect, sql
+    from penstock.api.explanation import Explanation
+    from penstock.api.live import Live, LiveQuery
     from penstock.api.progress_clause import progress
     from penstock.api.query import Query
     from penstock.errors import (
@@ -38,6 +40,8 @@ __all__ = [
     "Database",
     "EngineError",
     "Explanation",
+    "Live",
+    "LiveQuery",
     "ManualClock",
     "ParseError",
     "PenstockError",
@@ -55,7 +59,9 @@ __all__ = [
 # Imported when they are first asked for: Spark's workers need operators, and no parser of SQL.
 _HOMES = {
     "penstock.runs.answer": ("Account",),
-    "penstock.api.database": ("Database", "Explanation", "connect", "sql"),
+    "penstock.api.database": ("Database", "connect", "sql"),
+    "penstock.api.explanation": ("Explanation",),
+    "penstock.api.live": ("Live", "LiveQuery"),
     "penstock.model.clock": ("ManualClock", "SystemClock"),
     "penstock.api.progress_clause": ("progress",),
     "penstock.api.query": ("Query",),

@@ -1,6 +1,6 @@
 """`python -m penstock` is the command."""
 
-from penstock.cli.main import main
+from penstock.cli.entry import main
 
 if __name__ == "__main__":
     main()

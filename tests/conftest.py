@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Started by the first test that needs it, which takes some seconds."""
-    started = session("local[2]")
+    started = session("local[2, 2]")  # a task that fails on purpose fails twice, not four times
     yield started
     started.stop()
 

@@ -94,9 +94,10 @@ def run(quick: bool = False) -> Result:
             agreed |= {f"{what}: {name}": size for name, size in found.items()}
             rows += [row(what, name, outcome, count) for name, outcome in best.items()]
             if not kind:
-                ratio = best["Penstock"].seconds / best[DEFAULT].seconds
                 limit = round(1 / TIMES_FASTER[cuts if cuts == 1 else 10], 3)
-                bars.append(Bar(f"{what}: time against Spark's", limit, ratio))
+                for theirs in (DEFAULT, FOURTH):
+                    ratio = best["Penstock"].seconds / best[theirs].seconds
+                    bars.append(Bar(f"{what}: time against {theirs}", limit, ratio))
             if not kind and cuts == 1:
                 a_result = best["Penstock"].seconds / found["Penstock"]
     for what, sql, size in (("band of 1 s", BAND.sql, band), ("C, RECENT", RECENT, count)):
@@ -158,10 +159,12 @@ def row(what: str, who: str, outcome: Outcome, count: int) -> Row:
 
 
 def plot(rows: list[Row], path: Path) -> None:
+    """With the faster one of Spark's two layouts."""
     contests: dict[str, Row] = {}
     for each in rows:
         found = contests.setdefault(each["query"], {"query": each["query"]})
-        found[f"{'Penstock' if each['system'] == 'Penstock' else 'Spark'} s"] = each["s"]
+        name = f"{'Penstock' if each['system'] == 'Penstock' else 'Spark'} s"
+        found[name] = min(each["s"], found.get(name, each["s"]))
     shown = [each for each in contests.values() if "Spark s" in each]
     for each in shown:
         each["times faster"] = each["Spark s"] / each["Penstock s"]

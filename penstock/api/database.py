@@ -3,36 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
+from penstock.api.explanation import Explanation
+from penstock.api.given import (
+    SchemaLike,
+    complete,
+    family_of,
+    is_spark,
+    is_stamped,
+    schema_of,
+    source_of,
+    type_of,
+)
+from penstock.api.listing import list_queries, list_streams
+from penstock.api.live import Live
 from penstock.api.progress_clause import ProgressOptions
 from penstock.api.query import Query, run_options, run_together
 from penstock.api.running import ENGINES, Setting
 from penstock.api.running_on_spark import SparkSetting
+from penstock.engine.options import Scheduling
 from penstock.errors import BindError, EngineError, SinkError, nearest
 from penstock.functions.aggregates import AggregateFunction, PythonAggregate
-from penstock.functions.signature import Family, Signature
-from penstock.language.binding.literals import sql_type
+from penstock.functions.signature import Signature
 from penstock.language.binding.select import bind_query
 from penstock.language.binding.splits import bind_split
 from penstock.language.binding.streams import bind_progress, bind_stream
-from penstock.language.parse import parse_columns, parse_script, pointing_into
+from penstock.language.parse import parse_script, pointing_into
 from penstock.language.syntax import (
+    AlterQuery,
     CreateQuery,
     CreateStream,
     Drop,
     Explain,
     Name,
+    Show,
     Split,
     Statement,
 )
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.schema import Field, Schema
-from penstock.model.types import TIMESTAMP, Kind, Type, from_arrow
+from penstock.model.types import TIMESTAMP
 from penstock.operators.joins.ordered.adaptive_join import ALPHA
 from penstock.optimizer.settings import BROADCAST_ROWS, STATE_BUDGET
 from penstock.plan.catalog import Catalog
@@ -42,27 +54,10 @@ from penstock.runs.options import AVAILABLE_NOW
 from penstock.runs.targets import SinkLike
 from penstock.sources.allowed import Allowed
 from penstock.sources.live import LiveSource
-from penstock.sources.memory import memory_source
-from penstock.sources.source import Source
 from penstock.spark.session.session import BUCKETS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SchemaLike: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | pa.Schema | str
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What EXPLAIN answers."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-    def table(self) -> pa.Table:
-        return pa.table({"plan": self.text.splitlines()})
 
 
 class Database:
@@ -79,6 +74,7 @@ class Database:
         spark: SparkSetting | None = None,
         allow: Sequence[str | Path] | None = None,
         alpha: float = ALPHA,
+        scheduling: Scheduling | None = None,
     ) -> None:
         if engine not in ENGINES:
             close = nearest(engine, ENGINES)
@@ -89,7 +85,20 @@ class Database:
             )
         if engine == "spark" and spark is None:
             spark = SparkSetting()
-        self._setting = Setting(engine, clock or SystemClock(), strict, state_budget, spark, alpha)
+        if scheduling is not None and engine != "local":
+            raise EngineError(
+                f"the {engine} engine has no scheduler of ours",
+                expected="strategy, ets and carriage together with the local engine",
+            )
+        self._setting = Setting(
+            engine,
+            clock or SystemClock(),
+            strict,
+            state_budget,
+            spark,
+            alpha,
+            scheduling or Scheduling(),
+        )
         self.base = base
         self.allowed = None if allow is None else Allowed.of(allow, base or Path.cwd())
         self.catalog = Catalog()
@@ -122,6 +131,17 @@ class Database:
             list(queries), given, late_sinks, rejected_sinks, rows=rows, options=options
         )
 
+    def live(self, *, overload: str = "block") -> Live:
+        """An engine on which queries are created and dropped while others run.  `overload` is what
+        happens to rows of sockets and asynchronous iterables that come too fast: "block" lets them
+        wait; with "drop-oldest", or "drop-oldest 10000", so many rows may wait, and those that have
+        waited longest are dropped and counted."""
+        return Live(self, overload)
+
+    @property
+    def setting(self) -> Setting:
+        return self._setting
+
     def sql(self, text: str) -> Query | Explanation | None:
         """Carry out a script; the result is that of its last statement."""
         *_, last = [None, *self.script(text)]
@@ -131,7 +151,7 @@ class Database:
         """Carry out a script statement by statement."""
         for statement in parse_script(text):
             with pointing_into(text):
-                result = self._execute(statement, text)
+                result = self.execute(statement, text)
             yield result
 
     def stream(
@@ -146,15 +166,15 @@ class Database:
         asynchronous iterable of rows, or of a Spark DataFrame.  An iterator is read once and not
         remembered; a function that makes one is called for every reading.  The schema is taken
         from the data where it can be."""
-        given = _schema(schema) if schema is not None else None
-        stamp = Field(progress.attribute, TIMESTAMP) if _is_stamped(progress) else None
+        given = schema_of(schema) if schema is not None else None
+        stamp = Field(progress.attribute, TIMESTAMP) if is_stamped(progress) else None
         if given is None or stamp is None:
-            data, found = _source(source, given)
+            data, found = source_of(source, given)
             columns = found if stamp is None else Schema((*found.fields, stamp))
         else:
             left_out = stamp.name.casefold()
             read = Schema(tuple(field for field in given if field.name.casefold() != left_out))
-            data, _ = _source(source, read)
+            data, _ = source_of(source, read)
             columns = given if read != given else Schema((*given.fields, stamp))
         bound = bind_progress(progress.clause, columns, self.catalog) if progress else None
         self.catalog.add_stream(StreamDefinition(name, columns, bound, data))
@@ -163,8 +183,8 @@ class Database:
         """Name a table, which streams are looked up in without a window: Arrow, pandas or Polars
         data, rows, a function that makes some, or a Spark DataFrame that is not streaming.  Every
         run reads it anew, all of it before the first tuple of a stream."""
-        given = _schema(schema) if schema is not None else None
-        source, columns = _source(_complete(data), given)
+        given = schema_of(schema) if schema is not None else None
+        source, columns = source_of(complete(data), given)
         if isinstance(source, LiveSource):
             raise BindError(
                 "a table is complete, and asynchronous rows may go on", hint="db.stream"
@@ -186,8 +206,8 @@ class Database:
                 f"{implementation!r} is not an aggregate",
                 expected="an object with the methods init, accumulate, merge and finish",
             )
-        families = tuple(_family(_type(text)) for text in arguments)
-        result = _type(returns)
+        families = tuple(family_of(type_of(text)) for text in arguments)
+        result = type_of(returns)
         self.catalog.add_aggregate(
             AggregateFunction(
                 name.lower(),
@@ -217,11 +237,21 @@ class Database:
     def queries(self) -> list[str]:
         return [name for name, _ in self.catalog.queries.values()]
 
-    def _execute(self, statement: Statement, text: str) -> Query | Explanation | None:
+    def execute(self, statement: Statement, text: str) -> Query | Explanation | None:
+        """Carry out one statement of a script."""
         match statement:
             case CreateStream():
                 stream = bind_stream(statement, self.catalog, self.base, self.allowed)
                 self.catalog.add_stream(stream, statement.name.span)
+            case CreateQuery(into=Name(span=span)) | AlterQuery(span=span):
+                raise BindError(
+                    "INTO and ALTER QUERY are for queries that run at once",
+                    span=span,
+                    hint="db.live().sql(…)",
+                )
+            case Show(what):
+                listed = list_streams if what == "STREAMS" else list_queries
+                return listed(self.catalog)
             case CreateQuery():
                 bound = bind_query(statement.query, self.catalog)
                 self.catalog.add_query(statement.name.text, bound, statement.name.span)
@@ -234,7 +264,9 @@ class Database:
             case Explain():
                 bound = bind_query(statement.query, self.catalog)
                 query = Query(bound, text, self._setting)
-                return Explanation(query.explain(physical=statement.physical))
+                return Explanation(
+                    query.explain(physical=statement.physical, schedule=statement.schedule)
+                )
             case _:
                 bound = bind_query(statement, self.catalog)
                 return Query(bound, text, self._setting, span=statement.span)
@@ -266,6 +298,9 @@ def connect(
     broadcast_rows: int = BROADCAST_ROWS,
     allow: Sequence[str | Path] | None = None,
     alpha: float = ALPHA,
+    strategy: str | None = None,
+    ets: str | None = None,
+    carriage: str | None = None,
 ) -> Database:
     """A new, empty database whose queries run on `engine`: "spark", "local", "reference", or a
     Spark session that is there.  `master` and `conf` are for a session that is not; `buckets` is
@@ -275,7 +310,14 @@ def connect(
     state of a window aggregation should not exceed in process, if another algorithm needs less.
     `allow` are the files, directories and hosts (`socket://host:port`) that SQL may read, for those
     who hand SQL to others; without it, everything.  `alpha` is from which load on an adaptive join
-    in process joins tuples before their turn (see docs/sql.md)."""
+    joins tuples before their turn (see docs/sql.md).
+
+    How the local engine works, which changes no answer: by which `strategy` the next operator is
+    chosen ("dfs", "bfs", "rr"; "dfs 100" if it may take up to 100 tuples in one step), when sources
+    that have nothing to say are asked how far they have come (`ets`: "on demand", "none", or a time
+    like "10 milliseconds"), and whether progress goes along `carriage` "arcs" of its own or as
+    "punctuations" through all operators."""
+    scheduled = strategy is not None or ets is not None or carriage is not None
     given = None if isinstance(engine, str) else engine
     return Database(
         engine if isinstance(engine, str) else "spark",
@@ -283,9 +325,10 @@ def connect(
         strict=strict,
         base=Path(base) if base else None,
         state_budget=state_budget,
-        spark=SparkSetting(given, master, conf or {}, buckets, broadcast_rows),
+        spark=SparkSetting(given, master, conf or {}, buckets, broadcast_rows, alpha),
         allow=allow,
         alpha=alpha,
+        scheduling=Scheduling.of(strategy, ets, carriage) if scheduled else None,
     )
 
 
@@ -297,7 +340,7 @@ def sql(
     >>> sql("SELECT n + 1 AS m FROM {numbers}", numbers=[{"n": 1}]).collect().to_pylist()
     [{'m': 2}]
     """
-    frames = [each for each in streams.values() if _is_spark(each)]
+    frames = [each for each in streams.values() if is_spark(each)]
     database = connect(frames[0].sparkSession) if frames else connect()
     for name, data in streams.items():
         database.stream(name, data, progress=(progress or {}).get(name))
@@ -306,74 +349,3 @@ def sql(
     if not isinstance(found, Query):
         raise BindError("the text is not a query", expected="SELECT … FROM {name} …")
     return found
-
-
-def _source(data: object, schema: Schema | None) -> tuple[Source, Schema]:
-    if _is_spark(data):
-        from penstock.spark.sources.dataframe import dataframe_source
-
-        return dataframe_source(data, schema)
-    return memory_source(data, schema)
-
-
-def _complete(data: object) -> object:
-    """Data that every run can read anew."""
-    if getattr(data, "isStreaming", False):
-        raise BindError("a table is complete, and a streaming DataFrame goes on", hint="db.stream")
-    if isinstance(data, pa.RecordBatchReader):
-        return data.read_all()
-    return list(data) if isinstance(data, Iterator) else data
-
-
-def _is_spark(data: object) -> bool:
-    return type(data).__module__.partition(".")[0] == "pyspark"
-
-
-def _is_stamped(progress: ProgressOptions | None) -> TypeGuard[ProgressOptions]:
-    """Whether the progressing attribute is stamped rather than read."""
-    return progress is not None and progress.clause.timestamps != "EXTERNAL"
-
-
-def _schema(given: SchemaLike) -> Schema:
-    """`"a INT, ts TIMESTAMP"`, `{"a": "INT"}`, pairs, or an Arrow schema."""
-    if isinstance(given, pa.Schema):
-        fields = [Field(field.name, _from_arrow(field)) for field in given]
-    elif isinstance(given, str):
-        with pointing_into(given):
-            fields = [Field(c.name.text, sql_type(c.type, c.span)) for c in parse_columns(given)]
-    else:
-        pairs = given.items() if isinstance(given, Mapping) else given
-        fields = [Field(name, _type(text)) for name, text in pairs]
-    names = [field.name.casefold() for field in fields]
-    if not names or len(set(names)) < len(names):
-        raise BindError("a schema has columns with different names", expected="a INT, b STRING")
-    return Schema(tuple(fields))
-
-
-def _from_arrow(field: pa.Field) -> Type:
-    found = from_arrow(field.type)
-    if found is None or found.kind is Kind.INTERVAL:
-        raise BindError(f"column {field.name!r} has the Arrow type {field.type}", hint="cast it")
-    return found
-
-
-def _type(text: str) -> Type:
-    sql = f"x {text}"
-    with pointing_into(sql):
-        columns = parse_columns(sql)
-        if len(columns) != 1:
-            raise BindError(f"{text!r} is not one type", hint="INT")
-        return sql_type(columns[0].type, columns[0].span)
-
-
-def _family(sql_type_: Type) -> Family:
-    families = {
-        Kind.DOUBLE: Family.DOUBLE,
-        Kind.INT: Family.INTEGER,
-        Kind.BIGINT: Family.INTEGER,
-        Kind.STRING: Family.STRING,
-        Kind.BOOLEAN: Family.BOOLEAN,
-        Kind.TIMESTAMP: Family.TIMESTAMP,
-        Kind.DECIMAL: Family.NUMBER,
-    }
-    return families.get(sql_type_.kind, Family.ANY)

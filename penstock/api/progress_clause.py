@@ -44,6 +44,7 @@ def progress(
     per: str | None = None,
     idle: Length | None = None,
     future_limit: Length | None = None,
+    skew: Length | None = None,
     timestamps: str = "EXTERNAL",
 ) -> ProgressOptions:
     """How a stream progresses on `attribute`: one of `ordered`, `delay`, `slack` or `punctuated`
@@ -96,6 +97,7 @@ def progress(
         per=parse_expression(per) if per is not None else None,
         idle_after=_length(idle),
         future_limit=_length(future_limit),
+        skew=_length(skew),
     )
     return ProgressOptions(attribute, clause)
 
@@ -122,6 +124,8 @@ def _words(clause: ProgressClause) -> Iterator[str]:
         yield f"PER {_sql(clause.per)}"
     if clause.idle_after is not None:
         yield f"IDLE AFTER {clause.idle_after}"
+    if clause.skew is not None:
+        yield f"SKEW {clause.skew}"
     if clause.future_limit is not None:
         yield f"FUTURE LIMIT {clause.future_limit}"
 

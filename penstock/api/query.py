@@ -55,8 +55,12 @@ class Query:
         self._answered: RememberedAnswer | None = None
         self._last: RememberedAnswer | RememberedRun | None = None
 
-    def explain(self, *, physical: bool = False) -> str:
-        """What is asked; or, if `physical` is said, what runs: operators, and where tuples meet."""
+    def explain(self, *, physical: bool = False, schedule: bool = False) -> str:
+        """What is asked; or, if `physical` is said, what runs: operators, and where tuples meet; or
+        the `schedule`: by which rule the local engine goes from each of them to the next."""
+        if schedule:
+            with pointing_into(self.text):
+                return self.setting.state_table(self.plan)
         if physical:
             with pointing_into(self.text):
                 return explain_physical(self.physical)

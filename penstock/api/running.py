@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import pyarrow as pa
@@ -11,6 +11,9 @@ import pyarrow as pa
 from penstock.api.running_on_spark import RunningOnSpark, SparkSetting
 from penstock.engine import local
 from penstock.engine.job import LocalJob, Watch
+from penstock.engine.options import Scheduling
+from penstock.engine.run import LocalRun
+from penstock.engine.status import GraphStatus
 from penstock.errors import EngineError
 from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
@@ -27,7 +30,7 @@ from penstock.runs.options import RunOptions
 from penstock.runs.outlet import SHOWN, Outlet
 from penstock.runs.status import Watch as SparkWatch
 from penstock.runs.targets import Outcome, Target
-from penstock.sinks.sink import Sink
+from penstock.sinks.sink import Collected, Sink
 
 ENGINES = ("spark", "local", "reference")
 
@@ -42,12 +45,13 @@ class Setting:
     state_budget: int = STATE_BUDGET
     spark: SparkSetting | None = None
     alpha: float = ALPHA
+    scheduling: Scheduling = field(default_factory=Scheduling)
 
     def answer(self, query: QueryPlan) -> Answer:
         if self.engine == "spark":
             return self.on_spark.answer(query, self.strict)
         if self.engine == "local":
-            return local.answer(self.planned(query), self.clock, self.strict)
+            return local.answer(self.planned(query), self.clock, self.strict, self.scheduling)
         (query,) = share_readings([query])
         return reference.answer(query, self.clock, self.strict)
 
@@ -58,7 +62,19 @@ class Setting:
 
     def planned(self, query: QueryPlan) -> PhysicalPlan:
         """What the engine executes for a query that the logical rules have rewritten."""
+        if self.engine == "spark":
+            return self.on_spark.planned(query)
         return physical_plan(query, self.settings)
+
+    def state_table(self, query: QueryPlan) -> str:
+        """The nodes of a query in process, and the rules that lead from one to the next."""
+        if self.engine != "local":
+            raise EngineError(
+                f"the {self.engine} engine has no schedule of ours", hint="connect('local')"
+            )
+        outlet = Outlet(query, Collected())
+        run = LocalRun([self.planned(query)], [outlet], self.clock, scheduling=self.scheduling)
+        return str(run.graph.table)
 
     @property
     def on_spark(self) -> SparkSetting:
@@ -98,7 +114,15 @@ class Running:
                 for query, target in zip(queries, targets, strict=True)
             ]
             plans = [setting.planned(query) for query in queries]
-            self._job = LocalJob(plans, outlets, setting.clock, setting.strict, options, watch)
+            self._job = LocalJob(
+                plans,
+                outlets,
+                setting.clock,
+                setting.strict,
+                options,
+                watch,
+                setting.scheduling,
+            )
         elif setting.engine == "spark":
             self._job = RunningOnSpark(
                 setting.on_spark, queries, targets, setting.strict, options, watch_spark
@@ -159,6 +183,11 @@ class Running:
     def closed(self) -> str | None:
         """What a final run on the checkpoint has closed before this one."""
         return self._job.closed if self._job is not None else None
+
+    def graph_status(self, names: Sequence[str]) -> GraphStatus:
+        """How the operators are doing, on the local engine; `names` are those of the queries."""
+        assert isinstance(self._job, LocalJob)
+        return self._job.graph_status(names)
 
     @property
     def read(self) -> int:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
+from penstock.operators.joins.ordered.adaptive_join import ALPHA
 from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import BROADCAST_ROWS, Settings
 from penstock.physical.host import Host
@@ -41,6 +42,7 @@ class SparkSetting:
     conf: Mapping[str, str] = field(default_factory=dict)
     buckets: int = BUCKETS
     broadcast_rows: int = BROADCAST_ROWS
+    alpha: float = ALPHA
 
     @cached_property
     def session(self) -> SparkSession:
@@ -66,7 +68,9 @@ class SparkSetting:
         return SparkRun(self.planned(query), self.session, receiver, chosen, strict)
 
     def planned(self, query: QueryPlan) -> PhysicalPlan:
-        return physical_plan(query, Settings(host=Host.SPARK, broadcast_rows=self.broadcast_rows))
+        rows, alpha = self.broadcast_rows, self.alpha
+        settings = Settings(host=Host.SPARK, broadcast_rows=rows, alpha=alpha)
+        return physical_plan(query, settings)
 
     def explain(self, query: QueryPlan) -> str:
         try:

@@ -14,6 +14,7 @@ from penstock.api.running_on_spark import delivering_late
 from penstock.api.showing import shortened
 from penstock.api.stalls import explain_stall
 from penstock.engine.job import LocalJob
+from penstock.engine.status import GraphStatus
 from penstock.errors import EngineError
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
@@ -108,6 +109,15 @@ class StartedQuery:
     def progress(self) -> RunProgress:
         return self._run.progress()
 
+    def graph_status(self) -> GraphStatus:
+        """How the operators are doing, and the arcs between them; on the local engine."""
+        if not isinstance(self._run, LocalJob):
+            raise EngineError(
+                f"the {self._engine} engine has no graph of ours",
+                hint="progress().operators, or connect('local')",
+            )
+        return self._run.graph_status([self._title])
+
     def explain_stall(self) -> str:
         """Which source holds back the oldest window that is still open, and what would help."""
         streams = {n.stream.name: n.stream for n in self._query.walk() if isinstance(n, Scan)}
@@ -120,7 +130,14 @@ def _run_of(
     if setting.engine == "spark":
         return setting.on_spark.run(query, outlet, setting.strict, options)
     if setting.engine == "local":
-        return LocalJob([setting.planned(query)], [outlet], setting.clock, setting.strict, options)
+        return LocalJob(
+            [setting.planned(query)],
+            [outlet],
+            setting.clock,
+            setting.strict,
+            options,
+            scheduling=setting.scheduling,
+        )
     raise EngineError(
         f"the {setting.engine} engine runs nothing beside the program",
         hint="connect('local'), or connect('spark')",

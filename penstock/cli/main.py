@@ -1,4 +1,4 @@
-"""`penstock run`, `penstock explain`, `penstock demo`.
+"""`penstock run`, `top`, `shell`, `explain`, `demo` and `reproduce`.
 
 Rows go to standard output or a file, everything else to standard error; an error is a message,
 never a traceback.
@@ -18,10 +18,15 @@ from penstock.api.database import Database
 from penstock.api.query import Query
 from penstock.api.running_on_spark import SparkSetting
 from penstock.cli.demo.run import run_demo
+from penstock.cli.picture import wide_console
 from penstock.cli.report import report_error
+from penstock.cli.reproduce import reproduce_experiments
 from penstock.cli.script import Places, run_script
+from penstock.cli.shell.start import run_shell
 from penstock.cli.stopping import StoppedError, interrupted_by_signals
+from penstock.cli.top import run_top
 from penstock.errors import EngineError, PenstockError, SinkError, SourceError
+from penstock.experiments.conducting import Conduct
 from penstock.runs.options import AVAILABLE_NOW, RunOptions
 from penstock.sinks.output import OutputFormat, format_for
 from penstock.spark.session.session import BUCKETS
@@ -59,6 +64,13 @@ def penstock(
 
 
 File = Annotated[str, typer.Argument(help="An SQL script, or - for standard input.")]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A file, directory or socket://host:port that SQL may read; may be repeated."
+        " Without it, everything; with '' alone, nothing."
+    ),
+]
 
 
 @app.command()
@@ -101,13 +113,7 @@ def run(
         int | None,
         typer.Option(help=f"Into how many parts Spark splits the state ({BUCKETS}).", min=1),
     ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A file, directory or socket://host:port that the script may read; may be"
-            " repeated. Without it, everything; with '' alone, nothing."
-        ),
-    ] = None,
+    allow: Allow = None,
 ) -> None:
     """Run a script: every SELECT in it, or its named queries if it has none."""
     text = _read(file)
@@ -137,6 +143,39 @@ def _refuse_for(engine: str, given: dict[str, object]) -> None:
 
 
 @app.command()
+def top(
+    file: File,
+    strict: Annotated[bool, typer.Option(help="Stop at the first bad row.")] = False,
+    trigger: Annotated[
+        str,
+        typer.Option(help="available-now, or the time between two looks: '5 seconds'."),
+    ] = AVAILABLE_NOW,
+    allow: Allow = None,
+) -> None:
+    """Run a script in this process and watch its queries and operators; rows are only counted."""
+    database = Database("local", strict=strict, allow=_allowed(allow))
+    run_top(database, _read(file), RunOptions(None, trigger), wide_console())
+
+
+@app.command()
+def shell(
+    file: Annotated[
+        str | None, typer.Argument(help="An SQL script that is carried out first.")
+    ] = None,
+    command: Annotated[
+        list[str] | None,
+        typer.Option("--command", "-c", help="Carry this out and leave; may be repeated."),
+    ] = None,
+    strict: Annotated[bool, typer.Option(help="Stop a query at its first bad row.")] = False,
+    allow: Allow = None,
+) -> None:
+    """A prompt: queries are created, watched and dropped while others run."""
+    database = Database("local", strict=strict, allow=_allowed(allow))
+    script = _read(file) if file is not None else None
+    raise typer.Exit(run_shell(database, script, command or []))
+
+
+@app.command()
 def explain(file: File) -> None:
     """Print the plan of every query of a script."""
     database = Database()
@@ -157,6 +196,24 @@ def demo(
 ) -> None:
     """Show queries at work on packets that come late and out of order."""
     run_demo(engine, picture)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str,
+        typer.Argument(help="figure-7, figure-8, figure-14, figure-15, figure-16, or all."),
+    ],
+    out: Annotated[Path, typer.Option(help="Where numbers and pictures go.")] = Path(
+        "out/reproduce"
+    ),
+    real_time: Annotated[
+        bool, typer.Option("--real-time", help="By the clock on the wall, for some seconds.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller, to see the shape.")] = False,
+) -> None:
+    """Repeat an experiment of the papers on the query graph, on a simulated clock."""
+    reproduce_experiments(name, out, Conduct(real_time, quick))
 
 
 def _allowed(given: list[str] | None) -> list[str] | None:

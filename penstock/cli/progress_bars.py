@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from penstock.cli.report import count
+from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.run import LocalRun
-from penstock.engine.shared_scan import SharedScan
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
 from penstock.runs.status import RunProgress
@@ -47,7 +47,7 @@ class ProgressBars:
     ) -> None:
         self._progress.stop()
 
-    def watch(self, run: LocalRun, scan: SharedScan, chunk: Chunk) -> None:
+    def watch(self, run: LocalRun, scan: SourceNode, chunk: Chunk) -> None:
         if self._hidden:
             return
         written = sum(outlet.written for outlet in run.outlets)
@@ -86,7 +86,7 @@ class ProgressBars:
             words.append(f"{progress.late:,} late")
         self._progress.update(task, told=", ".join(words))
 
-    def _told(self, task: TaskID, scan: SharedScan) -> str:
+    def _told(self, task: TaskID, scan: SourceNode) -> str:
         shown = self._progress.tasks[self._progress.task_ids.index(task)]
         words = []
         if shown.total:

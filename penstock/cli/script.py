@@ -11,7 +11,8 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from penstock.api.database import Database, Explanation
+from penstock.api.database import Database
+from penstock.api.explanation import Explanation
 from penstock.api.query import Query
 from penstock.api.running import Running
 from penstock.cli.progress_bars import ProgressBars

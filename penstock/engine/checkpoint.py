@@ -20,7 +20,7 @@ from penstock.durable import lock, read_json, write_json
 from penstock.errors import CheckpointError
 from penstock.state.chunks import Tree, pack, unpack
 
-FORMAT = 4
+FORMAT = 5
 DATABASE = "state.sqlite"
 _MARKER = "checkpoint.json"
 _LOCK = "lock"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.engine.shared_scan import SharedScan
+from penstock.engine.graph.source_node import SourceNode
 from penstock.physical.node import PhysicalNode
 from penstock.plan.aggregates import WindowAggregate
 from penstock.sources.live import LiveSource
@@ -20,15 +20,15 @@ class Meeting:
     """Scans that are read together.  Those `in_turn` come one after the other, as the definitions
     have it: a window above them counts rows as they arrive."""
 
-    scans: tuple[SharedScan, ...]
+    scans: tuple[SourceNode, ...]
     in_turn: bool = False
 
-    def next(self, reading: Sequence[SharedScan]) -> SharedScan:
+    def next(self, reading: Sequence[SourceNode]) -> SourceNode:
         """Of those that are still being read, the one to read next."""
         return reading[0] if self.in_turn else min(reading, key=lambda scan: scan.ingest.low)
 
 
-def meetings(scans: Sequence[SharedScan], met: Sequence[Meeting]) -> list[Meeting]:
+def meetings(scans: Sequence[SourceNode], met: Sequence[Meeting]) -> list[Meeting]:
     """All scans, those together that meet anywhere, in the order in which they were asked for."""
     groups = [Meeting((scan,)) for scan in scans]
     for each in met:
@@ -40,7 +40,7 @@ def meetings(scans: Sequence[SharedScan], met: Sequence[Meeting]) -> list[Meetin
     return sorted(groups, key=lambda group: scans.index(group.scans[0]))
 
 
-def met_in(node: PhysicalNode, below: Sequence[Sequence[SharedScan]]) -> Iterator[Meeting]:
+def met_in(node: PhysicalNode, below: Sequence[Sequence[SourceNode]]) -> Iterator[Meeting]:
     """What follows from one operator, which has these scans below its ports."""
     scans = tuple(dict.fromkeys(scan for port in below for scan in port))
     counts = isinstance(node.logical, WindowAggregate) and node.logical.counts_rows
@@ -53,7 +53,7 @@ def keeps_for_others(node: PhysicalNode) -> bool:
     return node.stateful and len(node.ports) > 1
 
 
-def is_ahead(scan: SharedScan, others: Sequence[SharedScan]) -> bool:
+def is_ahead(scan: SourceNode, others: Sequence[SourceNode]) -> bool:
     """Whether a source that can wait has come further than one of those that its tuples are kept
     for.  The last of them is never ahead, so somebody is always read; and a file that may grow has
     to be waited for only as long as there is something in it to read."""

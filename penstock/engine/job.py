@@ -6,20 +6,22 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 
 from penstock.engine.checkpoint import Checkpoints
-from penstock.engine.driver import Driver
 from penstock.engine.epochs import EVERY, Epochs
+from penstock.engine.graph.source_node import SourceNode
+from penstock.engine.options import Scheduling
 from penstock.engine.run import LocalRun
-from penstock.engine.shared_scan import SharedScan
+from penstock.engine.scheduler import Scheduler
+from penstock.engine.status import GraphStatus, graph_status, source_status
 from penstock.model.clock import Clock
 from penstock.model.domain import Domain
 from penstock.physical.plan import PhysicalPlan
 from penstock.runs.answer import Account
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
-from penstock.runs.status import RunProgress, SourceStatus, bound_texts
+from penstock.runs.status import RunProgress
 from penstock.sources.source import Chunk
 
-Watch = Callable[[LocalRun, SharedScan, Chunk], None]
+Watch = Callable[[LocalRun, SourceNode, Chunk], None]
 
 
 class LocalJob:
@@ -31,11 +33,12 @@ class LocalJob:
         strict: bool = False,
         options: RunOptions | None = None,
         watch: Watch | None = None,
+        scheduling: Scheduling | None = None,
     ) -> None:
         options = options or RunOptions()
         keeps = options.checkpoint is not None
         self.run = run = LocalRun(
-            plans, outlets, clock, strict, resumable=keeps, follow=not options.bounded
+            plans, outlets, clock, strict, keeps, not options.bounded, scheduling
         )
         self._epochs: Epochs | None = None
         if keeps or any(outlet.commits for outlet in outlets):
@@ -44,7 +47,9 @@ class LocalJob:
         self._clock = clock
         self._began = 0  # told by `start`; stamps of other runs must not see a look at the clock
         told = None if watch is None else lambda scan, chunk: watch(run, scan, chunk)
-        self._driver = Driver(run, told, self._epochs, options.every, options.final or not keeps)
+        self._scheduler = Scheduler(
+            run, told, self._epochs, options.every, options.final or not keeps
+        )
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._failure: BaseException | None = None
 
@@ -56,18 +61,18 @@ class LocalJob:
     def steps(self) -> Generator[None, None, None]:
         """The same, step by step as somebody asks."""
         try:
-            yield from self._driver.steps()
+            yield from self._scheduler.steps()
         finally:
             if self._epochs is not None:
                 self._epochs.close()
 
     def stop(self) -> None:
         """Read no further; what has been released is written.  Safe in signal handlers."""
-        self._driver.stop()
+        self._scheduler.stop()
 
     @property
     def stopped(self) -> bool:
-        return self._driver.stopped
+        return self._scheduler.stopped
 
     # --- beside the program ----------------------------------------------------------------------
 
@@ -119,9 +124,15 @@ class LocalJob:
             rows=self.run.outlets[0].written,
             state_bytes=self._epochs.state_bytes if self._epochs is not None else 0,
             open_windows=self.open_windows(),
-            sources=[_status(scan) for scan in self.run.scans],
+            sources=[source_status(scan) for scan in self.run.scans],
             operators=self.run.operators(self.run.outlets[0]),
+            latency=self.run.outlets[0].latencies.summary(),
         )
+
+    def graph_status(self, names: Sequence[str]) -> GraphStatus:
+        """How the nodes are doing; `names` are those of the queries."""
+        outlets = self.run.outlets
+        return graph_status(self.run.graph, dict(zip(outlets, names, strict=True)))
 
 
 def _epochs(run: LocalRun, options: RunOptions, clock: Clock) -> Epochs:
@@ -136,16 +147,7 @@ def _epochs(run: LocalRun, options: RunOptions, clock: Clock) -> Epochs:
         raise
 
 
-def _status(scan: SharedScan) -> SourceStatus:
-    ingest = scan.ingest
-    low, high = ingest.low, ingest.high
-    names, others = ([], 0) if ingest.ended else ingest.waits_for
-    low_text, high_text = bound_texts(ingest.stream, low, high).values()
-    name, ended = ingest.stream.name, ingest.ended
-    return SourceStatus(name, low, high, ended, names, low_text, high_text, others)
-
-
-def _text_of(scan: SharedScan, tick: int) -> str:
+def _text_of(scan: SourceNode, tick: int) -> str:
     return Domain(scan.ingest.stream.attribute.type).format(tick)
 
 

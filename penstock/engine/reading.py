@@ -14,7 +14,7 @@ from penstock.errors import SourceError
 from penstock.model.schema import Schema
 from penstock.sources.checksums import RowDigest
 from penstock.sources.files import FileSource
-from penstock.sources.live import LiveSource
+from penstock.sources.live import Attention, LiveSource
 from penstock.sources.rejects import Reject, RejectKind, RejectsOnceMore, StreamRejects
 from penstock.sources.source import Chunk, FileSeen, PartRead, Restart, Source
 from penstock.state.chunks import ChunkStore, Tree, required
@@ -33,13 +33,17 @@ class Reading:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def chunks(self, schema: Schema, rejects: StreamRejects, growing: bool) -> Iterator[Chunk]:
+    def chunks(
+        self, schema: Schema, rejects: StreamRejects, growing: bool, attention: Attention
+    ) -> Iterator[Chunk]:
         """What has not been read yet; a source that may go on `growing` keeps half a line."""
         told = {part: read.bad_to for part, read in self.parts.items()}
         again = RejectsOnceMore(rejects.log, rejects.stream, told)
         if isinstance(self.source, FileSource):
             return self.source.read_on(schema, again, dict(self.parts), growing)
-        if isinstance(self.source, LiveSource) or not self.parts:
+        if isinstance(self.source, LiveSource):
+            return self.source.listen(schema, rejects, attention)
+        if not self.parts:
             return self.source.read(schema, rejects)
         return self._skipping(schema, again)
 

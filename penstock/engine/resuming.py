@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import quote
 
+from penstock.engine.graph.naming import order_name
+from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
 from penstock.operators.moving import drop_all, load_moved
@@ -22,10 +25,10 @@ def save_run(run: LocalRun, store: ChunkStore) -> None:
     store.put("accounts", [asdict(run.total(outlet)) for outlet in run.outlets])
     for stage in run.stages:
         stage.operator.save(_of_operator(store, stage.name))
-    for number, scan in enumerate(run.scans):
-        scan.ingest.save(Within(store, f"sources/{number}/"))
+    for scan in run.scans:
+        scan.ingest.save(_of_source(store, scan, "sources"))
         if scan.reading is not None:
-            scan.reading.save(Within(store, f"readings/{number}/"))
+            scan.reading.save(_of_source(store, scan, "readings"))
 
 
 def load_run(run: LocalRun, store: ChunkStore) -> None:
@@ -43,21 +46,25 @@ def load_run(run: LocalRun, store: ChunkStore) -> None:
         )
     for outlet, account in zip(run.outlets, required(store, "accounts"), strict=True):
         run.before[outlet] = Account(**account)
-    _load_operators(run, saved.get("operators", {}), store)
-    for number, scan in enumerate(run.scans):
-        scan.ingest.load(Within(store, f"sources/{number}/"))
+    _load_operators(run, saved["operators"], store)
+    for scan in run.scans:
+        own = _of_source(store, scan, "sources")
+        required(own, "read")  # a stream that was read never begins anew without a word
+        scan.ingest.load(own)
         if scan.reading is not None:
-            scan.reading.load(Within(store, f"readings/{number}/"))
+            scan.reading.load(_of_source(store, scan, "readings"))
 
 
 def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> None:
     """State moves where another operator stands for the one that saved it, and is that one's at the
     next commit.  Rows that a plan has put in order go on waiting behind one that has them in order
     by itself."""
+    _check_state(run, were)
+    ordered = {name for name, kind in were.items() if kind == OperatorKind.ORDER.value}
     waiting = [
-        run.put_in_order(int(name.partition("/")[0]))
-        for name in were.keys() - _kinds(run).keys()
-        if were[name] == OperatorKind.ORDER.value
+        run.put_in_order(number)
+        for number, query in enumerate(run.queries)
+        if order_name(query) in ordered - _kinds(run).keys()
     ]
     for stage in run.stages:
         was, own = were.get(stage.name, stage.node.operator.value), _of_operator(store, stage.name)
@@ -72,14 +79,32 @@ def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> N
         store.put("run", _identity(run))
 
 
+def _check_state(run: LocalRun, were: dict[str, str]) -> None:
+    """Whether everything that keeps something finds what it has kept; only rows in order may be
+    asked for anew."""
+    for stage in run.stages:
+        asked = stage.node.stateful and stage.node.operator is not OperatorKind.ORDER
+        if asked and stage.name not in were:
+            raise CheckpointError(
+                f"the checkpoint has no state of {stage.node.operator.value}: the query is put"
+                " together in another way now",
+                hint="run it with the version and the data that wrote it, or begin anew with"
+                " another checkpoint",
+            )
+
+
 def _kinds(run: LocalRun) -> dict[str, str]:
     """Which operator is where."""
     return {stage.name: stage.node.operator.value for stage in run.stages}
 
 
 def _of_operator(store: ChunkStore, name: str) -> ChunkStore:
-    # the name of an operator begins with that of the one behind it, its chunks must not
-    return Within(store, f"operators/{name.replace('/', '.')}/")
+    return Within(store, f"operators/{name}/")
+
+
+def _of_source(store: ChunkStore, scan: SourceNode, what: str) -> ChunkStore:
+    # the name of a stream may have anything in it
+    return Within(store, f"{what}/{quote(scan.name, safe='')}/")
 
 
 def _identity(run: LocalRun) -> Tree:
@@ -91,8 +116,8 @@ def _identity(run: LocalRun) -> Tree:
 
 
 def _compare(saved: dict[str, Any], own: dict[str, Any]) -> None:
-    """Whether state is that of these queries.  How they are computed may differ if the state says
-    which operators it is of: earlier versions did not write that down."""
+    """Whether state is that of these queries.  How their windows are computed may differ: the state
+    says which operators it is of."""
     if len(saved["queries"]) != len(own["queries"]):
         raise CheckpointError(
             f"the checkpoint is of {len(saved['queries'])} queries, and these are"
@@ -103,6 +128,4 @@ def _compare(saved: dict[str, Any], own: dict[str, Any]) -> None:
     for found, given in zip(saved["queries"], own["queries"], strict=True):
         check_query(found, given, where)
     for found, given in zip(saved["algorithms"], own["algorithms"], strict=True):
-        if "operators" in saved:
-            found, given = without_windows(found), without_windows(given)
-        check_algorithms(found, given, where)
+        check_algorithms(without_windows(found), without_windows(given), where)

@@ -12,7 +12,7 @@ from penstock.errors import ParseError, Span
 from penstock.language.syntax import MAX_CHAIN
 
 MAX_LENGTH = 4_000_000
-MAX_PARTS = 300_000  # names, values and signs; each takes 3 µs to find, and 20 to 50 to parse
+MAX_PARTS = 400_000  # names, values and signs; each takes 3 µs to find, and 5 to 50 to parse
 MAX_NESTING = 30  # parentheses and CASEs inside each other; each takes some 20 calls to parse
 MAX_CONDITIONS = 20_000  # joined by AND and OR, or after WHEN, in a script; each takes 0.1 ms
 MAX_UNITED = 5_000  # SELECTs, in a script

@@ -215,6 +215,7 @@ class ProgressClause:
     per_file: bool = False
     idle_after: Quantity | None = None
     future_limit: Quantity | None = None
+    skew: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +254,21 @@ class CreateQuery:
     name: Name
     query: QuerySyntax
     span: Span
+    into: Name | None = None  # where the rows of a query go that runs at once
+
+
+@dataclass(frozen=True, slots=True)
+class AlterQuery:
+    name: Name
+    setting: Name
+    value: Name
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    what: str  # STREAMS or QUERIES
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +276,9 @@ class Explain:
     query: QuerySyntax
     span: Span
     physical: bool = False  # what runs, instead of what is asked
+    schedule: bool = False  # by which rules
 
 
-Statement: TypeAlias = CreateStream | CreateQuery | Split | Drop | Explain | QuerySyntax
+Statement: TypeAlias = (
+    CreateStream | CreateQuery | AlterQuery | Show | Split | Drop | Explain | QuerySyntax
+)

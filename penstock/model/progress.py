@@ -65,11 +65,14 @@ class ProgressPolicy:
     timestamps: TimestampKind = TimestampKind.EXTERNAL
     idle_after: int | None = None
     future_limit: int | None = None
+    skew: int | None = None
 
     def __post_init__(self) -> None:
         stamped = self.timestamps is not TimestampKind.EXTERNAL
         if stamped and not isinstance(self.rule, Ordered):
             raise PlanError(f"{self.timestamps.value} timestamps are always ORDERED")
+        if stamped and self.skew is not None:
+            raise PlanError(f"{self.timestamps.value} timestamps have no SKEW")
         for name, length in (("IDLE AFTER", self.idle_after), ("FUTURE LIMIT", self.future_limit)):
             if length is not None and length <= 0:
                 raise PlanError(f"{name} must be longer than zero")

@@ -77,6 +77,34 @@ class Batch:
         rows = self.rows.take(pa.array(places))
         return Batch(rows) if self.is_plain else self._beside(rows, places)
 
+    def slice(self, begin: int, rows: int | None = None) -> Batch:
+        """Some rows that follow each other; nothing of them is copied."""
+        some = self.rows.slice(begin, rows)
+        if self.is_plain:
+            return Batch(some)
+        which = np.s_[begin : begin + some.num_rows]
+        broken = self.broken
+        if broken is not None:
+            broken = {name: each.slice(begin, some.num_rows) for name, each in broken.items()}
+        return Batch(
+            some,
+            None if self.signs is None else self.signs[which],
+            broken,
+            None if self.places is None else self.places[which],
+            None if self.numbers is None else self.numbers[which],
+            None if self.lineage is None else self.lineage[which],
+        )
+
+    def is_like(self, other: Batch) -> bool:
+        """Whether both have the same things beside their rows, so that they can be joined."""
+        return (
+            (self.signs is None) is (other.signs is None)
+            and (self.broken or {}).keys() == (other.broken or {}).keys()
+            and (self.places is None) is (other.places is None)
+            and (self.numbers is None) is (other.numbers is None)
+            and (self.lineage is None) is (other.lineage is None)
+        )
+
     def _beside(self, rows: pa.RecordBatch, which: Ints | Mask) -> Batch:
         broken = None
         if self.broken is not None:

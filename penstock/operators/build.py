@@ -22,6 +22,7 @@ from penstock.operators.joins.recent import Recent
 from penstock.operators.operator import Operator
 from penstock.operators.revising.deferred import Deferred
 from penstock.operators.revising.distinct import AmendingDistinct
+from penstock.operators.revising.distinct_on import RevisingDistinctOn
 from penstock.operators.revising.groups import RevisingGroups
 from penstock.operators.revising.landmark import RevisingLandmark
 from penstock.operators.revising.sliding import RevisingSliding
@@ -72,12 +73,6 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.DISTINCT: DistinctOperator,
     OperatorKind.DISTINCT_ON: DistinctOnOperator,
     OperatorKind.LOOKUP: LookupOperator,
-    OperatorKind.SIGNED_SLIDING: SignedSliding,
-    OperatorKind.SIGNED_LANDMARK: SignedLandmark,
-    OperatorKind.SIGNED_ROWS: SignedRows,
-    OperatorKind.SIGNED_SLIDE_BY_TUPLE: SignedSlideByTuple,
-    OperatorKind.SIGNED_GROUPS: SignedGroups,
-    OperatorKind.SIGNED_DISTINCT: SignedDistinct,
 }
 
 # over streams that promise something for single groups
@@ -96,6 +91,17 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
     ),
 }
 
+# from these, if something is asked: what they give is final
+_FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
+    OperatorKind.OA_JOIN: OaJoin,
+    OperatorKind.SIGNED_SLIDING: SignedSliding,
+    OperatorKind.SIGNED_LANDMARK: SignedLandmark,
+    OperatorKind.SIGNED_ROWS: SignedRows,
+    OperatorKind.SIGNED_SLIDE_BY_TUPLE: SignedSlideByTuple,
+    OperatorKind.SIGNED_GROUPS: SignedGroups,
+    OperatorKind.SIGNED_DISTINCT: SignedDistinct,
+}
+
 # from the logical node, what is asked, and whether rows leave in an order that can be counted in
 _IN_ORDER: dict[OperatorKind, Callable[[Any, Asked | None, bool], Operator]] = {
     OperatorKind.RECENT: Recent,
@@ -108,6 +114,7 @@ _REVISING: dict[OperatorKind, Callable[[Any, Asked, Clock], Operator]] = {
     OperatorKind.REVISING_SLIDING: RevisingSliding,
     OperatorKind.REVISING_LANDMARK: RevisingLandmark,
     OperatorKind.REVISING_GROUPS: RevisingGroups,
+    OperatorKind.REVISING_DISTINCT_ON: RevisingDistinctOn,
 }
 
 
@@ -134,8 +141,8 @@ def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
     """A new operator for any node but one that reads, which is the host's business."""
     if node.operator is OperatorKind.STAMP:
         return StampOperator(node.logical, clock)  # type: ignore[arg-type]
-    if node.operator is OperatorKind.OA_JOIN:
-        return OaJoin(node.logical, node.asked)  # type: ignore[arg-type]
+    if node.operator in _FINAL:
+        return _FINAL[node.operator](node.logical, node.asked)
     if node.operator is OperatorKind.ORDER:
         return InOrder(node.logical, node.asked)  # type: ignore[arg-type]
     if node.operator in _ORDERED:

@@ -12,7 +12,7 @@ from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.state.chunks import Tree
 
 
-@dataclass
+@dataclass(slots=True)
 class Traffic:
     """What has gone through an operator since it was made."""
 
@@ -21,6 +21,7 @@ class Traffic:
     late: int = 0
     calls: int = 0
     nanoseconds: int = 0
+    waiting: int = 0  # nanoseconds in which rows were held that only progress could release
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Measured:
         self._timer = timer
 
     def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
-        self.flow.rows_in += batch.num_rows
+        self.flow.rows_in += batch.rows.num_rows
         begin = self._timer()
         items = self.operator.on_batch(port, batch)
         if isinstance(items, list):
@@ -107,7 +108,7 @@ class Measured:
 
     def _count(self, item: Item) -> None:
         if isinstance(item, Batch):
-            self.flow.rows_out += item.num_rows
+            self.flow.rows_out += item.rows.num_rows
         elif isinstance(item, LateRows):
             self.flow.late += item.batch.num_rows
 

@@ -129,6 +129,10 @@ class Operator(Protocol):
         """What is held; how much comes and goes, and how long that takes, is measured around it."""
         ...
 
+    def rows_held(self) -> int:
+        """How many tuples are kept as they came."""
+        ...
+
     def open_results(self) -> OpenResults:
         """What has been begun and not been given out yet."""
         ...

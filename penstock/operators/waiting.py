@@ -109,6 +109,11 @@ class WaitingRows:
         fill = np.full(joined.num_rows - len(ticks), np.iinfo(np.int64).max)
         return InTurn(joined, np.concatenate([ticks, fill]))
 
+    def take_simultaneous(self) -> InTurn | None:
+        """The rows that have come since, and are not above the tick that was taken last: they have
+        nobody to wait for."""
+        return self.take(self._taken) if self.lowest() <= self._taken else None
+
     def take_all(self) -> InTurn | None:
         """What waits, in order, before its turn; what comes later waits as before."""
         taken = self.all()

@@ -37,7 +37,8 @@ _Window: TypeAlias = SlidingJoin | TumblingJoin | BandJoin
 
 def binary_joins(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
     """Inputs with equal keys are joined first.  Where what stands above goes by the places of
-    columns, they are joined as they were written.
+    columns, they are joined as they were written; and where pairs may be taken back, because which
+    one is left goes by the order of the inputs.
 
     before: Join ON a.k = c.k AND b.j = c.j (Scan a, Scan b, Scan c)
     after:  Join ON b.j = c.j (Join ON a.k = c.k (Scan a, Scan c), Scan b)
@@ -63,7 +64,8 @@ def _binary(node: Node, by_name: bool) -> Node:
     node = with_inputs(node, lambda each: _binary(each, below))
     if not isinstance(node, Join) or len(node.branches) == 2:
         return node
-    order = _connected(node) if by_name else list(range(len(node.branches)))
+    may_move = by_name and not node.signed
+    order = _connected(node) if may_move else list(range(len(node.branches)))
     return _pipeline(node, order)
 
 

@@ -1,4 +1,4 @@
-"""The rule that follows hints about how joins are computed, in process."""
+"""The rule that follows hints about how joins are computed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def choose_join(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
     before: OaJoin of a and b, with the hint SYNC_FILTER
     after:  SyncFilter, whose results are sorted by greatest(a.t, b.t)
 
-    Without a hint, results leave as they are found; `leave_in_order` does it where an order is
-    wanted.
+    Without a hint, results leave as they are found; `leave_in_order` does it in process where an
+    order is wanted.  On Spark, results are sorted in the bucket that they come from, and nowhere
+    else.
     """
 
     def change(node: PhysicalNode) -> PhysicalNode:
@@ -47,7 +48,7 @@ def choose_join(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
                 f"{join.hint.name} joins two streams, and gives neither tuples without a partner "
                 "nor amended or early results",
                 span=join.span,
-                expected="an INNER join, without LATE AMEND and EMIT EARLY",
+                expected="an INNER join of tuples that stay, without LATE AMEND and EMIT EARLY",
                 hint="leave the hint out",
             )
         if join.hint in BY_ONE:

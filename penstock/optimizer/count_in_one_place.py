@@ -7,13 +7,14 @@ from dataclasses import replace
 from penstock.optimizer.settings import Settings
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.aggregates import Distinct
+from penstock.plan.aggregates import Distinct, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
 
 
 def count_in_one_place(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa: ARG001
     """Results of several places have an order of their own in each.  Windows and groups can be
-    merged by their keys; pairs of tuples, or tuples as they are, have none.
+    merged by their keys; pairs of tuples, tuples as they are, and row windows that are filled in
+    one partition or another have none.
 
     before: Rows (Recent, tuples meet by a.k and b.k (Read a, Read b))
     after:  Rows (Recent, all tuples meet in one place (Read a, Read b))
@@ -34,7 +35,13 @@ def count_in_one_place(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan: 
 
 def _met(node: PhysicalNode) -> PhysicalNode:
     ports = tuple(replace(port, input=_met(port.input)) for port in node.ports)
-    pairs_or_tuples = len(ports) > 1 or isinstance(node.logical, Distinct | DistinctOn)
-    if node.stateful and node.whole_windows and pairs_or_tuples:
+    if node.stateful and node.whole_windows and _no_order_between_places(node):
         ports = tuple(replace(port, keys=()) for port in ports)
     return replace(node, ports=ports) if ports != node.ports else node
+
+
+def _no_order_between_places(node: PhysicalNode) -> bool:
+    match node.logical:
+        case WindowAggregate(counted=True) | Distinct() | DistinctOn():
+            return True
+    return len(node.ports) > 1

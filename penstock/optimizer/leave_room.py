@@ -48,7 +48,24 @@ def leave_room(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG0
     >>> scan.room.tuples.low + 2**63, 2**63 - scan.room.tuples.high
     (8, 9)
     """
-    return with_inputs(query, lambda node: _told(node, {}))
+    told = with_inputs(query, lambda node: _told(node, {}))
+    return with_inputs(told, lambda node: _as_one(node, _rooms_of_streams(told)))
+
+
+def _rooms_of_streams(query: QueryPlan) -> dict[int, Room]:
+    """What suits all scans of a stream: a row takes part in all of them or in none."""
+    rooms: dict[int, Room] = {}
+    for node in query.walk():
+        if isinstance(node, Scan):
+            rooms[id(node.stream)] = rooms.get(id(node.stream), EVERYWHERE).meet(node.room)
+    return rooms
+
+
+def _as_one(node: Node, rooms: dict[int, Room]) -> Node:
+    if isinstance(node, Scan):
+        room = rooms.get(id(node.stream), node.room)  # not for tables
+        return node if room == node.room else replace(node, room=room)
+    return with_inputs(node, lambda each: _as_one(each, rooms))
 
 
 def _told(node: Node, rooms: _Rooms) -> Node:

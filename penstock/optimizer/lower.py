@@ -17,8 +17,9 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.distinct_on import DistinctOn
-from penstock.plan.expressions import Column, Expression
+from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode, equal_keys
+from penstock.plan.lineage import steady_columns
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -159,9 +160,11 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
     match node:
         case Join(branches=(left, right)) | Sequence(first=left, second=right):
             keys, _ = equal_keys(left.schema, right.schema, node.condition)
+            if left.signed and right.signed:
+                keys = [pair for pair in keys if _are_steady(node, pair)]
             return tuple(pair[port] for pair in keys)
         case Difference():
-            return tuple(pair[port] for pair in node.keys)
+            return tuple(pair[port] for pair in node.keys if _are_steady(node, pair))
         case WindowAggregate() if node.counts_rows:
             return tuple(part.expression for part in node.partition)
         case WindowAggregate() | GroupAggregate():
@@ -174,6 +177,13 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
         case DistinctOn():
             return node.keys
     return () if node.stateful else None
+
+
+def _are_steady(node: Node, pair: tuple[Expression, Expression]) -> bool:
+    """Whether an item meets what it takes back by these keys.  Pairs of a plain tuple do, because
+    all of them are made where that is."""
+    sides = zip(node.inputs, pair, strict=True)
+    return all(steady_columns(each).issuperset(columns_of(key)) for each, key in sides)
 
 
 def ordering_of(node: Node) -> Ordering:

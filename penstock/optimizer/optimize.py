@@ -39,6 +39,7 @@ PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
         binary_joins,
         prune_columns,
         lower,
+        choose_join,
         shuffle_tables,
         drop_needless_order,
         count_in_one_place,

@@ -62,8 +62,6 @@ def _pruned(node: Node, needed: _Needed) -> Node:
             below = _with(_NOTHING, [node.attribute, *node.keys, *node.columns])
         case WindowAggregate() | GroupAggregate():
             below = _with(_NOTHING, _looked_at(node))
-        case DistinctOn():
-            below = _with(_NOTHING, [node.attribute, *node.keys, *node.columns])
         case Join():
             return _pruned_join(node, needed)
         case Lookup():

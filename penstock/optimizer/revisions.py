@@ -14,6 +14,7 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.can_fail import may_fail
 from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.expressions import Column
 from penstock.plan.joins import Difference, Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
@@ -35,26 +36,28 @@ def asked_below(node: Node, asked: Asked | None, port: int = 0) -> Asked | None:
     not revised: it comes when it is final."""
     if asked is None:
         return None
-    if isinstance(node, Lookup):
-        _refuse_trying(node, asked)
-    if not node.stateful:
-        return replace(asked, above=((node, port), *asked.above))
-    if not asked.amends:
-        return None
-    return Asked(True, asked.amend_for, final_only=True)
+    final = Asked(True, asked.amend_for, final_only=True) if asked.amends else None
+    if isinstance(node, Lookup) and _cannot_be_tried(node, asked):
+        if asked.answers_early:
+            raise EngineError(
+                "the local engine has no early answers that are looked up in a table where an"
+                " expression may fail yet",
+                span=node.span,
+                hint="TRY_CAST, or the reference engine: --engine reference",
+            )
+        return final
+    if node.stateful:
+        return final
+    return replace(asked, above=((node, port), *asked.above))
 
 
-def _refuse_trying(node: Lookup, asked: Asked) -> None:
-    """Rows that may be taken back are tried where they would go, and nobody tries a look-up."""
+def _cannot_be_tried(node: Lookup, asked: Asked) -> bool:
+    """Rows that may be taken back are tried where they would go, and nobody tries a look-up: where
+    something may fail behind it, they come when they are final."""
+    if asked.final_only or not any(each.stateful for each in node.input.walk()):
+        return False
     conditions = [] if node.condition is None else [node.condition]
-    failing = any(map(may_fail, conditions)) or Above.of(asked.above) is not None
-    if failing and any(each.stateful for each in node.input.walk()):
-        raise EngineError(
-            "the local engine cannot revise results (LATE AMEND, EMIT EARLY) that are looked up in"
-            " a table where an expression may fail yet",
-            span=node.span,
-            hint="TRY_CAST, or the reference engine: --engine reference",
-        )
+    return any(map(may_fail, conditions)) or Above.of(asked.above) is not None
 
 
 def asked_of(node: Node, asked: Asked | None) -> Asked | None:
@@ -89,21 +92,21 @@ def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
             return OperatorKind.REVISING_LANDMARK
         case WindowAggregate(window=RowWindow(order=Order.ARRIVAL)) if not asked.answers_early:
             return None
-        case WindowAggregate(window=RowWindow()) if not asked.answers_early:
+        # those over an expression keep its tuples as items, and wait for any bound
+        case WindowAggregate(window=RowWindow(), attribute=Column()) if not asked.answers_early:
             return OperatorKind.DEFERRED_ROWS
-        case WindowAggregate() if not asked.answers_early:
+        case WindowAggregate(window=RowWindow()) if not asked.answers_early:
+            return OperatorKind.SIGNED_ROWS
+        case WindowAggregate(attribute=Column()) if not asked.answers_early:
             return OperatorKind.DEFERRED_SLIDE_BY_TUPLE
+        case WindowAggregate() if not asked.answers_early:
+            return OperatorKind.SIGNED_SLIDE_BY_TUPLE
         case WindowAggregate():
             raise _no_early_answers(node.describe_window(), node.span)
         case GroupAggregate():
             return OperatorKind.REVISING_GROUPS
         case DistinctOn():
-            raise EngineError(
-                "the local engine cannot revise rows of DISTINCT ON (LATE AMEND, EMIT EARLY) yet",
-                span=node.span,
-                expected="LATE DROP or LATE SIDE",
-                hint="the reference engine: --engine reference, or connect('reference')",
-            )
+            return OperatorKind.REVISING_DISTINCT_ON
         case Distinct() if asked.amends:
             return OperatorKind.AMENDING_DISTINCT
         case Sequence() | Difference() if asked.answers_early:

@@ -39,19 +39,27 @@ def share_readings(queries: Sequence[QueryPlan]) -> list[QueryPlan]:
     return [with_inputs(query, change) for query in queries]
 
 
-def check_one_scan_will_do(query: QueryPlan) -> None:
-    """Where one scan serves all that ask for a stream, each tuple comes to all of them at once
-    rather than the whole stream to one after the other.  Only who counts rows can tell."""
+def read_in_turn(query: QueryPlan) -> list[StreamDefinition]:
+    """The streams that are read anew for everyone in the query who asks.
+
+    Where one scan serves all of them, each tuple comes to all at once rather than the whole stream
+    to one after the other.  Only who counts rows as they come can tell."""
+    found: dict[int, StreamDefinition] = {}
     for node in query.walk():
         if isinstance(node, WindowAggregate) and node.counts_rows:
-            names = Counter(stream.name for stream in _read_once(node))
-            for name, times in names.items():
-                if times > 1:
-                    raise EngineError(
-                        f"a window counts the rows of stream {name} as they come through"
-                        f" {times} branches, and the stream can be read only once",
-                        hint=AGAIN,
-                    )
+            streams = [each.stream for each in node.walk() if isinstance(each, Scan)]
+            times = Counter(map(id, streams))
+            found |= {id(stream): stream for stream in streams if times[id(stream)] > 1}
+    return list(found.values())
+
+
+def check_can_be_read_in_turn(stream: StreamDefinition) -> None:
+    if not can_be_read_again(stream.source):
+        raise EngineError(
+            f"a window counts the rows of stream {stream.name} as they come through several"
+            " branches, and the stream can be read only once",
+            hint=AGAIN,
+        )
 
 
 def _read_once(node: Node) -> list[StreamDefinition]:

@@ -9,7 +9,9 @@ from penstock.optimizer.settings import Settings
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.expressions import columns_of
 from penstock.plan.joins import Lookup, equal_keys
+from penstock.plan.lineage import steady_columns
 from penstock.plan.reading import scans_of
 from penstock.sources.extent import rows_expected
 
@@ -70,7 +72,9 @@ def _looking_up(node: PhysicalNode, counted: bool) -> Iterator[Lookup]:
     logical = node.logical
     if isinstance(logical, Lookup):
         keys, _ = equal_keys(logical.input.schema, logical.table.schema, logical.condition)
-        if keys and not counted:
+        steady = steady_columns(logical.input)  # by which items meet what they take back
+        stays = all(steady.issuperset(columns_of(own)) for own, _ in keys)
+        if keys and stays and not counted:
             yield logical
     elif node.stateful:
         counted = isinstance(logical, WindowAggregate) and logical.counts_rows

@@ -17,14 +17,11 @@ from penstock.windows.sliding import Sliding
 
 def signed_operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
     """For a node that keeps items which may be taken back."""
-    if any(_is_signed_join(each) for each in node.inputs):
-        raise cannot_run(node, host, " of signed items")
-    if asked is not None and (asked.answers_early or not isinstance(node, Difference)):
-        word = "has no early answers for" if asked.answers_early else "does not amend"
+    if asked is not None and asked.answers_early and not isinstance(node, Join):
         raise EngineError(
-            f"the local engine {word} what is made of signed items yet",
+            f"the {host.value} engine has no early answers for what is made of signed items yet",
             span=getattr(node, "span", None),
-            hint="leave it out, or the reference engine: --engine reference",
+            hint="leave EMIT EARLY out, or the reference engine: --engine reference",
         )
     match node:
         case WindowAggregate(hint=hint) if hint is not None:
@@ -52,15 +49,8 @@ def signed_operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind
     raise cannot_run(node, host)
 
 
-def _is_signed_join(node: Node) -> bool:
-    """Whether items come from a join, whose pairs do not say yet where they come from."""
-    if isinstance(node, Join):
-        return node.signed
-    return not node.stateful and any(_is_signed_join(each) for each in node.inputs if each.signed)
-
-
-def cannot_run(node: Node, host: Host, of: str = "") -> EngineError:
+def cannot_run(node: Node, host: Host) -> EngineError:
     return EngineError(
-        f"the {host.value} engine cannot run a {type(node).__name__.lower()}{of} yet",
+        f"the {host.value} engine cannot run a {type(node).__name__.lower()} yet",
         hint="the reference engine: --engine reference, or connect('reference')",
     )

@@ -24,6 +24,8 @@ def slice_bands(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa
 
     Tuples of one input go to one slice.  All of their partners go there, too, so it may be the
     input whose tuples come without a partner, or once.  A FULL join has two such inputs: its tuples
+    meet in one place.  Pairs of signed items have to come from one place, too, so that they are
+    known when they are taken back: plain tuples go to one slice, and two inputs with signed items
     meet in one place.  So do those of a CHRONICLE sequence, where a tuple that one slice uses up is
     missing in the next, of a RECENT one without WITHIN, which reaches back for ever, and of one
     that gives first tuples which nothing follows.
@@ -55,6 +57,8 @@ def _sliced(node: PhysicalNode) -> PhysicalNode:
 def _slices(node: Node) -> tuple[TimeSlices, TimeSlices] | None:
     """Those of both inputs, if there can be several."""
     match node:
+        case Join(branches=(one, other)) if one.signed and other.signed:
+            return None
         case Join(branches=(_, _), attributes=(left, right)):
             window = node.window.between(0, 1)
             if isinstance(window, TumblingJoin):
@@ -65,7 +69,8 @@ def _slices(node: Node) -> tuple[TimeSlices, TimeSlices] | None:
             band = window.band if isinstance(window, SlidingJoin) else window
             if band is None or node.kind is JoinKind.FULL:
                 return None
-            return _of_band(left, right, band, left_once=node.kind is not JoinKind.RIGHT)
+            once_right = node.kind is JoinKind.RIGHT or node.branches[0].signed
+            return _of_band(left, right, band, left_once=not once_right)
         case Sequence(mode=SequenceMode.RECENT, within=int(within), keeps=(False, _)):
             first, second = node.attributes
             return _of_band(first, second, BandJoin(0, within), left_once=False)

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.joins import Lookup
+from penstock.plan.reading import scans_of
 from penstock.plan.stateless import Scan
 
 
 def explain_physical(plan: PhysicalPlan) -> str:
     where = "in process" if plan.host is Host.LOCAL else "on Spark"
-    return "\n".join([f"Physical plan, {where}", *_lines(plan.root)])
+    return "\n".join([f"Physical plan, {where}", *_lines(plan.root, plan)])
 
 
-def _lines(node: PhysicalNode) -> list[str]:
+def _lines(node: PhysicalNode, plan: PhysicalPlan) -> list[str]:
     lines = [_title(node)]
     rail = "│  " if node.ports else "   "
-    lines += [rail + each for each in _details(node)]
+    lines += [rail + each for each in _details(node, plan)]
     for number, port in enumerate(node.ports):
         last = number == len(node.ports) - 1
-        first_line, *others = _lines(port.input)
+        first_line, *others = _lines(port.input, plan)
         lines.append(("└─ " if last else "├─ ") + first_line)
         lines += [("   " if last else "│  ") + line for line in others]
     return lines
@@ -39,17 +41,18 @@ def _title(node: PhysicalNode) -> str:
     return title if title.startswith(name) else f"{name}: {title}"
 
 
-def _details(node: PhysicalNode) -> Iterator[str]:
+def _details(node: PhysicalNode, plan: PhysicalPlan) -> Iterator[str]:
     for number, port in enumerate(node.ports):
         if port.keys is not None:
             which = f"port {number}: " if len(node.ports) > 1 else ""
             yield which + _meeting(port)
     if isinstance(node.logical, Lookup):
-        yield from node.logical.details()[1:]
+        yield from _table(node.logical, plan)
     if node.asked is not None and node.stateful:
         yield f"asked: {node.asked}"
     if node.sorting is not None:
-        yield f"order: {node.sorting}"
+        apart = plan.host is Host.SPARK and any(port.keys or port.slices for port in node.ports)
+        yield f"order: {node.sorting}{', in each bucket' * apart}"
     elif node.ordering is not Ordering.ANY:
         yield f"order: {node.ordering.value}"
     if node.punctuated:
@@ -57,6 +60,15 @@ def _details(node: PhysicalNode) -> Iterator[str]:
     if node.whole_windows:
         yield "groups of a window leave together, because they are counted"
     yield from node.notes
+
+
+def _table(lookup: Lookup, plan: PhysicalPlan) -> Iterator[str]:
+    """What is executed on Spark comes without its sources; those are in the query."""
+    streams = {scan.stream.name: scan.stream for scan in scans_of(plan.query.input)}
+    for each in lookup.table.walk():
+        if isinstance(each, Scan):
+            each = replace(each, stream=streams[each.stream.name])
+        yield f"table: {', '.join(each.details())}"
 
 
 def _meeting(port: Port) -> str:

@@ -57,6 +57,7 @@ class OperatorKind(Enum):
     REVISING_SLIDING = "RevisingSliding"
     REVISING_LANDMARK = "RevisingLandmark"
     REVISING_GROUPS = "RevisingGroups"
+    REVISING_DISTINCT_ON = "RevisingDistinctOn"
     AMENDING_DISTINCT = "AmendingDistinct"
     DEFERRED_ROWS = "Deferred Rows"
     DEFERRED_SLIDE_BY_TUPLE = "Deferred SlideByTuple"

@@ -48,6 +48,7 @@ class WindowAggregate(Unary):
     span: Span | None = field(default=None, compare=False, repr=False)
     choice: Choice | None = field(default=None, compare=False, repr=False)
     written: tuple[int, ...] = field(default=(), compare=False, repr=False)  # see `key_order`
+    counted: bool = False  # what stands above counts rows, so partitions have one order together
 
     def __post_init__(self) -> None:
         if (self.hint or self.choice) is not None and not isinstance(self.window, Sliding):

@@ -136,6 +136,9 @@ def _computed(call: Call) -> Range | None:
             return min(a, -b, 0), max(b, min(-a, INT64_MAX), 0)
         case "mod", [(a, b), _]:
             return min(a, 0), max(b, 0)
+        case "round", [(a, b), (places, _)]:
+            unit = 10 ** min(max(0, -places), 20)  # to tens and hundreds: also up, beyond the type
+            return a - unit // 2, b + unit // 2
         case "negate", [(a, b)]:
             return -b, -a
         case "abs", [(a, b)]:

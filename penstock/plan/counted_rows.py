@@ -3,8 +3,9 @@ order of arrival and the engine are.
 
 Windows and groups are given in the order of their keys.  A group that has several keys to complete
 it waits for the first of them, and rows made DISTINCT wait as the groups that they are.  The row
-windows of several partitions are full whenever it happens, and the pairs of a join leave as soon as
-both tuples are there, so those have no order to be counted in.
+windows of several partitions come as the tuples do that fill them.  Items that may be taken back
+fill no window by themselves, and the pairs of a join leave as soon as both tuples are there, so
+those have no order to be counted in.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TypeAlias
 from penstock.errors import PlanError
 from penstock.plan.aggregates import Distinct, GroupAggregate, Window, WindowAggregate
 from penstock.plan.expressions import Column, Expression, Named
-from penstock.plan.joins import Join, Lookup
+from penstock.plan.joins import Difference, Join, Lookup
 from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Stamp, Union
 from penstock.windows.rows import RowWindow
@@ -58,8 +59,14 @@ def _in_order(node: Node, same: _Columns) -> Node:
             return GroupAggregate(node.input, keys, (), node.span, counted=True)
         case GroupAggregate():
             return replace(node, counted=True)
-        case WindowAggregate(window=RowWindow()):
-            _refuse_partitions(node, same)
+        case WindowAggregate(window=RowWindow()) if not _counted_apart(node, same):
+            if node.input.signed:
+                raise _no_order(node)
+            return replace(node, counted=True)
+        case Difference():  # whose items of one time come in the order of their left tuples
+            fields = zip(node.schema, node.left.schema, strict=False)  # and changed_at
+            own = frozenset(Column.of(left) for given, left in fields if Column.of(given) in same)
+            return replace(node, left=_in_order(node.left, own))
         case Join():
             raise PlanError(
                 "these rows have no order to be counted in: the pairs of a join come as soon as "
@@ -77,15 +84,17 @@ def _branches(node: Union, same: _Columns) -> list[tuple[Node, _Columns]]:
     ]
 
 
-def _refuse_partitions(node: WindowAggregate, same: _Columns) -> None:
+def _counted_apart(node: WindowAggregate, same: _Columns) -> bool:
     names = {column.name for column in same}
-    if all(part.name in names for part in node.partition):
-        return
+    return all(part.name in names for part in node.partition)
+
+
+def _no_order(node: WindowAggregate) -> PlanError:
     shown = [
         part.expression.name if isinstance(part.expression, Column) else part.name
         for part in node.partition
     ]
-    raise PlanError(
+    return PlanError(
         "these rows have no order to be counted in: every partition of the row windows below "
         "closes windows at a pace of its own",
         expected="a window that counts each partition apart, or windows over values below",

@@ -33,15 +33,20 @@ _RULES = {Ordered: "ORDERED", Delay: "DELAY", Slack: "SLACK", Punctuated: "PUNCT
 
 
 def identity(query: QueryPlan) -> list[str]:
-    """Not in it: lengths of DELAY, SLACK, IDLE AFTER and FUTURE LIMIT, where tuples come from, how
-    windows are computed, what columns and relations are called, which columns come out and in which
-    order.  A column is called by where it comes from."""
+    """Not in it: lengths of DELAY, SLACK, IDLE AFTER, SKEW and FUTURE LIMIT, where tuples come
+    from, how windows are computed, what columns and relations are called, which columns come out
+    and in which order.  A column is called by where it comes from."""
     lines = []
     if query.late is Late.AMEND:
         lines.append("LATE AMEND" + (f" FOR {query.amend_for}" if query.amend_for else ""))
     if query.early_every is not None:
         lines.append("EMIT EARLY")
     return [*lines, *_Describer().of(query.input).lines]
+
+
+def meaning(node: Node) -> list[str]:
+    """The same for a part of a query, numbered as if it stood alone."""
+    return _Describer().of(node).lines
 
 
 def algorithms(query: QueryPlan) -> list[str]:

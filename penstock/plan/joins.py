@@ -64,7 +64,6 @@ class TimeCondition:
         length = Domain(self.left.type).format_length
         if isinstance(self.window, TumblingJoin):
             return f"{self.left} and {self.right} in one RANGE TUMBLING {length(self.window.range)}"
-            return f"{self.left} and {self.right} in the same {length(self.window.range)}"
         band = self.window.band if isinstance(self.window, SlidingJoin) else self.window
         return f"{length(band.low)} <= {self.right} - {self.left} <= {length(band.high)}"
 

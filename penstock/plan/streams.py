@@ -85,6 +85,8 @@ class StreamProgress:
             words.append(f"PER {self.per}")
         if self.policy.idle_after is not None:
             words.append(f"IDLE AFTER {format_duration(self.policy.idle_after)}")
+        if self.policy.skew is not None:
+            words.append(f"SKEW {format_duration(self.policy.skew)}")
         if self.policy.future_limit is not None:
             words.append(f"FUTURE LIMIT {format_duration(self.policy.future_limit)}")
         return " ".join(words)

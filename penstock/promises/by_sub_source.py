@@ -8,9 +8,9 @@ import numpy as np
 
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.types import INT64_MAX, INT64_MIN
+from penstock.operators.folding.by_digits import stable_order
 
 NOTHING = INT64_MIN  # a contribution that promises nothing
-_DIGIT = 16  # bits that NumPy sorts by counting
 
 
 class BySubSource:
@@ -119,16 +119,6 @@ def _above_each_other(steps: Ints, begins: Mask, span: int, base: int | None) ->
     if base is None:
         return highest
     return np.where(highest == 0, NOTHING, highest + base)
-
-
-def stable_order(codes: Codes) -> Ints:
-    """How to sort codes, which are not negative: digit by digit, each by counting."""
-    highest = int(codes.max(initial=0))
-    order = np.argsort(codes.astype(np.uint16), kind="stable")
-    for shift in range(_DIGIT, highest.bit_length(), _DIGIT):
-        digits = (codes >> shift).astype(np.uint16)
-        order = order[np.argsort(digits[order], kind="stable")]
-    return order
 
 
 def ranks_within(sizes: Ints) -> Ints:

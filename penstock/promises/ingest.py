@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.model.arrays import Codes
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.room import Room
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Progress
 from penstock.plan.stateless import Scan
@@ -20,7 +21,7 @@ from penstock.promises.stamping import stamped_later
 from penstock.promises.sub_source_bounds import SubSourceBounds
 from penstock.promises.sub_sources import SubSources
 from penstock.promises.unfit import Unfit
-from penstock.sources.live import LiveSource
+from penstock.sources.live import Attention, LiveSource
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk, Source
 from penstock.state.chunks import ChunkStore
@@ -51,9 +52,12 @@ class Ingest:
         self._bounds = bounds
         self._sub_sources = sub_sources
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self, attention: Attention | None = None) -> Iterator[Chunk]:
         """What the source holds, for `on_chunk`."""
-        return self._source().read(self.stream.input_schema, self.rejects)
+        source = self._source()
+        if attention is not None and isinstance(source, LiveSource):
+            return source.listen(self.stream.input_schema, self.rejects, attention)
+        return source.read(self.stream.input_schema, self.rejects)
 
     def items(self) -> Iterator[Item]:
         """The whole scan at once."""
@@ -78,6 +82,33 @@ class Ingest:
         """A source that is still there has had nothing to say for a while."""
         if self._promise is not None:
             yield from self._promise.silence()
+
+    @property
+    def can_enable(self) -> bool:
+        """Whether the source can promise something although it has nothing to say."""
+        return not self.ended and self._promise is not None and self._promise.can_enable
+
+    def enable(self) -> Iterator[Item]:
+        """An enabling timestamp, if there is a better one than before."""
+        if self._promise is not None:
+            yield from self._promise.enable()
+
+    def narrow(self, room: Room) -> None:
+        """Somebody asks for the stream who has windows of another reach: rows that they have no
+        room for are set aside from now on."""
+        self.room = self.room.meet(room)
+        if "_promise" in self.__dict__ and self._promise is not None:
+            self._promise.narrow(self.room)
+
+    def promised(self) -> Progress | None:
+        """What holds for all that comes from now on."""
+        return self._promise.promised() if self._promise is not None else None
+
+    def due(self) -> int | None:
+        """When a silence of the source will mean something; None: never."""
+        if self.ended or not self.live or self._promise is None:
+            return None
+        return self._promise.due()
 
     def on_end(self) -> Iterator[Item]:
         self.ended = True

@@ -11,11 +11,14 @@ from penstock.model.arrays import Codes, Ints
 from penstock.model.clock import Clock
 from penstock.model.progress import TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.room import Room
 from penstock.operators.batch import Batch
+from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Item, Progress
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamProgress
 from penstock.promises.by_sub_source import NOTHING
+from penstock.promises.enabling import EnablingTimestamps
 from penstock.promises.group_promises import GroupPromises
 from penstock.promises.idle import IdleSubSources
 from penstock.promises.punctuations import Punctuations, SourceRows
@@ -69,11 +72,16 @@ class Promise:
         self._idle = None
         if progress.policy.idle_after is not None and live and self._whole is not None:
             self._idle = IdleSubSources(self._whole, progress.policy, clock)
+        self._enabling = None
+        if live and self._whole is not None:
+            self._enabling = EnablingTimestamps.of(progress.policy, clock)
 
     def items(self, chunk: Chunk) -> Iterator[Item]:
         """The tuples of a chunk, and the progress that they make."""
         rows = self._fit_rows(chunk)
         if len(rows):
+            if self._enabling is not None:
+                self._enabling.heard()
             yield from self._marked(rows, chunk.part)
         if self._idle is not None:
             self._idle.look()
@@ -153,6 +161,21 @@ class Promise:
             self._idle.wait(self.high)
             yield from self._progress_made()
 
+    @property
+    def can_enable(self) -> bool:
+        """Whether something can be promised without a tuple."""
+        return self._enabling is not None
+
+    def enable(self) -> Iterator[Item]:
+        """Promise what can be promised now."""
+        if self._enabling is not None and self._whole is not None:
+            self._whole.raise_to(self._enabling.value(self.high))
+            yield from self._progress_made()
+
+    def due(self) -> int | None:
+        """When a silence is long enough to mean something."""
+        return self._idle.due() if self._idle is not None else None
+
     def begin_at(self, part: str, rows: int) -> None:
         self._rows[part] = rows
 
@@ -187,13 +210,24 @@ class Promise:
             return [], 0
         return self.sub_sources.some_texts(self._whole.held_back_by)
 
+    def narrow(self, room: Room) -> None:
+        self._unfit.room = room
+
+    def promised(self) -> Progress:
+        """Where the whole stream is, for those who have not heard of it."""
+        return self._progress_at(self.low)
+
+    def _progress_at(self, low: Bound, groups: GroupBounds | None = None) -> Progress:
+        return Progress(
+            {} if low == BEGINNING else {self._name: low}, self.reached(), groups=groups
+        )
+
     def _progress_made(self) -> Iterator[Progress]:
         low = self.low
         groups = self._groups.told(low) if self._groups is not None else None
         if (low, self.high) != self._told or groups is not None:
             self._told = (low, self.high)
-            bounds = {} if low == BEGINNING else {self._name: low}
-            yield Progress(bounds, self.reached(), groups=groups)
+            yield self._progress_at(low, groups)
 
     def reached(self) -> dict[str, Bound]:
         """How far the attribute has come."""

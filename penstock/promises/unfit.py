@@ -29,7 +29,7 @@ class Unfit:
         assert stream.progress is not None
         self._stream = stream
         self._type = stream.attribute.type
-        self._room = room
+        self.room = room
         self._limit = stream.progress.policy.future_limit
         self._clock = clock
         self._rejects = rejects
@@ -52,9 +52,9 @@ class Unfit:
         if promised is not None and promised.null_count:
             for row in np.flatnonzero(np.asarray(promised.is_null()) & said).tolist():
                 reasons[row] = (RejectKind.NO_PROGRESS, "a punctuation without a bound")
-        self._without_room(attribute, punctuates, self._room.tuples, 0, reasons)
+        self._without_room(attribute, punctuates, self.room.tuples, 0, reasons)
         if promised is not None:
-            self._without_room(promised, ~said, self._room.reached, 1, reasons)
+            self._without_room(promised, ~said, self.room.reached, 1, reasons)
         if self._limit is not None:
             times = np.asarray(attribute.cast(pa.int64()).fill_null(NOTHING))
             ahead = (times > self._clock.now() + self._limit) & ~said

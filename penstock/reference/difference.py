@@ -31,10 +31,10 @@ def difference(node: Difference, left: Relation, right: Relation, run: Run) -> R
             if leaves != END:
                 items.append((leaves, presence.number, -1, presence.row))
     items.sort(key=lambda item: item[:3])
-    rows = [
-        Row((*row.values, domain.value(int(at))), sign=sign, lineage=((node.alias, number),))
-        for at, number, sign, row in items
-    ]
+    rows = []
+    for at, number, sign, row in items:
+        values = (*row.values, domain.value(int(at)))
+        rows.append(Row(values, {}, sign, ((node.alias, number),), (int(at),)))
     return Relation(node.schema, rows, reached(node.schema, node.progress, rows))
 
 

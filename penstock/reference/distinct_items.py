@@ -28,13 +28,14 @@ def distinct_items(node: Distinct, given: Relation, rows: list[Row]) -> Relation
             changes[each.since] += 1
             if each.until != END:
                 changes[int(each.until)] -= 1
-        present = 0
+        present, since = 0, 0
         for tick in sorted(changes):
             before, present = present, present + changes[tick]
             if (before > 0) is not (present > 0):
+                since = tick if present else since
                 shown_values = list(map(shown, items[0][0].values))
                 shown_values[node.when] = domain.value(tick)
                 sign = 1 if present else -1
-                made.append((tick, Row(tuple(shown_values), {}, sign, (values,))))
+                made.append((tick, Row(tuple(shown_values), {}, sign, ((values, since),), (tick,))))
     made.sort(key=lambda each: (each[0], [exact_key(value) for value in each[1].values]))
     return Relation(node.schema, [row for _, row in made], given.high)

@@ -10,8 +10,6 @@ from itertools import product
 from math import prod
 
 from penstock.model.domain import Domain
-from penstock.model.schema import Schema
-from penstock.plan.expressions import Expression
 from penstock.plan.joins import Join, JoinKind, Lookup, by_risk
 from penstock.reference.group_aggregate import in_time
 from penstock.reference.relation import Relation, Row
@@ -21,10 +19,12 @@ from penstock.scalars.evaluate import Evaluator, evaluator
 
 def join(node: Join, given: list[Relation], run: Run) -> Relation:
     timed = []
-    for relation, attribute in zip(given, node.attributes, strict=True):
+    for branch, relation, attribute in zip(node.branches, given, node.attributes, strict=True):
         domain = Domain(attribute.type)
         position = attribute.position(relation.schema)
         rows = in_time(relation, [attribute], run)
+        if not branch.signed:  # results of others are told apart, too
+            rows = [replace(row, lineage=((number,),)) for number, row in enumerate(rows)]
         timed.append([(row, domain.tick(row.values[position])) for row in rows])
     safe, risky = (
         [evaluator(c, node.pair_schema) for c in some] for some in by_risk(node.condition)
@@ -95,11 +95,8 @@ def _together(rows: Sequence[Row]) -> Row:
     """One row of several, with the sign that they have together and the bounds of the first."""
     values = tuple(value for row in rows for value in row.values)
     lineage = tuple(part for row in rows for part in row.lineage)
-    return Row(values, rows[0].bounds, prod(row.sign for row in rows), lineage)
-
-
-def _evaluators(conditions: list[Expression], schema: Schema) -> list[Evaluator]:
-    return [evaluator(each, schema) for each in conditions]
+    turns = tuple(turn for row in rows for turn in row.turns)
+    return Row(values, rows[0].bounds, prod(row.sign for row in rows), lineage, turns)
 
 
 def _all_hold(conditions: list[Evaluator], values: tuple[object, ...]) -> bool:

@@ -50,7 +50,10 @@ def matched(items: Sequence[tuple[Row, P]]) -> Iterable[tuple[int, int | None]]:
     return partners.items()
 
 
-def _order(row: Row, position: P) -> tuple[P, int]:
+def _order(row: Row, position: P) -> tuple[P, int, tuple[int, ...]]:
     """By position.  At one position, items of one tuple come as they happened; those of joined
-    tuples may be brought about by one tuple, in no order, and there what is given comes first."""
-    return position, -row.sign if len(row.lineage) > 1 else 0
+    tuples may be brought about by one tuple, in no order.  There, what is given comes first, and
+    what came first is taken back first: so the latest is left."""
+    if len(row.lineage) < 2:
+        return position, 0, ()
+    return position, -row.sign, tuple(-turn for turn in row.turns)

@@ -20,13 +20,14 @@ Bounds: TypeAlias = dict[Key, Any]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A tuple, what its source had promised before it came, its sign, and the source tuples that
-    it is made of."""
+    """A tuple, what its source had promised before it came, its sign, and the tuples that it is
+    made of; of those that come and go, `turns` says when they did."""
 
     values: tuple[Any, ...]
     bounds: Bounds = field(default_factory=dict)
     sign: int = 1
     lineage: tuple[Hashable, ...] = ()
+    turns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

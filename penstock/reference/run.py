@@ -15,6 +15,7 @@ from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, BOOLEAN, Type, to_arrow
 from penstock.plan.query import QueryPlan
+from penstock.reference.relation import Relation
 from penstock.runs.answer import join_tables
 from penstock.sources.rejects import RejectLog
 
@@ -66,13 +67,15 @@ class Run:
     rejects: RejectLog = field(default_factory=RejectLog)
     tuples_read: int = 0
     late_tuples: list[LateTuples] = field(default_factory=list)
-    read: dict[int, list[Any]] | None = None  # of tables, by stream: each is read once
+    scanned: dict[int, Relation] = field(default_factory=dict)  # by stream: each is read once
+    is_of_tables: bool = False
 
     @cached_property
     def of_tables(self) -> Run:
         """What tuples are looked up in is not among the tuples that are read."""
-        known = self.read is not None
-        return self if known else Run(self.query, self.clock, self.rejects, read={})
+        if self.is_of_tables:
+            return self
+        return Run(self.query, self.clock, self.rejects, is_of_tables=True)
 
     def gone(self, bound: Bound, domain: Domain) -> Bound:
         """Up to where a tuple with this bound before it does not count: what is late above it is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.model.calendar import format_timestamp
@@ -32,6 +32,26 @@ class Arrival:
 
 
 def scan(node: Scan, run: Run) -> Relation:
+    """A stream is read once, whoever asks for it again: each of its rows is counted, stamped and,
+    if it cannot take part, set aside once."""
+    known = run.scanned.get(id(node.stream))
+    if known is not None:
+        return _under(node, known)
+    run.scanned[id(node.stream)] = found = _scanned(node, run)
+    return found
+
+
+def _under(node: Scan, known: Relation) -> Relation:
+    """The same tuples under another alias."""
+
+    def bounds(given: Bounds) -> Bounds:
+        return {(name, node.alias): bound for (name, _), bound in given.items()}
+
+    rows = [replace(row, bounds=bounds(row.bounds)) for row in known.rows]
+    return Relation(node.schema, rows, bounds(known.high))
+
+
+def _scanned(node: Scan, run: Run) -> Relation:
     stream = node.stream
     arrivals = _arrivals(stream, run)
     if stream.progress is None:
@@ -47,11 +67,8 @@ def scan(node: Scan, run: Run) -> Relation:
 
 
 def _arrivals(stream: StreamDefinition, run: Run) -> Iterator[Arrival]:
-    if run.read is None:
-        return _read(stream, run, run.rejects.of(stream.name))
-    if id(stream) not in run.read:
-        run.read[id(stream)] = list(_read(stream, run, run.rejects.of_table(stream.name)))
-    return iter(run.read[id(stream)])
+    rejects = run.rejects.of_table if run.is_of_tables else run.rejects.of
+    return _read(stream, run, rejects(stream.name))
 
 
 def _read(stream: StreamDefinition, run: Run, rejects: StreamRejects) -> Iterator[Arrival]:

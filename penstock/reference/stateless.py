@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.model.domain import Domain
 from penstock.model.progress import Ordered, RunningBound
 from penstock.model.punctuation import BEGINNING
@@ -31,7 +33,7 @@ def stamp(node: Stamp, given: Relation, run: Run) -> Relation:
         if before != BEGINNING:
             bounds[key] = domain.value(int(before))
         values = (*row.values[:position], now, *row.values[position + 1 :])
-        rows.append(Row(values, bounds, row.sign, row.lineage))
+        rows.append(replace(row, values=values, bounds=bounds))
     high = {**given.high, key: int(running.highest)} if rows else given.high
     return Relation(node.schema, rows, high)
 
@@ -50,11 +52,10 @@ def project(node: Project, given: Relation) -> Relation:
         for progressing in node.progress
     ]
     rows = [
-        Row(
-            tuple(column(row.values) for column in columns),
-            carried(row.bounds, bounds),
-            row.sign,
-            row.lineage,
+        replace(
+            row,
+            values=tuple(column(row.values) for column in columns),
+            bounds=carried(row.bounds, bounds),
         )
         for row in given.rows
     ]
@@ -73,7 +74,7 @@ def union(node: Union, given: list[Relation]) -> Relation:
             bounds = {names[key]: bound for key, bound in row.bounds.items() if key in names}
             # two branches may have it from the same tuple
             lineage = tuple((number, part) for part in row.lineage)
-            rows.append(Row(row.values, bounds, row.sign, lineage))
+            rows.append(replace(row, bounds=bounds, lineage=lineage))
         for key, reached in relation.high.items():
             if key in names:
                 high[names[key]] = max(reached, high.get(names[key], reached))

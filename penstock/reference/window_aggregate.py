@@ -156,15 +156,21 @@ def _first_above(window: Landmark, limit: Bound, first: int) -> int:
 
 
 def _rows(window: RowWindow, placed: list[Placed], late: LateTuples) -> Iterator[Extent]:
-    """By arrival nothing is late; by rank, a tuple below the bound is late as a whole."""
+    """By arrival nothing is late; by rank, a tuple below the bound is late as a whole.
+
+    Windows come as the tuples do that fill them, and those that are not full at the end by id, then
+    by partition."""
     if window.order is Order.RANK:
-        placed = _in_time(placed, late)
+        placed = sorted(_in_time(placed, late), key=lambda each: each.item.value)
     numbers = window.row_numbers([each.item for each in placed])
     counted: dict[Any, list[tuple[Row, int]]] = defaultdict(list)
-    for each, number in zip(placed, numbers, strict=True):
-        counted[each.item.partition if window.partitioned else ()].append((each.row, number))
+    places: dict[Any, dict[int, int]] = defaultdict(dict)  # of the tuples, by their numbers
+    for place, (each, number) in enumerate(zip(placed, numbers, strict=True)):
+        partition = each.item.partition if window.partitioned else ()
+        counted[partition].append((each.row, number))
+        places[partition][number] = place
     over = window.over_rows
-    found: list[tuple[int, int, Extent]] = []
+    found: list[tuple[tuple[int, int, int], Extent]] = []
     for order, partition in enumerate(sorted(counted, key=_by_value)):
         members = counted[partition]
         highest = max(number for _, number in members)
@@ -175,8 +181,10 @@ def _rows(window: RowWindow, placed: list[Placed], late: LateTuples) -> Iterator
             )
             for wid in wids:
                 extents[wid].append((row, number))
-        found += [(wid, order, Extent(wid, rows)) for wid, rows in extents.items()]
-    yield from (extent for _, _, extent in sorted(found, key=lambda each: each[:2]))
+        for wid, rows in extents.items():
+            filled = places[partition].get(over.closes_at(wid) - 1, len(placed))
+            found.append(((filled, wid, order), Extent(wid, rows)))
+    yield from (extent for _, extent in sorted(found, key=lambda each: each[0]))
 
 
 def _slide_by_tuple(

@@ -12,6 +12,7 @@ from penstock.operators.batch import Batch
 from penstock.plan.late_columns import late_schemas, plain_names
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import LateColumns, plainly_named
+from penstock.runs.latency import Latencies
 from penstock.sinks.ledger import Ledger
 from penstock.sinks.sink import Sink
 from penstock.sources.rejects import REJECT_COLUMNS, Reject, rejects_batch
@@ -44,6 +45,7 @@ class Outlet:
         self.written = 0
         self.late = 0
         self.rejected = 0
+        self.latencies = Latencies()  # told by hosts that know when tuples came
         self.first_rejects: list[Reject] = []  # enough for a message
         self.plain_names = plain_names(query)  # of late tuples
         self._late_schemas = late_schemas(query)

@@ -11,6 +11,7 @@ from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.measured import OperatorStatus
 from penstock.plan.streams import StreamDefinition
+from penstock.runs.latency import LatencySummary
 
 _NAMED = 3  # sub-sources that are shown by their names
 _MEGABYTE = 1_000_000
@@ -66,6 +67,7 @@ class RunProgress:
     open_windows: int | None  # or groups, where there are no windows; None: nobody has said
     sources: list[SourceStatus]
     operators: list[OperatorStatus] = field(default_factory=list)  # from the sink to the sources
+    latency: LatencySummary | None = None  # from arrivals to results; None: nobody measures it
 
     def __str__(self) -> str:
         words = [f"{self.read:,} read at {self.rows_per_second:,.0f}/s"]
@@ -73,6 +75,8 @@ class RunProgress:
         if self.open_windows is not None:
             words.append(f"{self.open_windows:,} open")
         words.append(f"state {self.state_bytes / _MEGABYTE:,.1f} MB")
+        if self.latency is not None and self.latency.results:
+            words.append(f"latency {self.latency}")
         return "; ".join([", ".join(words), *map(str, self.sources)])
 
     def __repr__(self) -> str:

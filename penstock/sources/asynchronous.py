@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from typing import Any
 
 from penstock.errors import PenstockError, SourceError
 from penstock.model.schema import Schema
-from penstock.sources.live import PATIENCE, LiveSource, nothing
+from penstock.sources.bell import Bell
+from penstock.sources.live import Attention, LiveSource, nothing
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.rows import BATCH, read_rows
 from penstock.sources.source import Chunk
@@ -36,23 +38,29 @@ class AsyncSource(LiveSource):
         return f"ASYNC ({self.name})"
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        return self.listen(schema, rejects, Attention())
+
+    def listen(
+        self, schema: Schema, rejects: StreamRejects, attention: Attention
+    ) -> Iterator[Chunk]:
         with _loop() as loop:
-            pump = _Pump(self.open())
+            pump = _Pump(self.open(), loop)
             rows_before = 0
-            taking: Future[list[object]] = Future()
             try:
-                while True:
-                    taking = asyncio.run_coroutine_threadsafe(pump.take(), loop)
-                    yield from _while_waiting(taking, schema)
-                    rows = _taken(taking, rows_before)
-                    if not rows:
-                        return
-                    batch = read_rows(rows, schema, rows_before, rejects)
-                    rows_before += len(rows)
-                    if batch.num_rows:
-                        yield Chunk(batch)
+                with attention.bell.closing(pump.bell.close):
+                    while not pump.bell.closed:
+                        rows = pump.take()
+                        if rows:
+                            batch = read_rows(rows, schema, rows_before, rejects)
+                            rows_before += len(rows)
+                            if batch.num_rows:
+                                yield Chunk(batch)
+                        elif pump.ended:
+                            _check(pump, rows_before)
+                            return
+                        elif not pump.bell.wait(attention.patience()):
+                            yield nothing(schema)
             finally:
-                taking.cancel()
                 asyncio.run_coroutine_threadsafe(pump.close(), loop).result()
 
 
@@ -82,21 +90,10 @@ class _Once:
         return rows
 
 
-def _while_waiting(taking: Future[list[object]], schema: Schema) -> Iterator[Chunk]:
-    while True:
-        try:
-            taking.exception(PATIENCE)
-        except TimeoutError:
-            yield nothing(schema)
-        except CancelledError:
-            return
-        else:
-            return
-
-
-def _taken(taking: Future[list[object]], rows_before: int) -> list[object]:
+def _check(pump: _Pump, rows_before: int) -> None:
+    """Whether the rows have come to their end, or broken off."""
     try:
-        return taking.result()
+        pump.result()
     except PenstockError:
         raise
     except Exception as error:
@@ -106,37 +103,49 @@ def _taken(taking: Future[list[object]], rows_before: int) -> list[object]:
 
 
 class _Pump:
-    """Fetches rows ahead, as many as make a batch; lives on the loop."""
+    """Fetches rows ahead on the loop, as many as make a batch, and rings when there are some."""
 
-    def __init__(self, rows: AsyncIterable[object]) -> None:
+    def __init__(self, rows: AsyncIterable[object], loop: asyncio.AbstractEventLoop) -> None:
+        self.bell = Bell()
         self._rows = rows
-        self._fetched: asyncio.Queue[object] = asyncio.Queue(BATCH)
+        self._loop = loop
+        self._fetched: deque[object] = deque()
+        self._room = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._fetching = asyncio.run_coroutine_threadsafe(self._fetch(), loop)
+        self._fetching.add_done_callback(lambda _: self.bell.ring())
 
-    async def take(self) -> list[object]:
-        """At least one row, and whatever else is there; none at the end."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._fetch())
-        if self._fetched.empty():
-            first = asyncio.ensure_future(self._fetched.get())
-            await asyncio.wait([first, self._task], return_when=asyncio.FIRST_COMPLETED)
-            if not first.done():
-                first.cancel()
-                if self._fetched.empty():
-                    self._task.result()  # the end, or the failure that it was
-            else:
-                return [first.result(), *self._there()]
-        return self._there()
+    def take(self) -> list[object]:
+        """What is there."""
+        count = len(self._fetched)
+        rows = [self._fetched.popleft() for _ in range(count)]
+        if count >= BATCH:
+            self._loop.call_soon_threadsafe(self._room.set)
+        return rows
 
-    def _there(self) -> list[object]:
-        return [self._fetched.get_nowait() for _ in range(self._fetched.qsize())]
+    @property
+    def ended(self) -> bool:
+        """Whether nothing comes any more, and everything has been taken."""
+        return self._fetching.done() and not self._fetched
+
+    def result(self) -> None:
+        with suppress(CancelledError):
+            self._fetching.result()
 
     async def _fetch(self) -> None:
+        self._task = asyncio.current_task()
         async for row in self._rows:
-            await self._fetched.put(row)
+            self._fetched.append(row)
+            self.bell.ring()
+            if len(self._fetched) >= BATCH:
+                self._room.clear()
+                if len(self._fetched) >= BATCH:  # nobody has taken them meanwhile
+                    await self._room.wait()
 
     async def close(self) -> None:
-        if self._task is not None:
+        if self._task is None:
+            self._fetching.cancel()
+        else:
             self._task.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await self._task

@@ -19,6 +19,7 @@ from penstock.sources.source import Chunk
 
 BATCH = 4096  # rows
 PATIENCE = 0.01  # seconds that rows may have to wait for others; no answer depends on it
+AWAITED = 0.0003  # seconds that a row takes which somebody waits for: longer than to handle it
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,16 @@ def read_batches(
 
 
 def promptly(rest: Iterator[object]) -> list[object]:
-    """A batch of rows that somebody makes: a full one, or what there is when it takes long."""
-    begun = time.monotonic()
+    """A batch of rows that somebody makes: a full one, or what there is when it takes long.  A row
+    that was waited for does not wait for the next one, which may take as long."""
     rows = []
+    begun = last = time.monotonic()
     for row in islice(rest, BATCH):
         rows.append(row)
-        if time.monotonic() - begun > PATIENCE:
+        now = time.monotonic()
+        if now - last > AWAITED or now - begun > PATIENCE:
             break
+        last = now
     return rows
 
 

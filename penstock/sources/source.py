@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -15,13 +16,15 @@ from penstock.sources.rejects import StreamRejects
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """Some rows in reading order; the batch's schema is `Schema.arrow` of the declaration.
-    `position` is how many bytes of the source have been read so far, if it is made of bytes."""
+    `position` is how many bytes of the source have been read so far, if it is made of bytes;
+    `arrived` is when the rows came, in nanoseconds of the timer by which runs are measured."""
 
     batch: pa.RecordBatch
     part: str = ""
     position: int = field(default=0, compare=False)
     restart: Restart | None = field(default=None, compare=False)
     seen: FileSeen | None = field(default=None, compare=False)
+    arrived: int = field(default_factory=perf_counter_ns, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

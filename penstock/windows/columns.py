@@ -61,7 +61,7 @@ def extremes(values: Ints) -> tuple[int, int]:
     if len(values) == 1:
         only = int(values[0])
         return only, only
-    return int(values.min()), int(values.max())
+    return int(np.minimum.reduce(values)), int(np.maximum.reduce(values))
 
 
 def exceeds_by_at_most(left: Ints, right: Ints, limit: int) -> Mask:

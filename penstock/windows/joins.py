@@ -6,7 +6,7 @@ both streams fall into windows, and tuples join exactly if they are in related o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -152,15 +152,13 @@ class SlidingJoin:
 
     left_range: int
     right_range: int
+    band: BandJoin = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for side, length in (("left", self.left_range), ("right", self.right_range)):
             if length < 0:
                 raise PlanError(f"the RANGE of the {side} input must not be negative: {length}")
-
-    @property
-    def band(self) -> BandJoin:
-        return BandJoin(-self.right_range, self.left_range)
+        object.__setattr__(self, "band", BandJoin(-self.right_range, self.left_range))
 
     def matches(self, left: int, right: int) -> bool:
         return right - left <= self.left_range and left - right <= self.right_range

@@ -284,21 +284,6 @@ def test_a_run_that_is_killed_leaves_the_state_as_it_was(here: Path) -> None:
     assert ends(here) == {10: 10, 20: 10, 30: 10}
 
 
-def test_a_checkpoint_that_does_not_name_its_operators(here: Path) -> None:
-    put(here, "1", *range(15))
-    run(here)
-    store = Checkpoints(here / "checkpoint")
-    saved = store.get("run")
-    assert saved is not None
-    del saved["operators"]
-    store.put("run", saved)
-    store.commit()
-    store.close()
-    with pytest.raises(ps.CheckpointError, match="another algorithm"):
-        run(here, COUNTS.replace("SELECT", "SELECT /*+ WID */"))
-    run(here)
-
-
 def test_a_checkpoint_that_was_moved_or_copied(here: Path) -> None:
     put(here, "1", *range(15))
     run(here)

@@ -172,7 +172,8 @@ def test_a_run_and_its_progress() -> None:
     assert repr(started) == "<penstock.StartedQuery 'counts' on local, ended, 4 rows read>"
     told = repr(started.progress())
     assert told.startswith("<penstock.RunProgress 4 read at ")
-    assert told.endswith("0 rejected, 0 open, state 0.0 MB; packets has ended>")
+    assert "0 rejected, 0 open, state 0.0 MB, latency median " in told
+    assert told.endswith("; packets has ended>")
 
 
 def test_a_run_without_a_name_shows_its_text(query: ps.Query) -> None:

@@ -22,13 +22,19 @@ import penstock as ps
 
 FILES = 24
 ROWS = 300  # of each
-SQL = """
+STREAMS = """
 CREATE STREAM parts (k STRING, v INT, t INT) FROM FILES 'data/*.csv' PROGRESS ON t DELAY 20;
 CREATE STREAM log (k STRING, v INT, t INT) FROM FILES 'log.jsonl' PROGRESS ON t DELAY 20;
-SELECT k, count(*) AS n, sum(v) AS total [RANGE 60, SLIDE 20, WA t]
-FROM (SELECT k, v, t FROM parts UNION ALL SELECT k, v, t FROM log) AS both
-GROUP BY k LATE SIDE
 """
+QUERIES = {
+    "windows": """
+        SELECT k, count(*) AS n, sum(v) AS total [RANGE 60, SLIDE 20, WA t]
+        FROM (SELECT k, v, t FROM parts UNION ALL SELECT k, v, t FROM log) AS both
+        GROUP BY k LATE SIDE""",
+    "join": """
+        SELECT p.k AS k, p.v AS v, p.t AS t, l.t AS met
+        FROM parts AS p [RANGE 40] LEFT JOIN log AS l [RANGE 90] ON p.v = l.v LATE SIDE""",
+}
 
 
 @dataclass
@@ -40,6 +46,7 @@ class Place:
     late: str
     rejected: str
     seed: int
+    asked: str = "windows"
     kills: int = 0
     random: random.Random = field(init=False)
 
@@ -78,7 +85,7 @@ class Place:
         # every look at the clock is some time later: an epoch ends after a few chunks
         clock = ps.ManualClock(at=0, step=300_000)
         db = ps.connect(clock=clock, base=self.folder)
-        query = db.sql(SQL)
+        query = db.sql(STREAMS + QUERIES[self.asked])
         assert isinstance(query, ps.Query)
         query.run(
             self.folder / self.rows,

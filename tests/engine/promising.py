@@ -66,6 +66,10 @@ class Watched:
         found: Metrics = self.operator.metrics()
         return found
 
+    def rows_held(self) -> int:
+        found: int = self.operator.rows_held()
+        return found
+
     def open_results(self) -> OpenResults:
         found: OpenResults = self.operator.open_results()
         return found

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.resuming import load_run, save_run
 from penstock.engine.run import LocalRun
-from penstock.engine.shared_scan import SharedScan
 from penstock.model.clock import Clock, ManualClock
 from penstock.plan.query import QueryPlan
 from penstock.runs.outlet import Outlet
@@ -45,7 +45,7 @@ class Part:
                 self.run.feed(scan, chunk)
         return False
 
-    def _left(self) -> Iterator[tuple[SharedScan, Chunk | None]]:
+    def _left(self) -> Iterator[tuple[SourceNode, Chunk | None]]:
         for scan in self.run.scans:
             if not scan.ingest.ended:
                 for chunk in scan.chunks():

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.resuming import load_run, save_run
-from penstock.engine.run import LocalRun, SharedScan
+from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
@@ -92,7 +93,7 @@ def _go_on(
     raise AssertionError
 
 
-def _chunks(scan: SharedScan) -> Iterator[Chunk | None]:
+def _chunks(scan: SourceNode) -> Iterator[Chunk | None]:
     yield from scan.chunks()
     yield None
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine.driver import Driver
 from penstock.engine.run import LocalRun
+from penstock.engine.scheduler import Scheduler
 from penstock.model.clock import ManualClock
 from penstock.plan.closing import closing_reach
 from penstock.plan.query import QueryPlan
@@ -27,7 +27,7 @@ def prepared(query: QueryPlan) -> tuple[LocalRun, Collected]:
 
 def ended(query: QueryPlan) -> pa.Table:
     run, rows = prepared(query)
-    Driver(run).drive()
+    Scheduler(run).drive()
     return rows.table
 
 

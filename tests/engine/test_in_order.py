@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.driver import Driver
 from penstock.engine.run import LocalRun
+from penstock.engine.scheduler import Scheduler
 from penstock.model.clock import ManualClock
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
@@ -65,7 +65,7 @@ def test_every_cut_in_process(
         assert isinstance(query, ps.Query)
         written = Collected()
         run = LocalRun([in_process(query.plan)], [Outlet(query.plan, written)], ManualClock())
-        Driver(run).drive()
+        Scheduler(run).drive()
         place = query.plan.schema.index(query.plan.progress[0].field.name)
         assert in_order(tuples(written.table), place)
 

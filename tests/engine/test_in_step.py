@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import penstock as ps
+from penstock.engine.graph.source_node import Ended, SourceNode
 from penstock.engine.in_step import Meeting, is_ahead, meetings
-from penstock.engine.mailbox import AHEAD, Ended, Mailbox
-from penstock.engine.shared_scan import SharedScan
+from penstock.engine.inbox import AHEAD, Inbox
 from penstock.model.clock import ManualClock
 from penstock.model.schema import Schema
+from penstock.sources.bell import Bell
 from penstock.sources.live import LiveSource
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk, Source
@@ -100,7 +101,9 @@ class _Ingest:
 
 def scan(low: float, ended: bool = False, live: bool = False, caught_up: bool = False) -> Any:
     ingest = cast(Any, _Ingest(low, ended, _Stream(_Live() if live else object())))
-    return SharedScan("s", ingest, cast(Any, None), caught_up=caught_up)
+    found = SourceNode("s", ingest, cast(Any, None))
+    found.caught_up = caught_up
+    return found
 
 
 def test_only_sources_that_can_wait_are_held_back() -> None:
@@ -122,31 +125,29 @@ def test_meetings_are_joined() -> None:
 # --- deliveries ----------------------------------------------------------------------------------
 
 
-def test_deliveries_of_held_sources_wait() -> None:
-    a, b = scan(10), scan(0)
-    held = {a}
-    mailbox = Mailbox(lambda each: each not in held)
-    for each in (a, b, a):
-        assert mailbox.put(each, Ended())
-    assert mailbox.take(0) == (b, Ended())
-    assert mailbox.take(0) is None
-    held.clear()
-    assert [mailbox.take(0), mailbox.take(0), mailbox.take(0)] == [(a, Ended()), (a, Ended()), None]
-
-
 def test_a_source_waits_when_too_much_of_it_is_there() -> None:
-    a = scan(0)
-    mailbox = Mailbox(lambda each: True)
+    inbox = Inbox(Bell())
     for _ in range(AHEAD):
-        mailbox.put(a, Ended())
+        assert inbox.put(Ended())
     answers: list[bool] = []
-    thread = threading.Thread(target=lambda: answers.append(mailbox.put(a, Ended())))
+    thread = threading.Thread(target=lambda: answers.append(inbox.put(Ended())))
     thread.start()
-    assert mailbox.take(1) is not None
+    assert inbox.take() == Ended()
     thread.join()
     assert answers == [True]
-    thread = threading.Thread(target=lambda: answers.append(mailbox.put(a, Ended())))
+    thread = threading.Thread(target=lambda: answers.append(inbox.put(Ended())))
     thread.start()
-    mailbox.close()
+    inbox.close()
     thread.join()
     assert answers == [True, False]
+
+
+def test_whoever_was_rung_for_looks_at_everything() -> None:
+    bell = Bell()
+    bell.ring()
+    bell.ring()
+    assert bell.wait(0)
+    assert not bell.wait(0)
+    bell.close()
+    assert bell.wait(None)
+    assert bell.wait(None)  # now and later

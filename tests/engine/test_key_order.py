@@ -36,7 +36,7 @@ from penstock.plan.algorithms import Algorithm
 from penstock.reference.engine import answer as reference
 from penstock.scalars.ordering import sort_key
 from tests.engine.helpers import locally
-from tests.planning import in_process
+from tests.planning import in_process, on_spark
 from tests.reference.helpers import Row, Stream, ask, bag, tuples
 from tests.spark.test_every_cut import asked, assert_reference, cuts, run_in_cuts
 from tests.spark.without_spark import WithoutSpark
@@ -80,6 +80,12 @@ COUNTED = (
     "SELECT k, count(*) AS n [RANGE 6, RATTR t, SLIDE 2 ROWS, SATTR rank(t), PA k] FROM s",
     "SELECT x, max(t) AS n [RANGE 6, RATTR t, SLIDE 2 ROWS, SATTR row-num, PA (link, k)] FROM s"
     " GROUP BY x",
+    # windows of partitions come as the tuples do that fill them
+    "SELECT k, sum(x) AS n [RANGE 2 ROWS, SLIDE 1 ROW, WA row-num, PA k] FROM s",
+    "SELECT x, max(t) AS n [RANGE 5 ROWS, SLIDE 3 ROWS, WA rank(t), PA (link, k)] FROM s"
+    " GROUP BY x",
+    "SELECT k, count(*) AS n [RANGE ALL, SLIDE 2 ROWS, WA row-num, PA x] FROM s GROUP BY k",
+    "SELECT k, count(*) AS n [RANGE 64 ROWS, SLIDE 32 ROWS, WA row-num, PA k] FROM s",
 )
 OUTER = (
     "SELECT sum(n) AS total, count(*) AS c [RANGE 3 ROWS, SLIDE 2 ROWS, WA row-num]"
@@ -172,7 +178,7 @@ def test_counted_rows(
     assert_counted(data, rows, rule, outer, inner, cut, late)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(
     data=st.data(),
     rows=ROWS,
@@ -205,7 +211,7 @@ def assert_counted(
     late: str,
 ) -> None:
     if late:
-        inner = inner.replace("/*+", "/* ").replace("RANGE ALL", "RANGE 9")
+        inner = inner.replace("/*+", "/* ").replace("RANGE ALL, SLIDE 5", "RANGE 9, SLIDE 5")
     sql = outer.format(inner=inner) + late
     progress = ps.progress("t", **rule)
     stream = Stream(SCHEMA, rows, progress)
@@ -230,27 +236,55 @@ def test_groups_that_are_punctuated_early_wait_for_the_others() -> None:
 
 
 @pytest.mark.parametrize("order", ["row-num", "rank(t)"])
-def test_row_windows_of_partitions_are_counted_apart(order: str) -> None:
-    """Together they have no order: every partition is full when it happens to be."""
+@pytest.mark.parametrize("apart", [True, False])
+def test_row_windows_of_partitions_are_counted_apart_or_together(order: str, apart: bool) -> None:
     rows = [("u", k, x, x) for x, k in enumerate("babbaacab")]
     stream = Stream(SCHEMA, rows, ps.progress("t", delay=3))
     inner = f"SELECT k AS q, sum(x) AS n [RANGE 2 ROWS, SLIDE 1 ROW, WA {order}, PA k] FROM s"
     sql = "SELECT {0} sum(n) AS n [RANGE 2 ROWS, SLIDE 2 ROWS, WA row-num{1}] FROM ({2}) AS p"
-    apart = sql.format("q,", ", PA q", inner)
-    expected = bag(tuples(ask(apart, s=stream).collect()))
-    query = asked(apart, ps.progress("t", delay=3), rows)
+    sql = sql.format("q,", ", PA q", inner) if apart else sql.format("", "", inner)
+    expected = bag(tuples(ask(sql, s=stream).collect()))
+    query = asked(sql, ps.progress("t", delay=3), rows)
+    keys = [port.keys for node in on_spark(query.plan).root.walk() for port in node.ports]
+    assert any(keys) == apart  # those that are counted together meet in one place
     for cut in (1, 7, None):
-        assert bag(tuples(locally(apart, cut, s=stream).table)) == expected
+        assert bag(tuples(locally(sql, cut, s=stream).table)) == expected
         job = WithoutSpark(query.plan, 3)
         size = cut or len(rows)
         planned = [(at, min(at + size, len(rows))) for at in range(0, len(rows), size)]
         run_in_cuts(job, query, {"s": planned}, 3, set())
         assert_reference(query, job)
-    for refused in (sql.format("", "", inner), sql.format("n % 2,", ", PA n % 2", inner)):
-        with pytest.raises(ps.PenstockError, match="no order to be counted in") as caught:
-            ask(refused, s=stream)
-        assert "PA k" in str(caught.value)
-        assert "^^^" in str(caught.value)
+
+
+def test_row_windows_of_partitions_come_as_they_are_filled() -> None:
+    """Those that are not full at the end come by number, then by partition."""
+    rows = [("u", k, x, x) for x, k in enumerate("bbaabbca")]
+    stream = Stream(SCHEMA, rows, ps.progress("t", delay=3))
+    inner = "SELECT k AS q, count(*) AS n [RANGE 2 ROWS, SLIDE 2 ROWS, WA row-num, PA k] FROM s"
+    sql = f"SELECT first(q) AS q [RANGE 1 ROWS, SLIDE 1 ROWS, WA row-num] FROM ({inner}) AS p"
+    for cut in (1, 3, None):
+        found = tuples(locally(sql, cut, s=stream).table)
+        assert [row[-1] for row in found] == ["b", "a", "b", "c", "a"]
+
+
+def test_very_many_windows_of_partitions_are_put_in_order_in_pieces() -> None:
+    rows = [("u", "ab"[x % 7 > 2], x, x) for x in range(10_000)]
+    stream = Stream(SCHEMA, rows, ps.progress("t", delay=3))
+    inner = "SELECT k, last(x) AS x [RANGE 2 ROWS, SLIDE 1 ROW, WA row-num, PA k] FROM s"
+    sql = f"SELECT last(x) AS x [RANGE 1 ROWS, SLIDE 1 ROWS, WA row-num] FROM ({inner}) AS p"
+    found = locally(sql, s=stream).table.column("x").to_pylist()
+    assert found[:10_000] == list(range(10_000))
+
+
+def test_items_that_are_taken_back_fill_no_window_by_themselves() -> None:
+    stream = Stream(SCHEMA, [("u", "a", 1, 1)], ps.progress("t", delay=3))
+    items = "s [RANGE 9, WA t] EXCEPT ON (link) r [RANGE 2, WA t]"
+    inner = f"SELECT k AS q, sum(x) AS n [RANGE 2 ROWS, SLIDE 1 ROW, WA row-num, PA k] FROM {items}"
+    sql = "SELECT sum(n) AS n [RANGE 2 ROWS, SLIDE 2 ROWS, WA row-num] FROM ({0}) AS p"
+    with pytest.raises(ps.PenstockError, match="no order to be counted in") as caught:
+        ask(sql.format(inner), s=stream, r=stream)
+    assert "PA k" in str(caught.value)
+    assert "^^^" in str(caught.value)
 
 
 def test_keys_that_are_passed_early_promise_no_more_than_has_come() -> None:

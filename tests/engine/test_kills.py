@@ -20,7 +20,7 @@ PLACES = [
 
 def in_one_go(killed: Place, folder: Path) -> Place:
     """The same data in a run that nobody disturbs."""
-    whole = Place(folder, killed.rows, killed.late, killed.rejected, killed.seed)
+    whole = Place(folder, killed.rows, killed.late, killed.rejected, killed.seed, killed.asked)
     for source in (killed.data, killed.folder / "log.jsonl"):
         target = folder / source.name
         if source.is_dir():
@@ -32,23 +32,23 @@ def in_one_go(killed: Place, folder: Path) -> Place:
     return whole
 
 
-def check(places: tuple[str, str, str], kills: int, tmp_path: Path) -> None:
+def check(places: tuple[str, str, str], kills: int, tmp_path: Path, asked: str = "windows") -> None:
     # in a process without threads, which can be forked
     folder = tmp_path / "killed"
     script = (
         "import sys; from pathlib import Path; from tests.engine.kills import *\n"
-        "folder, *places, kills = sys.argv[1:]\n"
-        "place = Place(Path(folder), *places, seed=int(kills))\n"
+        "folder, *places, kills, asked = sys.argv[1:]\n"
+        "place = Place(Path(folder), *places, seed=int(kills), asked=asked)\n"
         "killed_often(place, int(kills)); print(place.kills)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(folder), *places, str(kills)],
+        [sys.executable, "-c", script, str(folder), *places, str(kills), asked],
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    killed = Place(tmp_path / "unused", *places, seed=kills)
+    killed = Place(tmp_path / "unused", *places, seed=kills, asked=asked)
     killed.folder, killed.data = folder, folder / "data"
     whole = in_one_go(killed, tmp_path / "whole")
     lost = doubled = 0
@@ -61,12 +61,16 @@ def check(places: tuple[str, str, str], kills: int, tmp_path: Path) -> None:
     assert (lost, doubled) == (0, 0)
 
 
-@pytest.mark.parametrize("places", PLACES)
-def test_some_kills(places: tuple[str, str, str], tmp_path: Path) -> None:
-    check(places, 8, tmp_path)
+ASKED = ("windows", "windows", "join")  # of each place
+
+
+@pytest.mark.parametrize(("places", "asked"), list(zip(PLACES, ASKED, strict=True)))
+def test_some_kills(places: tuple[str, str, str], asked: str, tmp_path: Path) -> None:
+    check(places, 5, tmp_path, asked)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("asked", sorted(set(ASKED)))
 @pytest.mark.parametrize("places", PLACES)
-def test_many_kills(places: tuple[str, str, str], tmp_path: Path) -> None:
-    check(places, 70, tmp_path)
+def test_many_kills(places: tuple[str, str, str], asked: str, tmp_path: Path) -> None:
+    check(places, 70, tmp_path, asked)

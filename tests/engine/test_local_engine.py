@@ -97,10 +97,6 @@ S = Stream("k STRING, v INT, t INT", [("a", 1, 1), ("b", 2, 12)], ps.progress("t
     ("sql", "what"),
     [
         ("SELECT count(*) [RANGE 5 ROWS, SLIDE 5 ROWS] FROM s EMIT EARLY EVERY 1 HOUR", "early"),
-        (
-            "SELECT count(*) [RANGE 5 ROWS, SLIDE 5 ROWS, WA rank(t + 1)] FROM s LATE AMEND",
-            "amend windows on",
-        ),
         ("SELECT /*+ wid */ count(*) [RANGE 5, SLIDE 5, WA t] FROM s LATE AMEND", "WID does not"),
         ("SELECT v FROM s EXCEPT ON (v) s EMIT EARLY EVERY 1 HOUR", "early"),
         ("SELECT s.v FROM SEQUENCE(s THEN s AS r MODE RECENT) EMIT EARLY EVERY 1 HOUR", "early"),

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine import run as engine_run
+from penstock.engine.graph import query_graph
 from penstock.engine.run import LocalRun
 from penstock.model.clock import Clock, ManualClock
 from penstock.operators.build import operator_for
@@ -109,7 +109,7 @@ def watching(loads: list[float]) -> Iterator[None]:
         return Watched(made, types, promised)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_run, "operator_for", watched)
+        patch.setattr(query_graph, "operator_for", watched)
         patch.setattr(adaptive_join.JoinLoad, "measure", lambda *_: next(told))
         patch.setattr(adaptive_join, "_PATIENCE", 0)
         yield

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine.driver import Driver
 from penstock.engine.run import LocalRun
+from penstock.engine.scheduler import Scheduler
 from penstock.errors import PenstockError
 from penstock.model.clock import ManualClock
 from penstock.runs.outlet import Outlet
@@ -67,7 +67,7 @@ def written(sql: str, cut: int | None, **streams: Stream) -> tuple[Collected, Co
     query = db.sql(sql)
     assert isinstance(query, ps.Query)
     rows, late = Collected(), Collected()
-    Driver(
+    Scheduler(
         LocalRun([in_process(query.plan)], [Outlet(query.plan, rows, late)], ManualClock())
     ).drive()
     return rows, late

@@ -51,6 +51,6 @@ def test_a_missing_chunk_is_an_error() -> None:
     query = bound("landmark", 1).plan
     store = MemoryStore()
     assert Part(query, store).go_on(2)
-    store.drop(next(name for name in store.names() if name.startswith("sources/0/run")))
+    store.drop(next(name for name in store.names() if name.startswith("sources/s/run")))
     with pytest.raises(RunError, match="a piece of saved state is missing"):
         Part(query, store)

@@ -119,6 +119,9 @@ CLAUSES = ["LATE AMEND", "LATE AMEND FOR 4", "LATE AMEND FOR 4 EMIT EARLY EVERY 
         "SELECT sum(v) AS n [RANGE 6, RATTR t, SLIDE 2 ROWS, SATTR rank(t)] FROM s",
         "SELECT k, sum(v) AS n [RANGE 6, RATTR t, SLIDE 1 ROWS] FROM s GROUP BY k",
         "SELECT sum(v) AS n [RANGE 6, RATTR t, SLIDE 3 ROWS, PA k] FROM s",
+        "SELECT sum(v) AS n [RANGE 3 ROWS, SLIDE 2 ROWS, WA rank(CAST(t * 0.5 AS INT))] FROM s",
+        "SELECT sum(v) AS n [RANGE 6, RATTR t + 1, SLIDE 2 ROWS, SATTR rank(t + 1)] FROM s",
+        "SELECT k, sum(v) AS n [RANGE 6, RATTR t * 2, SLIDE 2 ROWS] FROM s GROUP BY k",
         "SELECT sum(v) AS n [RANGE 5, SLIDE 5, WA t] FROM s UNION ALL"
         " SELECT count(*) AS n [RANGE 3, SLIDE 3, WA t] FROM s",
     ],

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.driver import Driver
 from penstock.engine.run import LocalRun
+from penstock.engine.scheduler import Scheduler
 from penstock.model.clock import ManualClock
 from penstock.model.schema import Schema
 from penstock.runs.outlet import Outlet
@@ -111,14 +111,31 @@ def test_together_as_alone(rows: list[Any]) -> None:
         assert account == alone.account
 
 
-def test_a_query_that_asks_twice_reads_twice() -> None:
-    sql = "SELECT k, t FROM s UNION ALL SELECT k, t FROM s"
-    db = local(s=S)
+TWICE = "(SELECT k, t FROM s UNION ALL SELECT k, t FROM s)"
+
+
+@pytest.mark.parametrize(
+    ("sql", "readings"),
+    [
+        (f"SELECT k, t FROM {TWICE}", 1),
+        (f"SELECT count(*) AS n [RANGE 20, SLIDE 10, WA t] FROM {TWICE}", 1),
+        ("SELECT a.t, b.t FROM s a JOIN s b ON a.k = b.k AND b.t BETWEEN a.t AND a.t + 9", 1),
+        # rows are counted as they come: first all of one branch, then all of the other
+        (f"SELECT count(*) AS n, max(t) AS m [RANGE 3 ROWS, SLIDE 3 ROWS] FROM {TWICE}", 2),
+    ],
+)
+def test_a_query_that_asks_twice_reads_once(sql: str, readings: int) -> None:
+    bad = Stream(S.schema, [*ROWS, ("a", 1, None)], S.progress)
+    db = local(s=bad)
     source = counted(db)
-    query = ask(db, sql)
-    query.run(lambda batch: None)
-    assert source.readings == [len(ROWS), len(ROWS)]
-    assert query.account == ask(database(s=S), sql).account
+    query, known = ask(db, sql), ask(database(s=bad), sql)
+    assert bag(tuples(query.collect())) == bag(tuples(known.collect()))
+    assert bag(tuples(query.late)) == bag(tuples(known.late))
+    assert query.rejected == known.rejected
+    assert query.account == known.account
+    assert query.account.read == len(bad.rows)
+    assert query.account.rejected == 1
+    assert source.readings == [len(bad.rows)] * readings
 
 
 def test_streams_of_one_name_are_told_apart() -> None:
@@ -173,7 +190,7 @@ def test_nothing_is_kept_of_what_has_gone_to_a_sink() -> None:
     query = ask(db, "SELECT k FROM s")
     outlet = Outlet(query.plan, Collected())
     run = LocalRun([in_process(query.plan)], [outlet], ManualClock())
-    Driver(run).drive()
+    Scheduler(run).drive()
     assert outlet.rejected == 50
     assert len(outlet.first_rejects) == 3
     assert list(run.scans[0].log) == []
@@ -213,8 +230,7 @@ def test_operators_have_stable_names() -> None:
 
     assert names() == names()
     assert len({name for name, _ in names()}) == len(names())
-    assert names()[0][0] == "0"
-    assert ("1/1", "ProjectOperator") in names()
+    assert any(name.startswith("WindowAggregate-") for name, _ in names())
 
 
 def test_a_stopped_run_closes_its_sinks_and_no_window() -> None:
@@ -224,7 +240,7 @@ def test_a_stopped_run_closes_its_sinks_and_no_window() -> None:
     sink = Collected()
     outlet = Outlet(query.plan, sink)
     run = LocalRun([in_process(query.plan)], [outlet], ManualClock())
-    driver = Driver(run, lambda scan, chunk: driver.stop() if scan.read == 4 else None)
+    driver = Scheduler(run, lambda scan, chunk: driver.stop() if scan.read == 4 else None)
     driver.drive()
     assert sink.table.column("n").to_pylist() == [2, 1]  # those up to 33 − 3
     assert run.account(outlet).read == 4

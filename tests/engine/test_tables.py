@@ -183,15 +183,23 @@ def test_a_checkpoint_does_not_hold_the_table(tmp_path: Path) -> None:
 
 
 def test_revised_results_are_looked_up() -> None:
-    rows = [("a", 1, 1), ("a", 1, 25), ("b", 1, 2), ("a", 1, 3)]
+    """Where something may fail behind the table, they come when they are final."""
+    rows = [("a", 1, 1), ("a", 1, 25), ("b", 1, 22), ("a", 1, 3)]
     sql = (
         "SELECT n, v FROM (SELECT k, count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s GROUP BY k) w "
-        "JOIN r ON w.k = r.k {} LATE AMEND"
+        "JOIN r ON w.k = r.k {}"
     )
     streams: dict[str, Any] = {
         "s": Stream(SCHEMA, rows, ps.progress("t", delay=5)),
         "r": Table(TABLES["r"], [("a", 1), ("b", 2)]),
     }
-    assert_same(sql.format(""), **streams)
-    with pytest.raises(ps.EngineError, match="may fail yet"):
-        locally(sql.format("AND CAST(w.k AS INT) > v"), **streams)
+    once = Stream(SCHEMA, rows[:3], ps.progress("t", delay=5))
+    assert_same(sql.format("LATE AMEND"), **streams)
+    fails = "CASE WHEN n = 1 AND window_start = 0 THEN 'none' ELSE '7' END"  # but not in the end
+    for late in ("LATE AMEND", "LATE AMEND FOR 30"):
+        assert_same(sql.format(f"AND CAST({fails} AS INT) > v {late}"), **streams)
+        assert_same(f"SELECT CAST({fails} AS INT) AS x, v {sql[12:].format(late)}", **streams)
+        with pytest.raises(ps.PenstockError, match="none"):
+            locally(sql.format(f"AND CAST({fails} AS INT) > v {late}"), s=once, r=streams["r"])
+    with pytest.raises(ps.EngineError, match="no early answers"):
+        locally(sql.format(f"AND CAST({fails} AS INT) > v EMIT EARLY EVERY 1 SECOND"), **streams)

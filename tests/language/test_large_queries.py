@@ -80,7 +80,7 @@ def test_a_megabyte_of_the_same(database: ps.Database, word: str) -> None:
     """It is refused before its parts are looked at."""
     started = time.process_time()
     error = refused(database, "SELECT " + word * MEGABYTE)
-    assert error.message == "the text has more than 300,000 names, values and signs"
+    assert error.message == "the text has more than 400,000 names, values and signs"
     assert time.process_time() - started < 1
 
 
@@ -101,6 +101,22 @@ def test_a_list_of_a_megabyte(database: ps.Database) -> None:
     query = database.sql(f"SELECT v FROM s WHERE v IN ({values})")
     assert isinstance(query, ps.Query)
     assert f"{MEGABYTE // 8 - 1}))" in query.explain()
+
+
+def test_rows_of_a_megabyte(database: ps.Database) -> None:
+    rows = ", ".join(f"({number}, 'abc', {number}.25)" for number in range(MEGABYTE // 26))
+    database.sql(f"CREATE STREAM w (a INT, b STRING, c DOUBLE) FROM VALUES {rows}")
+    query = database.sql("SELECT * FROM w")
+    assert isinstance(query, ps.Query)
+    assert query.explain().count(f"VALUES ({MEGABYTE // 26} rows)") == 1
+
+
+def test_rows_are_read_by_column(database: ps.Database) -> None:
+    """A value takes some calls to be parsed, and hardly any to be converted."""
+    rows = ", ".join(f"({number}, '{number}', '2026-01-31 12:00')" for number in range(500))
+    create = "CREATE STREAM w{0} (a BIGINT, b INT, c TIMESTAMP) FROM VALUES {1}"
+    database.sql(create.format(1, rows))
+    assert calls_of(lambda: database.sql(create.format(2, rows))) < 100 * 1500
 
 
 @pytest.mark.slow

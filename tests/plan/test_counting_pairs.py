@@ -26,3 +26,13 @@ def test_pairs_are_not_counted(select: str) -> None:
 def test_a_window_that_slides_with_every_pair_counts_none() -> None:
     sql = "SELECT count(*) AS c [RANGE 5, RATTR l.t, SLIDE 1 ROW, SATTR row-num]"
     assert ask(f"{sql} FROM l [RANGE 1], r [RANGE 1]", l=STREAM, r=STREAM).collect().num_rows == 1
+
+
+def test_items_of_pairs_are_not_counted() -> None:
+    """Those of one time leave a difference in the order of its left tuples."""
+    pairs = "(SELECT l.k AS k, l.t AS t FROM l [RANGE 1], r [RANGE 1]) p [RANGE 3, WA t]"
+    sql = f"SELECT count(*) AS c [RANGE 5 ROWS, SLIDE 5 ROWS] FROM {pairs} EXCEPT ON (k) r"
+    with pytest.raises(ps.PenstockError, match="the pairs of a join come as soon as"):
+        ask(sql, l=STREAM, r=STREAM)
+    sql = f"SELECT count(*) AS c [RANGE 5 ROWS, SLIDE 5 ROWS] FROM l EXCEPT ON (k) {pairs}"
+    assert ask(sql, l=STREAM, r=STREAM).collect().num_rows == 1

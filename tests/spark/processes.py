@@ -28,16 +28,28 @@ from penstock.sinks.text import write_json_lines
 DRIVER = Path(__file__).with_name("driver.py")
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 # Two streams: files that are sub-sources of their own, and rows of several keys under SLACK.
-DISTURBED = """
+STREAMS = """
 CREATE STREAM s (k STRING, x INT, t INT) FROM FILES 'data/*.jsonl' PROGRESS ON t DELAY 3 PER FILE;
 CREATE STREAM r (k STRING, x INT, t INT) FROM VALUES {values} PROGRESS ON t SLACK 2 ROWS PER k;
-SELECT k, count(*) AS n, sum(x) AS total [RANGE 10, SLIDE 5, WA t]
-FROM (SELECT k, x, t FROM s UNION ALL SELECT k, x, t FROM r) AS q GROUP BY k LATE SIDE
 """
+DISTURBED = {
+    "windows": """
+        SELECT k, count(*) AS n, sum(x) AS total [RANGE 10, SLIDE 5, WA t]
+        FROM (SELECT k, x, t FROM s UNION ALL SELECT k, x, t FROM r) AS q GROUP BY k LATE SIDE""",
+    "left join": """
+        SELECT s.k AS k, s.x AS x, r.x AS y, s.t AS t
+        FROM s [RANGE 6] LEFT JOIN r [RANGE 4] ON s.k = r.k LATE SIDE""",
+    "band join": """
+        SELECT s.x AS x, r.x AS y FROM s JOIN r ON r.t BETWEEN s.t - 2 AND s.t + 1 LATE SIDE""",
+    "join and windows": """
+        SELECT k, count(*) AS n [RANGE 10, SLIDE 5, WA t]
+        FROM (SELECT s.k AS k, s.t AS t FROM s [RANGE 3], r [RANGE 3] WHERE s.k = r.k) AS q
+        GROUP BY k LATE SIDE""",
+}
 
 
-def write_disturbed(directory: Path, seed: int) -> Path:
-    """A query over some streams with stragglers and late tuples."""
+def write_disturbed(directory: Path, seed: int, asked: str = "windows") -> Path:
+    """One of the queries over streams with stragglers and late tuples."""
     chance = random.Random(seed)
 
     def rows(size: int) -> Iterator[tuple[str, int, int]]:
@@ -53,7 +65,7 @@ def write_disturbed(directory: Path, seed: int) -> Path:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     query = directory / "disturbed.sql"
     values = ", ".join([*map(str, rows(100)), "('a', 1, NULL)"])
-    query.write_text(DISTURBED.format(values=values), encoding="utf-8")
+    query.write_text(STREAMS.format(values=values) + DISTURBED[asked], encoding="utf-8")
     return query
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.plan.query import Late, QueryPlan
 from penstock.sources.source import Chunk
-from penstock.spark.tasks import ingest
+from penstock.spark.tasks import ingest, way
 from tests.reference.helpers import Row, bag, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 
@@ -61,6 +61,7 @@ OTHERS = (
     "SELECT k, count(*) AS n [RANGE 6, RATTR t, SLIDE 1 ROW, SATTR rank(t)] FROM s GROUP BY k",
     "SELECT t, k, count(*) AS n FROM s GROUP BY t, k",
     "SELECT DISTINCT t, k FROM s",
+    "SELECT DISTINCT ON (k) k, x [RANGE 10, SLIDE 4, WA t] FROM s",
     "SELECT max(n) AS most, count(*) AS answers [RANGE 20, SLIDE 10, WA window_start]"
     " FROM (SELECT k, count(*) AS n [RANGE 5, SLIDE 5, WA t] FROM s GROUP BY k) AS q",
     "SELECT k, sum(x) AS total [RANGE 10, SLIDE 5, WA t]"
@@ -169,7 +170,7 @@ def test_every_cut(
     job = WithoutSpark(query.plan, buckets)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest, "_FLUSH", flush)
-        patch.setattr(ingest, "_WORTH_PANES", worth)
+        patch.setattr(way, "_WORTH_PANES", worth)
         run_in_cuts(job, query, planned, at_once, restarts)
     assert_reference(query, job)
 

@@ -42,6 +42,7 @@ SOME = {
     "join_three_way": 3,
     "sequence_chronicle": 3,
     "except_on": 3,
+    "except_on_joined": 3,
 }
 PORTIONS = (1, 3, 17)
 

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.model.punctuation import JointPunctuation
 from penstock.operators.operator import Progress
+from penstock.physical.explain import explain_physical
 from penstock.sources.source import Chunk
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.stateful.registers import slowest
 from penstock.spark.tasks import ingest
+from tests.planning import on_spark
 from tests.reference.helpers import Row, tuples
 from tests.spark.test_every_cut import Cuts, assert_reference, cuts, run_in_cuts
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
@@ -138,6 +140,65 @@ def test_every_cut(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest, "_FLUSH", flush)
         run(query, planned, buckets, restarts)
+
+
+HINTS = ["OA", "OPOB", "OPIB", "SYNC_FILTER", "FILTER_ORDER", "ADAPTIVE_JOIN"]
+
+
+@settings(max_examples=150)
+@given(
+    data=st.data(),
+    rule=st.sampled_from(RULES),
+    select=st.sampled_from([*KEYED, *BY_TIME, IN_A_ROW[0], IN_A_ROW[-1]]),
+    hint=st.sampled_from(HINTS),
+    late=st.sampled_from(["", " LATE SIDE"]),
+    s=ROWS,
+    r=ROWS,
+    buckets=st.integers(1, 4),
+    restarts=st.sets(st.integers(1, 7)),
+)
+def test_hinted_joins_in_every_cut(
+    data: st.DataObject,
+    rule: dict[str, Any],
+    select: str,
+    hint: str,
+    late: str,
+    s: list[Row],
+    r: list[Row],
+    buckets: int,
+    restarts: set[int],
+) -> None:
+    query = asked(select.replace("SELECT", f"SELECT /*+ {hint} */", 1) + late, rule, s, r)
+    planned = {"s": data.draw(cuts(len(s)), label="s")}
+    if "r" in streams_of(query.plan):
+        planned["r"] = data.draw(cuts(len(r)), label="r")
+    run(query, planned, buckets, restarts)
+
+
+@pytest.mark.parametrize(
+    ("hint", "runs"),
+    [
+        ("", "OaJoin"),
+        ("/*+ OA */", "OaJoin"),
+        ("/*+ OPOB */", "OpobJoin"),
+        ("/*+ OPIB */", "OpibJoin"),
+        ("/*+ SYNC_FILTER */", "SyncFilter"),
+        ("/*+ FILTER_ORDER */", "FilterOrder"),
+        ("/*+ ADAPTIVE_JOIN */", "AdaptiveJoin"),
+    ],
+)
+def test_what_runs_in_the_buckets(hint: str, runs: str) -> None:
+    select = KEYED[0].replace("SELECT", f"SELECT {hint}", 1)
+    shown = explain_physical(on_spark(asked(select + " EMIT IN ORDER", RULES[0], [], []).plan))
+    assert f"└─ {runs}: " in shown
+    assert "Order" in shown.splitlines()[1]
+    assert (", in each bucket" in shown) == (runs != "OaJoin")
+
+
+def test_hints_that_a_join_cannot_follow() -> None:
+    select = "SELECT /*+ OPIB */ s.x AS x FROM s [RANGE 5] LEFT JOIN r [RANGE 3] ON s.k = r.k"
+    with pytest.raises(ps.EngineError, match="OPIB joins two streams, and gives neither tuples"):
+        on_spark(asked(select, RULES[0], [], []).plan)
 
 
 def test_what_buckets_promise_together_about_pairs() -> None:

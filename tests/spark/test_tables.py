@@ -15,8 +15,10 @@ from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.runs.gathered import Gathered
+from penstock.spark.plan.readings import readings_of
 from penstock.spark.plan.stages import Stage, entries_of
 from penstock.spark.run.outcome import deliver
+from penstock.spark.sources.feeds import streams_of
 from penstock.spark.sources.tables import TableFiles
 from penstock.spark.tasks.passing import Passing
 from tests.engine.test_tables import JOINS, KEYS, NUMBERS, SCHEMA, TABLES
@@ -32,9 +34,9 @@ def passed(query: ps.Query) -> list[Row]:
     gathered = Gathered(query.plan)
     with TemporaryDirectory() as folder:
         tables = TableFiles(plan.query, None, Path(folder), False, 1)
-        for entry in entries_of(plan.root, tables):
-            (batch,) = rows_of(query.plan).values()
-            made = list(Passing(entry, None, strict=False)(iter([batch])))
+        for reading in readings_of([], entries_of(plan.root, tables), streams_of(query.plan)):
+            batch = rows_of(query.plan)[reading.stream]
+            made = list(Passing(reading, None, strict=False)(iter([batch])))
             deliver(pa.Table.from_batches(made), gathered)
     return tuples(gathered.answer(0).table)
 

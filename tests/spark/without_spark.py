@@ -17,19 +17,19 @@ import pyarrow as pa
 
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Scan
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk
-from penstock.spark.plan.config import Destination, StageConfig
-from penstock.spark.plan.stages import Entry, Stage
-from penstock.spark.run.job import Job, Sources
+from penstock.spark.plan.config import StageConfig
+from penstock.spark.plan.readings import StreamReading
+from penstock.spark.run.job import Job
 from penstock.spark.run.outcome import Tally, deliver
 from penstock.spark.sources.feeds import streams_of
+from penstock.spark.sources.given import Sources
 from penstock.spark.sources.tables import TableFiles
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.tasks.ingest import IngestTask
 from penstock.spark.tasks.kit import Kit
-from penstock.spark.tasks.messages import Message, Packed, PackedKind, packed_batch
+from penstock.spark.tasks.messages import Message, Packed, packed_batch
 from penstock.spark.tasks.passing import Passing
 from penstock.state.chunks import MemoryStore
 from tests.planning import on_spark
@@ -76,20 +76,23 @@ class WithoutSpark:
 
     def _tops(self) -> list[StageConfig]:
         """The last stages, whose results go out."""
-        return [
-            self._of_this_run(self._job._config(entry.leaf, Destination(entry, None)))
-            for entry in self._job.entries
-            if isinstance(entry.leaf, Stage)
-        ]
+        return [each for each in self._configs() if each.destination.stage is None]
 
-    def _of_this_run(self, config: StageConfig) -> StageConfig:
-        return replace(config, live=self._live, token=f"run {self._runs}")
+    def _configs(self) -> list[StageConfig]:
+        """Of all stages, those that feed others first."""
+        made = self._job.configs(self._job.entries)
+        return [replace(each, live=self._live, token=f"run {self._runs}") for each in made]
 
     def run(self, given: MicroBatch) -> None:
-        packed = [each for config in self._tops() for each in self._stage(config, given)]
-        for entry in self._job.entries:
-            if isinstance(entry.leaf, Scan):
-                packed += self._passed(entry, given)
+        """Stages in a row, each of which hands on what is not for it."""
+        configs = self._configs()
+        packed: list[Packed] = []
+        for reading in self._job._readings(configs):
+            read = self._ingest if reading.ways else self._passed
+            for task, own in enumerate(given.get(reading.stream, ())):
+                packed += read(reading, task, own)
+        for config in configs:
+            packed = self._stage(config, packed)
         made = deliver(pa.Table.from_batches([packed_batch(packed)]), self.received)
         self.received.commit(self._micro_batches)
         self.tally = self.tally.plus(made)
@@ -117,43 +120,32 @@ class WithoutSpark:
         self.lose_workers()
         self._runs += 1
 
-    def _passed(self, entry: Entry, given: MicroBatch) -> list[Packed]:
+    def _passed(self, reading: StreamReading, _: int, given: Given) -> list[Packed]:
         """What comes out without a stage."""
-        assert isinstance(entry.leaf, Scan)
-        made = []
-        for read in given.get(entry.leaf.stream.name, ()):
-            passing = Passing(entry, None, strict=False)
-            for batch in passing(chunk.batch for chunk in read.chunks):
-                made += [Packed(**row) for row in batch.to_pylist()]
-        return made
+        passing = Passing(reading, None, strict=False)
+        made = passing(chunk.batch for chunk in given.chunks)
+        return [Packed(**row) for batch in made for row in batch.to_pylist()]
 
-    def _stage(self, config: StageConfig, given: MicroBatch) -> list[Packed]:
-        packed: list[Packed] = []
-        for number, entry in enumerate(config.stage.entries):
-            if isinstance(entry.leaf, Scan):
-                for task, read in enumerate(given.get(entry.leaf.stream.name, ())):
-                    packed += self._ingest(config, number, task, read)
-            else:
-                destination = Destination(entry, config, number)
-                below = self._of_this_run(self._job._config(entry.leaf, destination))
-                packed += self._stage(below, given)
-        made = [each for each in packed if each.kind != PackedKind.MESSAGE]
+    def _ingest(self, reading: StreamReading, task: int, given: Given) -> list[Packed]:
+        kits = [
+            self._kits.setdefault(_place(way.config, way.number), Kit(way.config, way.number))
+            for way in reading.ways
+        ]
+        ingesting = IngestTask(reading, task, kits)
+        ingesting._joins, ingesting._leaves = list(given.joins), list(given.leaves)
+        return list(ingesting.run(iter(given.chunks), given.ends, given.promise))
+
+    def _stage(self, config: StageConfig, packed: list[Packed]) -> list[Packed]:
+        own = config.identity.stage
+        made = [each for each in packed if not each.is_for(own)]
         for number, key in enumerate(config.bucket_keys):
-            mine = [
-                each for each in packed if each.bucket == key and each.kind == PackedKind.MESSAGE
-            ]
+            mine = [each for each in packed if each.is_for(own) and each.bucket == key]
             if mine:  # otherwise Spark does not call it
                 messages = sorted(mine, key=lambda each: each.place)
                 bucket = self._bucket(config, number)
                 made += bucket.take_in([Message.unpack(m.payload) for m in messages], self.now)
                 bucket.save(self._stores[_place(config, number)])
         return made
-
-    def _ingest(self, config: StageConfig, entry: int, task: int, given: Given) -> list[Packed]:
-        kit = self._kits.setdefault(_place(config, entry), Kit(config, entry))
-        reading = IngestTask(config, entry, task, kit)
-        reading._joins, reading._leaves = list(given.joins), list(given.leaves)
-        return list(reading.run(iter(given.chunks), given.ends, given.promise))
 
     def _bucket(self, config: StageConfig, number: int) -> Bucket:
         place = _place(config, number)

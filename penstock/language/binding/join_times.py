@@ -227,7 +227,7 @@ def _windowless(time: Time) -> BindError:
     window = f"[RANGE {_some_length(time)}, WA {time.column.name}]"
     nameless = isinstance(time.source.node, Difference | joins.Sequence)  # and takes no window
     return BindError(
-        f"{_name(time)} has no window, so it could be joined for ever",
+        f"{_name(time)} has no window, so its tuples would be kept for ever",
         span=time.source.span,
         hint=f"(SELECT * FROM …) AS q {window}" if nameless else window,
     )

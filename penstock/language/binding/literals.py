@@ -72,7 +72,8 @@ def span_of(syntax: exp.Expr) -> Span | None:
             start = meta["start"] if start is None else min(start, meta["start"])
             end = meta["end"] + 1 if end is None else max(end, meta["end"] + 1)
         sql = meta.get("sql", sql)
-        pending += node.iter_expressions()
+        if not isinstance(node, exp.Literal):  # the most by far, and nothing is inside of them
+            pending += node.iter_expressions()
     return None if start is None or end is None else Span(start, max(start, end), sql)
 
 
@@ -195,18 +196,27 @@ def constant(syntax: exp.Expr) -> Literal:
 
 def constant_as(syntax: exp.Expr, wanted: Type) -> Any:
     """The value of a constant that is given where a value of type `wanted` is needed."""
-    literal = constant(syntax)
+    return literal_as(constant(syntax), wanted)
+
+
+def literal_as(literal: Literal, wanted: Type) -> Any:
     if literal.value is None:
         return None
-    if literal.type.kind is Kind.STRING:
-        return text_as(literal.value, wanted, literal.span).value
-    if literal.type.is_number and wanted.is_number:
-        return text_as(str(literal.value), wanted, literal.span).value
+    text = text_of(literal, wanted)
+    if text is not None:
+        return text_as(text, wanted, literal.span).value
     if literal.type == wanted:
         return literal.value
     if (literal.type.kind, wanted.kind) == (Kind.DATE, Kind.TIMESTAMP):
         return literal.value * 86_400_000_000
     raise BindError(f"{literal.type.a} is given for {wanted.a}", span=literal.span)
+
+
+def text_of(literal: Literal, wanted: Type) -> str | None:
+    """What is read as a value of another type, if that is how it becomes one."""
+    if literal.type.kind is Kind.STRING:
+        return str(literal.value)
+    return str(literal.value) if literal.type.is_number and wanted.is_number else None
 
 
 def ticks(quantity: Quantity, domain: Domain) -> int:

@@ -7,7 +7,6 @@ from pathlib import Path
 from penstock.errors import BindError, PenstockError, Span, nearest, shortened
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import (
-    constant_as,
     length_of_time,
     span_of,
     sql_type,
@@ -15,6 +14,7 @@ from penstock.language.binding.literals import (
     whole_rows,
 )
 from penstock.language.binding.scope import Scope
+from penstock.language.binding.written_rows import bind_values
 from penstock.language.syntax import (
     CreateStream,
     FilesSyntax,
@@ -43,7 +43,6 @@ from penstock.sources.allowed import Allowed
 from penstock.sources.files import FileFormat, FileSource
 from penstock.sources.socket_lines import SocketSource
 from penstock.sources.source import Source
-from penstock.sources.values import ValuesSource
 
 
 def bind_stream(
@@ -64,7 +63,7 @@ def bind_stream(
         case SocketSyntax():
             source = _socket(syntax.source, allowed)
         case ValuesSyntax():
-            source = _values(syntax.source, stream.input_schema)
+            source = bind_values(syntax.source, stream.input_schema)
     return StreamDefinition(syntax.name.text, schema, progress, source, syntax.is_table)
 
 
@@ -126,19 +125,6 @@ def _not_allowed(allowed: Allowed, name: str, span: Span) -> BindError:
     )
 
 
-def _values(syntax: ValuesSyntax, schema: Schema) -> ValuesSource:
-    rows = []
-    for row, span in zip(syntax.rows, syntax.spans, strict=True):
-        if len(row) != len(schema):
-            raise BindError(
-                f"the row has {len(row)} values",
-                span=span,
-                expected=f"{len(schema)}: {schema}",
-            )
-        rows.append(tuple(constant_as(value, f.type) for value, f in zip(row, schema, strict=True)))
-    return ValuesSource(tuple(rows))
-
-
 def bind_progress(clause: ProgressClause, schema: Schema, catalog: Catalog) -> StreamProgress:
     scope = Scope(schema)
     attribute = scope.find(clause.attribute.text, None, clause.attribute.span)
@@ -149,6 +135,7 @@ def bind_progress(clause: ProgressClause, schema: Schema, catalog: Catalog) -> S
             TimestampKind(clause.timestamps),
             _time("IDLE AFTER", clause.idle_after, domain),
             _time("FUTURE LIMIT", clause.future_limit, domain),
+            _time("SKEW", clause.skew, domain),
         )
     except PenstockError as error:
         hint = error.hint

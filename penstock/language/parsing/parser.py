@@ -30,10 +30,12 @@ RESERVED = frozenset(
         *("EXCEPT", "ON", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER", "NATURAL"),
         *("ORDER", "LIMIT", "OFFSET", "AS", "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN"),
         *("CASE", "WHEN", "THEN", "ELSE", "END", "DISTINCT", "USING", "INTERSECT", "QUALIFY"),
-        *("MODE", "WITHIN", "PROGRESS", "FORMAT", "BOUND", "PER", "IDLE", "FUTURE"),
+        *("MODE", "WITHIN", "PROGRESS", "FORMAT", "BOUND", "PER", "IDLE", "FUTURE", "SKEW"),
     ]
 )
 # Words that may follow a number without a unit.
+_CONSTANTS = (TokenType.NUMBER, TokenType.STRING)
+_NEXT_IN_A_LIST = (TokenType.COMMA, TokenType.R_PAREN)
 _NO_UNITS = RESERVED | {
     "KEEP",
     "ORDERED",
@@ -100,13 +102,21 @@ class Parser(SqlglotParser):
         meta = made.meta
         last = self._prev
         if last.token_type is not TokenType.SENTINEL:
-            starts = [
-                child.meta["start"] for child in made.iter_expressions() if "start" in child.meta
-            ]
+            children = () if isinstance(made, exp.Literal) else made.iter_expressions()
+            starts = [child.meta["start"] for child in children if "start" in child.meta]
             meta["start"] = min([*starts, meta.get("start", last.start)])
             meta["end"] = max(meta.get("end", last.end), last.end)
             meta["sql"] = self.sql
         return made
+
+    def _parse_disjunction(self) -> exp.Expr | None:
+        """A constant in a list, where there may be very many, has no operator to look for."""
+        token = self._curr
+        if token.token_type in _CONSTANTS and self._next.token_type in _NEXT_IN_A_LIST:
+            self._advance()
+            made: exp.Expr = self.PRIMARY_PARSERS[token.token_type](self, token)  # type: ignore[no-untyped-call]
+            return made
+        return super()._parse_disjunction()
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
         """A call stands from its name to its closing parenthesis."""
@@ -263,6 +273,9 @@ class Parser(SqlglotParser):
             and self._tokens[self._index + 2].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
             and self.word_after(2) not in RESERVED
         )
+
+    def at_text(self) -> bool:
+        return self._curr.token_type is TokenType.STRING
 
     def text(self, what: str) -> Name:
         """A quoted text."""

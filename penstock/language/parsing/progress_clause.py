@@ -15,6 +15,7 @@ _WORDS = (
     "PUNCTUATED",
     "PER",
     "IDLE",
+    "SKEW",
     "FUTURE",
     "EXTERNAL",
     "INTERNAL",
@@ -24,7 +25,7 @@ _WORDS = (
 
 def progress_clause(parser: Parser) -> ProgressClause | None:
     """progress ::= PROGRESS ON column [EXTERNAL | INTERNAL | LATENT] [rule] [PER (FILE | expr)]
-    [IDLE AFTER length] [FUTURE LIMIT length]
+    [IDLE AFTER length] [SKEW length] [FUTURE LIMIT length]
 
     rule ::= ORDERED | DELAY length | SLACK n ROWS | PUNCTUATED WHEN condition BOUND expression
 
@@ -78,6 +79,8 @@ def _part(parser: Parser, word: str) -> dict[str, Any]:
         case "IDLE":
             parser.expect("AFTER")
             return {"idle_after": parser.quantity()}
+        case "SKEW":
+            return {"skew": parser.quantity()}
         case _:
             parser.expect("LIMIT")
             return {"future_limit": parser.quantity()}

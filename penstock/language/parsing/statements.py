@@ -1,4 +1,4 @@
-"""CREATE STREAM, CREATE TABLE, CREATE QUERY, SPLIT, DROP, EXPLAIN and plain queries."""
+"""CREATE STREAM, TABLE and QUERY, SPLIT, ALTER QUERY, SHOW, DROP, EXPLAIN and plain queries."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.progress_clause import progress_clause
 from penstock.language.parsing.select import query
 from penstock.language.syntax import (
+    AlterQuery,
     ColumnSyntax,
     CreateQuery,
     CreateStream,
     Drop,
     Explain,
     FilesSyntax,
+    Name,
+    Show,
     SocketSyntax,
     Split,
     SplitBranch,
@@ -35,12 +38,12 @@ TYPES = (
     "DATE",
     "TIMESTAMP",
 )
-_STARTS = ("CREATE", "SPLIT", "DROP", "SELECT", "EXPLAIN")
+_STARTS = ("CREATE", "SPLIT", "ALTER", "SHOW", "DROP", "SELECT", "EXPLAIN")
 
 
 def statement(parser: Parser) -> Statement | None:
-    """statement ::= create-stream | create-table | create-query | split | drop
-    | EXPLAIN [PHYSICAL] query | query"""
+    """statement ::= create-stream | create-table | create-query | alter-query | split | drop
+    | SHOW (STREAMS | QUERIES) | EXPLAIN [PHYSICAL | SCHEDULE] query | query"""
     parser._match(TokenType.SEMICOLON)  # sqlglot leaves one in if a comment follows it
     if not parser._tokens_left():
         return None
@@ -53,15 +56,18 @@ def _statement(parser: Parser) -> Statement:
         return query(parser)
     if parser.accept("EXPLAIN"):
         physical = bool(parser.accept("PHYSICAL"))
-        return Explain(query(parser), parser.since(start), physical)
+        schedule = not physical and bool(parser.accept("SCHEDULE"))
+        return Explain(query(parser), parser.since(start), physical, schedule)
     if parser.accept("CREATE", "STREAM"):
         return _create_stream(parser)
     if parser.accept("CREATE", "TABLE"):
         return _create_table(parser)
     if parser.accept("CREATE", "QUERY"):
-        name = parser.name("a name for the query")
-        parser.expect("AS")
-        return CreateQuery(name, query(parser), parser.since(start))
+        return _create_query(parser)
+    if parser.accept("ALTER"):
+        return _alter_query(parser)
+    if parser.accept("SHOW"):
+        return _show(parser)
     if parser.accept("SPLIT"):
         return _split(parser)
     if parser.accept("DROP"):
@@ -81,6 +87,46 @@ def _no_statement(parser: Parser) -> NoReturn:
         f"a statement begins with {', '.join(_STARTS[:-1])} or {_STARTS[-1]}, not {parser.found()}",
         hint=close[0] if close else None,
     )
+
+
+def _create_query(parser: Parser) -> CreateQuery:
+    """create-query ::= CREATE QUERY name AS query [INTO 'file']"""
+    start = parser.here()
+    name = parser.name("a name for the query")
+    parser.expect("AS")
+    asked = query(parser)
+    into = parser.text("a file or directory") if parser.accept("INTO") else None
+    return CreateQuery(name, asked, parser.since(start), into)
+
+
+def _alter_query(parser: Parser) -> AlterQuery:
+    """alter-query ::= ALTER QUERY name SET setting value"""
+    start = parser.here()
+    parser.expect("QUERY")
+    name = parser.name("a query")
+    parser.expect("SET")
+    setting = parser.name("a setting", allow_reserved=True)
+    value = parser.text("a value") if parser.at_text() else _number(parser)
+    return AlterQuery(name, setting, value, parser.since(start))
+
+
+def _number(parser: Parser) -> Name:
+    start, token = parser.here(), parser._curr
+    if not parser._match(TokenType.NUMBER):
+        parser.refuse(f"expected a number or a text in quotes, found {parser.found()}")
+    return Name(token.text, start)
+
+
+def _show(parser: Parser) -> Show:
+    start, what = parser.here(), parser.word
+    if what not in ("STREAMS", "QUERIES"):
+        close = nearest(what, ["STREAMS", "QUERIES"], cutoff=0.6)
+        parser.refuse(
+            f"expected STREAMS or QUERIES after SHOW, found {parser.found()}",
+            hint=close[0] if close else None,
+        )
+    parser._advance()
+    return Show(what, parser.since(start))
 
 
 def _drop(parser: Parser) -> Drop:

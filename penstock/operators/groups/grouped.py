@@ -209,6 +209,10 @@ class InTime:
     def promised(self, progress: Progress) -> list[Bound]:
         return [bound.promised(progress) for bound in self._bounds]
 
+    def final(self, progress: Progress) -> list[Bound]:
+        """The bounds below which no tuple counts any more."""
+        return self.promised(progress)
+
     def split(
         self, batch: Batch, id_type: Type = BIGINT
     ) -> tuple[pa.RecordBatch, Ints, list[LateRows]]:
@@ -246,7 +250,8 @@ class InTime:
 
     def _ticks_of(self, rows: pa.RecordBatch) -> Ints:
         columns = zip(self._columns, self._types, strict=True)
-        return np.stack([to_ticks(column(rows), sql_type) for column, sql_type in columns])
+        ticks = [to_ticks(column(rows), sql_type) for column, sql_type in columns]
+        return ticks[0][np.newaxis] if len(ticks) == 1 else np.stack(ticks)
 
 
 def wholly_late(rows: pa.RecordBatch, bounds: Ints, sql_type: Type, id_type: Type) -> LateRows:

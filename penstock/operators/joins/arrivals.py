@@ -15,6 +15,7 @@ from penstock.model.types import INT64_MAX, INT64_MIN
 from penstock.operators.batch import Signs
 from penstock.operators.joins.newest import FEW
 from penstock.operators.joins.pairs import Found
+from penstock.operators.joins.places import KeyTimePlaces, WantedPlaces
 from penstock.operators.joins.side import Side
 from penstock.operators.joins.sorted_run import SortedRun
 from penstock.operators.joins.tuples import Tuples
@@ -27,7 +28,7 @@ class ManyArrivals:
     """In the order of keys and times."""
 
     def __init__(self, tuples: Tuples, partners: Partners, side: Side) -> None:
-        self._run = run = SortedRun.of(tuples, side.like)
+        self._run = run = SortedRun.of(tuples, side.places)
         self._codes = tuples.codes[run.order]
         self.lows, self.highs = partners(tuples.ticks[run.order])
         self.fit: Mask = self.highs >= self.lows  # there are such times
@@ -40,13 +41,20 @@ class ManyArrivals:
     def signs(self) -> Signs | None:
         return self._run.signs
 
+    @property
+    def lineage(self) -> Ints | None:
+        return self._run.lineage
+
     def found(self, side: Side) -> list[Found]:
         order, found = self._run.order, []
         low, high = INT64_MIN, INT64_MAX
         if self.fit.all():
-            low, high = int(self.lows.min()), int(self.highs.max())
+            low, high = int(np.minimum.reduce(self.lows)), int(np.maximum.reduce(self.highs))
+        wanted: WantedPlaces | None = None
         for run in side.runs(low, high):
-            of, begins, counts = run.find(self._codes, self.lows, self.highs, low, high)
+            if wanted is None or wanted.places is not run.places:
+                wanted = run.places.wanted(self._codes, self.lows, self.highs, low, high)
+            of, begins, counts = run.find(wanted)
             if len(of):
                 found.append(Found(run, order[of], begins, counts, int(counts.sum())))
         return found
@@ -62,9 +70,10 @@ class ManyArrivals:
         return placed
 
     def keep(self, side: Side, stays: Mask, done: Mask | None) -> None:
-        if stays.any():
+        staying = np.count_nonzero(stays)
+        if staying:
             run = self._run if done is None else self._run.with_done(done)
-            side.add(run if stays.all() else run.only(stays))
+            side.add(run if staying == len(stays) else run.only(stays))
 
 
 class FewArrivals:
@@ -83,13 +92,23 @@ class FewArrivals:
     def signs(self) -> Signs | None:
         return self._tuples.signs
 
+    @property
+    def lineage(self) -> Ints | None:
+        return self._tuples.lineage
+
     def found(self, side: Side) -> list[Found]:
         found = []
         columns = (self._tuples.codes, self.lows, self.highs)
         tuples = list(zip(*(column.tolist() for column in columns), strict=True))
         for row, runs in enumerate(side.runs_for(tuples)):
+            places: KeyTimePlaces | None = None
             for run in runs:
-                begin, count = run.find_one(*tuples[row])
+                if places is not run.places:
+                    places = run.places
+                    wanted = places.wanted_one(*tuples[row])
+                if wanted is None:
+                    continue
+                begin, count = run.find_one(wanted)
                 if count:
                     of, begins, counts = (np.array([each]) for each in (row, begin, count))
                     found.append(Found(run, of, begins, counts, count))

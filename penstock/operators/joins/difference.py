@@ -22,6 +22,7 @@ from penstock.operators.joins.stays import Stays
 from penstock.operators.joins.timed_inputs import TimedInputs, promised_on
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.signed.lineage import made_of
 from penstock.operators.ticks import from_ticks
 from penstock.physical.asked import Asked
 from penstock.plan.joins import Difference
@@ -134,7 +135,7 @@ class DifferenceOperator(Base):
         self._high = max(self._high, int(ticks[-1]))
         columns = [*self._sides[LEFT].columns(numbers), from_ticks(ticks, self._type)]
         rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        return Batch(rows, changes.signs[order].astype(np.int8), lineage=numbers)
+        return Batch(rows, changes.signs[order].astype(np.int8), lineage=made_of(numbers, ticks))
 
     # --- what can go -----------------------------------------------------------------------------
 

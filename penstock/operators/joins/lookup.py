@@ -6,7 +6,8 @@ and progress pass, and results come in the order of the tuples, then of the tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +20,13 @@ from penstock.model.schema import Schema
 from penstock.operators.batch import Batch
 from penstock.operators.joins.table_index import TableIndex
 from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.signed.lineage import beside_rows
 from penstock.operators.stateless.stateless import Stateless
 from penstock.plan.expressions import Expression, all_of, columns_of
 from penstock.plan.joins import JoinKind, Lookup, equal_keys
 
 AT_ONCE = 1 << 16  # pairs that are looked at together
+_MANY = 1 << 18  # pairs that are more than is held in memory at once
 
 
 class LookupOperator(Stateless):
@@ -44,11 +47,16 @@ class LookupOperator(Stateless):
         """The whole table, before the first batch."""
         self._table, self._index = table, None
 
-    @at_once
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+    def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:  # noqa: ARG002
+        """If there are very many pairs, they are made when somebody takes them, one piece after
+        the other."""
         if self._table is None:
             raise EngineError("tuples are looked up in a table that nobody has read")
         begins, counts = self._candidates(batch.rows, self._table)
+        items = self._looked_up(batch, begins, counts)
+        return items if int(counts.sum()) > _MANY else list(items)
+
+    def _looked_up(self, batch: Batch, begins: Ints, counts: Ints) -> Iterator[Item]:
         for first, end in _pieces(counts, self._together):
             matched = np.zeros(end - first, np.bool_)
             # a tuple that has many candidates is alone, and its results come piece by piece
@@ -106,7 +114,10 @@ class LookupOperator(Stateless):
         given = batch if same else batch.take(own)
         rows = self._table.take(pa.array(its, mask=its < 0))
         columns = [*given.rows.columns, *rows.columns]
-        yield given.with_rows(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+        made = given.with_rows(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+        if made.lineage is not None:
+            made = replace(made, lineage=beside_rows(made.lineage, its))
+        yield made
 
 
 class _Condition:

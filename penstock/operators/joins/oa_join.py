@@ -13,27 +13,26 @@ import pyarrow as pa
 
 from penstock.model.arrays import Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.batch import Batch, Signs
-from penstock.operators.groups.grouped import InTime
+from penstock.operators.batch import Batch
 from penstock.operators.joins.arrivals import Arrivals, arrivals
 from penstock.operators.joins.condition import Condition
+from penstock.operators.joins.gathering import gathered_rows
 from penstock.operators.joins.join_progress import JoinProgress
 from penstock.operators.joins.join_state import JoinState
 from penstock.operators.joins.keys import JoinKeys
+from penstock.operators.joins.pair_lineage import input_lineages
 from penstock.operators.joins.pairs import Found, Pairs, pairs_of
 from penstock.operators.joins.results import JoinResults
 from penstock.operators.joins.side import Side
 from penstock.operators.joins.sorted_run import SortedRun
-from penstock.operators.joins.tuples import Tuples, taken
+from penstock.operators.joins.tuples import Tuples
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
-from penstock.operators.revising.amendment import Forgiving
+from penstock.operators.revising.amendment import in_time_of
 from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
-from penstock.plan.expressions import Column
 from penstock.plan.identity import origins
 from penstock.plan.joins import Join, JoinKind, equal_keys
-from penstock.plan.node import Node
 from penstock.state.chunks import ChunkStore, Within
 
 _MANY = 1 << 18  # pairs that are more than is held in memory at once
@@ -57,13 +56,14 @@ class OaJoin(Base):
         timed = list(zip(node.attributes, node.branches, strict=True))
         self._places = [attribute.position(each.schema) for attribute, each in timed]
         self._types = [attribute.type for attribute in node.attributes]
-        self._in_time = [_in_time(attribute, each, asked) for attribute, each in timed]
+        self._in_time = [in_time_of([attribute], each, asked) for attribute, each in timed]
         self._names = {field.qualified for field in node.schema}
         self._origins = origins(node)
         self._alone = self._kind.left_alone
         # of which side it is known which tuples have found a partner
         self._minds = (node.kind.keeps[0] or self._alone, node.kind.keeps[1])
         self._sides = (Side(once=self._alone), Side())
+        self._lineages = input_lineages(node)
         self._progress = JoinProgress(node)
         self._high: dict[str, Bound] = {}
         self._promised = Progress()
@@ -78,7 +78,8 @@ class OaJoin(Base):
         given, ticks, late = self._in_time[port].split_signed(batch)
         items: list[Item] = [*self._given_over(), *late]
         codes, equal = self._keys.of(port, given.rows)
-        tuples = Tuples(given.rows, codes, ticks[0], given.signs)
+        lineage = self._lineages[port].of(given) if self._lineages else None
+        tuples = Tuples(given.rows, codes, ticks[0], given.signs, lineage)
         if equal is not None:
             if self._kind.keeps[port]:
                 items += self._given_alone(port, given.rows.filter(pa.array(~equal)))
@@ -96,7 +97,7 @@ class OaJoin(Base):
     def _met(self, port: int, came: Arrivals, found: list[Found]) -> Iterator[Item]:
         """Tuples with their partners; then they are kept, if others may follow."""
         paired = np.zeros(came.rows.num_rows, np.bool_) if self._minds[port] else None
-        for pairs in pairs_of(came.rows, came.signs, found):
+        for pairs in pairs_of(came, found):
             some = self._condition.among(pairs, port)
             if paired is not None:
                 paired[some.of] = True
@@ -117,7 +118,7 @@ class OaJoin(Base):
             for run, rows in pairs.kept:
                 fresh = run.finish(rows)
                 if self._kind is JoinKind.SEMI:
-                    yield from self._given_alone(1 - port, taken(run.rows, pa.array(fresh)))
+                    yield from self._given_alone(1 - port, gathered_rows(run.rows, fresh))
 
     def _may_be_joined(self, port: int, came: Arrivals) -> Mask:
         """Of which tuples partners may still come."""
@@ -140,7 +141,8 @@ class OaJoin(Base):
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
         yield from self._given_over()
         self._high |= {k: v for k, v in progress.high.items() if k in self._names}
-        if not self._progress.advance(port, progress, self._final(port, progress)):
+        (final,) = self._in_time[port].final(progress)
+        if not self._progress.advance(port, progress, final):
             return
         other = 1 - port
         side, limit = self._sides[other], self._progress.limit(other)
@@ -153,12 +155,6 @@ class OaJoin(Base):
         if promised != self._promised:
             self._promised = promised
             yield Progress(promised.bounds, dict(self._high), promised.ended, joint=promised.joint)
-
-    def _final(self, port: int, progress: Progress) -> Bound:
-        """The bound below which no tuple of a port counts any more."""
-        in_time = self._in_time[port]
-        final = in_time.final if isinstance(in_time, Forgiving) else in_time.promised
-        return final(progress)[0]
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -174,7 +170,8 @@ class OaJoin(Base):
         for port, side in enumerate(self._sides):
             side.save(Within(store, f"{port}/"))
         high = by_origin(self._high, self._origins)
-        store.put("run", {"bounds": self._progress.save(), "high": high})
+        numbered = [each.came for each in self._lineages]
+        store.put("run", {"bounds": self._progress.save(), "high": high, "numbered": numbered})
         if self._adopted:
             promised = self._promised.save(self._origins)
             store.put("adopted", {"results": list(self._adopted), "promised": promised})
@@ -188,6 +185,8 @@ class OaJoin(Base):
         self._progress.load(saved["bounds"])
         self._high = by_name(saved["high"], self._origins)
         self._promised = self._progress.promise()
+        for lineage, came in zip(self._lineages, saved.get("numbered", ()), strict=False):
+            lineage.came = came
         for port, side in enumerate(self._sides):
             side.load(Within(store, f"{port}/"), partial(self._tuples, port))
         adopted = store.get("adopted")
@@ -205,7 +204,7 @@ class OaJoin(Base):
         """Results that waited elsewhere are given out with the next ones."""
         for port, several in enumerate(state.kept):
             for rows in several:
-                self._sides[port].add(SortedRun.of(self._tuples(port, rows, None)))
+                self._sides[port].add(SortedRun.of(self._tuples(port, Batch(rows))))
         results = list(state.results)
         for port, several in enumerate(state.waiting):
             for rows in several:
@@ -227,15 +226,12 @@ class OaJoin(Base):
         yield from map(Batch, self._adopted)
         self._adopted = []
 
-    def _tuples(self, port: int, rows: pa.RecordBatch, signs: Signs | None) -> Tuples:
+    def _tuples(self, port: int, batch: Batch) -> Tuples:
         # the columns are the same, but may be called something else by now
-        rows = rows.rename_columns(self._columns[port])
+        rows = batch.rows.rename_columns(self._columns[port])
         codes, _ = self._keys.of(port, rows)
         ticks = to_ticks(rows.column(self._places[port]), self._types[port])
-        return Tuples(rows, codes, ticks, signs)
-
-
-def _in_time(attribute: Column, node: Node, asked: Asked | None) -> InTime:
-    if asked is not None and asked.amends:
-        return Forgiving([attribute], node, asked)
-    return InTime([attribute], node)
+        lineage = batch.lineage
+        if lineage is None and self._lineages:  # earlier versions did not write it down
+            lineage = self._lineages[port].of(batch)
+        return Tuples(rows, codes, ticks, batch.signs, lineage)

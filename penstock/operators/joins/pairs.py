@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
 from penstock.operators.batch import Signs
+from penstock.operators.joins.gathering import gathered_columns
 from penstock.operators.joins.sorted_run import SortedRun
-from penstock.operators.joins.tuples import joined_signs, taken
+from penstock.operators.joins.tuples import joined_if_any, joined_signs
 
 AT_ONCE = 1 << 16  # pairs
 
@@ -61,13 +63,25 @@ def spread(begins: Ints, counts: Ints, total: int) -> Ints:
     return np.repeat(begins - before, counts) + np.arange(total)
 
 
+class Arrived(Protocol):
+    """Tuples that came: rows, and beside them signs and lineage, if pairs may be taken back."""
+
+    @property
+    def rows(self) -> pa.RecordBatch: ...
+
+    @property
+    def signs(self) -> Signs | None: ...
+
+    @property
+    def lineage(self) -> Ints | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """Rows that came with rows that were kept: which of the former, and for every run which rows of
     it, one after the other."""
 
-    came: pa.RecordBatch
-    signs_of_came: Signs | None
+    came: Arrived
     of: Ints
     kept: Sequence[tuple[SortedRun, Ints]]
 
@@ -76,15 +90,9 @@ class Pairs:
 
     def columns(self, came: bool, which: Sequence[int] | None = None) -> list[pa.Array]:
         """The columns of those that came, or of those that were kept: some, or all."""
-        sides = [(run.rows, rows) for run, rows in self.kept]
         if came:
-            sides = [(self.came, self.of)]
-        if which is not None:
-            sides = [(batch.select(which), rows) for batch, rows in sides]
-        found = [taken(batch, pa.array(rows)) for batch, rows in sides]
-        whole = found[0] if len(found) == 1 else pa.concat_batches(found)
-        columns: list[pa.Array] = whole.columns
-        return columns
+            return gathered_columns([(self.came.rows, self.of)], which)
+        return gathered_columns([(run.rows, rows) for run, rows in self.kept], which)
 
     def filter(self, holds: Mask) -> Pairs:
         if holds.all():
@@ -99,32 +107,39 @@ class Pairs:
 
     def signs(self) -> Signs | None:
         """The sign of a pair is the product of the signs of its tuples."""
-        came = None if self.signs_of_came is None else self.signs_of_came[self.of]
+        came = None if self.came.signs is None else self.came.signs[self.of]
         sides = [(run.signs, rows) for run, rows in self.kept]
         kept = joined_signs([(None if s is None else s[rows], len(rows)) for s, rows in sides])
         return came if kept is None else kept if came is None else came * kept
 
+    def lineage(self, port: int) -> Ints | None:
+        """A pair is made of all that its tuples are made of, those of the left one first; None if
+        none is ever taken back.  `port` is that of the tuples that came."""
+        kept = joined_if_any(
+            [None if run.lineage is None else run.lineage[rows] for run, rows in self.kept]
+        )
+        if kept is None or self.came.lineage is None:
+            return None
+        came = self.came.lineage[self.of]
+        return np.hstack([came, kept] if port == 0 else [kept, came])
 
-def pairs_of(
-    came: pa.RecordBatch, signs: Signs | None, found: Sequence[Found], most: int = AT_ONCE
-) -> Iterator[Pairs]:
+
+def pairs_of(came: Arrived, found: Sequence[Found], most: int = AT_ONCE) -> Iterator[Pairs]:
     """What was found, in pieces."""
     waiting: list[tuple[SortedRun, Ints, Ints]] = []
     size = 0
     for each in found:
         for of, rows in each.pieces(most):
             if size and size + len(of) > most:
-                yield _pairs(came, signs, waiting)
+                yield _pairs(came, waiting)
                 waiting, size = [], 0
             waiting.append((each.run, of, rows))
             size += len(of)
     if waiting:
-        yield _pairs(came, signs, waiting)
+        yield _pairs(came, waiting)
 
 
-def _pairs(
-    came: pa.RecordBatch, signs: Signs | None, waiting: list[tuple[SortedRun, Ints, Ints]]
-) -> Pairs:
+def _pairs(came: Arrived, waiting: list[tuple[SortedRun, Ints, Ints]]) -> Pairs:
     of = [each for _, each, _ in waiting]
     kept = [(run, rows) for run, _, rows in waiting]
-    return Pairs(came, signs, of[0] if len(of) == 1 else np.concatenate(of), kept)
+    return Pairs(came, of[0] if len(of) == 1 else np.concatenate(of), kept)

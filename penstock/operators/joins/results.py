@@ -18,7 +18,7 @@ class JoinResults:
     def pairs(self, port: int, pairs: Pairs) -> Batch:
         """Where tuples came at a port."""
         columns = pairs.columns(port == 0) + pairs.columns(port == 1)
-        return Batch(self._made(columns), pairs.signs())
+        return Batch(self._made(columns), pairs.signs(), lineage=pairs.lineage(port))
 
     def alone(self, port: int, rows: pa.RecordBatch) -> Batch:
         """Tuples of a port that come without a partner, or for the sake of one."""

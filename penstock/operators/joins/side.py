@@ -15,14 +15,16 @@ import pyarrow as pa
 
 from penstock.model.arrays import Codes, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.batch import Signs
+from penstock.operators.batch import Batch
+from penstock.operators.joins.gathering import gathered_rows
 from penstock.operators.joins.newest import Newest
 from penstock.operators.joins.places import KeyTimePlaces
 from penstock.operators.joins.sorted_run import SortedRun
-from penstock.operators.joins.tuples import Tuples, taken
+from penstock.operators.joins.tuples import Tuples
 from penstock.state.chunks import ChunkStore, required
 
 _IN_VAIN = 5  # of so many tuples that are kept, one may be there in vain
+_ALIKE = 4  # times as large a run may be as the one that comes, to be merged with it
 _LARGEST = 1 << 18  # tuples of a run that is not merged any more
 
 
@@ -40,8 +42,8 @@ class Side:
         return sum(map(len, self._runs)) + len(self._newest)
 
     @property
-    def like(self) -> KeyTimePlaces | None:
-        """Of the newest run: others that have such places are merged with it at once."""
+    def places(self) -> KeyTimePlaces | None:
+        """Of the newest run; others have the same, unless keys or times have left them."""
         return self._runs[-1].places if self._runs else None
 
     def add_few(self, tuples: Tuples) -> None:
@@ -58,12 +60,12 @@ class Side:
     def _settle(self) -> None:
         """Let tuples that came alone be a run."""
         if len(self._newest):
-            self._append(SortedRun.of(self._newest.leave(), self.like))
+            self._append(SortedRun.of(self._newest.leave(), self.places))
 
     def _append(self, run: SortedRun) -> None:
         run.number = self._next()
         runs, several, size = self._runs, [run], len(run)
-        while runs and len(runs[-1]) < 2 * size and size + len(runs[-1]) <= _LARGEST:
+        while runs and len(runs[-1]) < _ALIKE * size and size + len(runs[-1]) <= _LARGEST:
             several.append(runs.pop())
             size += len(several[-1])
         if len(several) > 1:
@@ -105,7 +107,7 @@ class Side:
             if run.lowest < limit:
                 alone = run.finish_below(limit)
                 if len(alone):
-                    yield taken(run.rows, pa.array(alone))
+                    yield gathered_rows(run.rows, alone)
 
     def forget(self, limit: Bound) -> None:
         """Tuples below the limit find no partner any more."""
@@ -131,7 +133,7 @@ class Side:
     def _useful(self, run: SortedRun, limit: Bound) -> SortedRun | None:
         stays: Mask = np.ones(len(run), np.bool_)
         if limit != BEGINNING:
-            stays = run.ticks >= int(limit)
+            stays = ~run.places.below(run.sorted, int(limit))
         if self._once and run.done is not None:
             stays &= ~run.done[run.order]
         return run.only(stays, self._next()) if stays.any() else None
@@ -146,7 +148,9 @@ class Side:
 
     def recode(self, place: Codes) -> None:
         """Keys have other codes from now on, in the same order."""
-        self._runs = [run.recoded(place) for run in self._runs]
+        runs, self._runs = self._runs, []
+        for run in runs:
+            self._runs.append(run.recoded(place, self.places))
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -161,7 +165,8 @@ class Side:
         self._settle()
         for run in self._runs:
             if run.number not in self._stored:
-                store.put(f"runs/{run.number}", {"rows": run.rows, "signs": run.signs})
+                chunk = {"rows": run.rows, "signs": run.signs, "lineage": run.lineage}
+                store.put(f"runs/{run.number}", chunk)
             if run.touched and run.done is not None:
                 store.put(f"done/{run.number}", run.done)
             run.touched = False
@@ -171,16 +176,15 @@ class Side:
             store.drop(f"done/{number}")
         self._stored = kept
 
-    def load(
-        self, store: ChunkStore, tuples: Callable[[pa.RecordBatch, Signs | None], Tuples]
-    ) -> None:
+    def load(self, store: ChunkStore, tuples: Callable[[Batch], Tuples]) -> None:
         """`tuples` finds the keys and times of rows."""
         names = [name.split("/") for name in store.names()]
         self._stored = {int(name[1]) for name in names if name[0] == "runs"}
         for number in sorted(self._stored):
             saved = required(store, f"runs/{number}")
-            found, done = tuples(saved["rows"], saved["signs"]), store.get(f"done/{number}")
-            run = SortedRun.of(found if done is None else found.with_done(done), self.like)
+            batch = Batch(saved["rows"], saved["signs"], lineage=saved.get("lineage"))
+            found, done = tuples(batch), store.get(f"done/{number}")
+            run = SortedRun.of(found if done is None else found.with_done(done), self.places)
             run.number, run.touched = number, False
             self._runs.append(run)
         self._made = max(self._stored, default=0)

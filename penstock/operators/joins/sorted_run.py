@@ -12,8 +12,10 @@ import pyarrow as pa
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import Bound
 from penstock.operators.batch import Signs
-from penstock.operators.joins.places import KeyTimePlaces
-from penstock.operators.joins.tuples import Tuples, joined_flags, joined_signs, taken
+from penstock.operators.folding.by_digits import pays, stable_order
+from penstock.operators.joins.gathering import gathered_rows
+from penstock.operators.joins.places import KeyTimePlaces, WantedPlaces
+from penstock.operators.joins.tuples import Tuples, joined_if_any, joined_signs
 from penstock.windows.columns import extremes
 
 _SMALL = 1 << 14  # tuples that are counted rather than sorted
@@ -23,8 +25,8 @@ _SPARSE = 16  # numbers for each tuple, above which there is no table of keys
 
 @dataclass(eq=False, slots=True)
 class SortedRun:
-    """Rows stay as they came, beside their signs and which of them are done with; `order` has their
-    numbers sorted by key and time, and `sorted` their places."""
+    """Rows stay as they came, beside their signs, lineage and which of them are done with; `order`
+    has their numbers sorted by key and time, and `sorted` their places."""
 
     rows: pa.RecordBatch
     order: Ints
@@ -33,6 +35,7 @@ class SortedRun:
     lowest: int  # of all times
     highest: int
     signs: Signs | None = None
+    lineage: Ints | None = None
     done: Mask | None = None
     number: int = 0  # among all runs of a side that there ever were
     finished: int = 0  # how many are done with
@@ -43,12 +46,14 @@ class SortedRun:
 
     @staticmethod
     def of(tuples: Tuples, like: KeyTimePlaces | None = None) -> SortedRun:
-        """With places such as others have, if that will do: so they can be merged at once."""
-        codes, ticks, times = tuples.codes, tuples.ticks, extremes(tuples.ticks)
-        places = KeyTimePlaces.between_ends(extremes(codes), times, codes, ticks, like)
+        """With the places that others have, if that will do."""
+        codes, ticks = tuples.codes, tuples.ticks
+        keys, times = extremes(codes), extremes(ticks)
+        places = KeyTimePlaces.between_ends(keys, times, codes, ticks, like)
         given = places.of(codes, ticks)
-        order = np.argsort(given)
-        run = SortedRun(tuples.rows, order, places, given[order], *times, tuples.signs)
+        order = places.order(given, keys, times)
+        beside = tuples.signs, tuples.lineage
+        run = SortedRun(tuples.rows, order, places, given[order], *times, *beside)
         return run if tuples.done is None else run.with_done(tuples.done)
 
     @staticmethod
@@ -65,7 +70,8 @@ class SortedRun:
             given[order],
             *times,
             joined_signs([(run.signs, len(run)) for run in several]),
-            joined_flags([run.done for run in several]),
+            joined_if_any([run.lineage for run in several]),
+            joined_if_any([run.done for run in several]),
             number,
             sum(run.finished for run in several),
         )
@@ -87,26 +93,24 @@ class SortedRun:
 
     # --- partners --------------------------------------------------------------------------------
 
-    def find(self, codes: Codes, lows: Ints, highs: Ints, low: int, high: int) -> Finding:
-        """The partners of tuples, which are in the order of their keys, from `low` to `high` at the
-        lowest and highest."""
-        which = self._known(codes)
+    def find(self, wanted: WantedPlaces) -> Finding:
+        """The partners of tuples, by their places."""
+        first, last = wanted.first, wanted.last
+        which = self._known(wanted.codes) if len(first) > _FEW else None
         if which is not None:
-            codes, lows, highs = codes[which], lows[which], highs[which]
-        first, last = self.places.between(codes, lows, highs, low, high)
+            first, last = first[which], last[which]
         begins = self.sorted.searchsorted(first)
         next_ = self.sorted.take(begins, mode="clip")  # many tuples have none
         found = np.flatnonzero((next_ >= first) & (next_ <= last))
         begins = begins[found]
         counts = self.sorted.searchsorted(last[found], side="right") - begins
-        return Finding(found if which is None else which[found], begins, counts)
+        for chosen in (which, wanted.which):
+            found = found if chosen is None else chosen[found]
+        return Finding(found, begins, counts)
 
     def _known(self, codes: Codes) -> Ints | None:
-        """Which tuples have to be looked for; None if all.  A key that is far away has no place."""
-        keys = self.places.keys
-        if keys is not None:
-            return np.flatnonzero(keys.take(np.searchsorted(keys, codes), mode="clip") == codes)
-        if len(codes) <= _FEW and self.places.fit((int(codes[0]), int(codes[-1]))):
+        """Which tuples have to be looked for; None if all."""
+        if not self.places.is_plain:
             return None
         lowest, highest = self._ends
         begin = int(codes.searchsorted(lowest))
@@ -127,12 +131,10 @@ class SortedRun:
         bits, key = self.places.bits, self.places.key
         return (first >> bits) + key, (last >> bits) + key
 
-    def find_one(self, code: int, low: int, high: int) -> tuple[int, int]:
-        """Where in the order the partners of one tuple begin, and how many there are."""
-        between = self.places.between_one(code, low, high)
-        if between is None:
-            return 0, 0
-        begin, stop = self.sorted.searchsorted(between).tolist()
+    def find_one(self, wanted: tuple[int, int]) -> tuple[int, int]:
+        """Where in the order the tuples from one place to before another begin, and how many there
+        are."""
+        begin, stop = self.sorted.searchsorted(wanted).tolist()
         return begin, stop - begin
 
     # --- what is gone ----------------------------------------------------------------------------
@@ -140,28 +142,39 @@ class SortedRun:
     def below(self, limit: int) -> int:
         """How many tuples are below a tick."""
         if len(self) <= _SMALL:
-            return int(np.count_nonzero(self.ticks < limit))
+            return int(np.count_nonzero(self.places.below(self.sorted, limit)))
         return int(self._in_time()[0].searchsorted(limit))
 
     def finish_below(self, limit: Bound) -> Ints:
         """Be done with all rows below a tick; those that this is news of."""
-        ticks, rows = self._in_time()
-        stop = len(rows) if limit > self.highest else int(ticks.searchsorted(limit))
-        passed, self._passed = self._passed, max(stop, self._passed)
-        return self.finish(rows[passed:stop])
+        assert self.done is not None
+        if limit > self.highest:
+            return self._finish(np.flatnonzero(~self.done))
+        if len(self) <= _SMALL:
+            rows = self.order[self.places.below(self.sorted, int(limit))]
+        else:
+            ticks, by_time = self._in_time()
+            stop = int(ticks.searchsorted(limit))
+            passed, self._passed = self._passed, max(stop, self._passed)
+            rows = by_time[passed:stop]
+        return self._finish(rows[~self.done[rows]])
 
     def _in_time(self) -> tuple[Ints, Ints]:
         """Ticks in order, and the rows that have them."""
         if self._by_time is None:
             ticks = self.ticks
-            order = np.argsort(ticks)
+            short = pays(len(ticks), (self.highest - self.lowest).bit_length())
+            order = stable_order(ticks - self.lowest) if short else np.argsort(ticks)
             self._by_time = ticks[order], self.order[order]
         return self._by_time
 
     def finish(self, rows: Ints) -> Ints:
         """Be done with rows; those that this is news of, each once."""
         assert self.done is not None
-        fresh: Ints = np.unique(rows[~self.done[rows]])
+        return self._finish(np.unique(rows[~self.done[rows]]))
+
+    def _finish(self, fresh: Ints) -> Ints:
+        assert self.done is not None
         if len(fresh):
             self.done[fresh] = True
             self.finished += len(fresh)
@@ -173,20 +186,21 @@ class SortedRun:
         some = np.flatnonzero(which)
         rows, places = self.order[some], self.sorted[some]
         run = SortedRun(
-            taken(self.rows, pa.array(rows)),
+            gathered_rows(self.rows, rows),
             np.arange(len(rows)),
             self.places,
             places,
             *extremes(self.places.ticks(places)),
             None if self.signs is None else self.signs[rows],
+            None if self.lineage is None else self.lineage[rows],
             number=number,
         )
         return run if self.done is None else run.with_done(self.done[rows])
 
-    def recoded(self, place: Codes) -> SortedRun:
+    def recoded(self, place: Codes, like: KeyTimePlaces | None) -> SortedRun:
         """The same with other codes for keys, which are in the same order."""
         codes, ticks = place[self.codes], self.ticks
-        places = KeyTimePlaces.of_tuples(codes, ticks)
+        places = KeyTimePlaces.of_tuples(codes, ticks, like)
         return replace(self, places=places, sorted=places.of(codes, ticks), _keys=None)
 
 
@@ -201,12 +215,8 @@ class Finding(NamedTuple):
 def _together(several: Sequence[SortedRun], times: tuple[int, int]) -> tuple[KeyTimePlaces, Ints]:
     """The places of the tuples of some runs, one after the other."""
     last = several[-1].places
-    if all(run.places.is_plain for run in several):
-        alike = all((run.places.bits, run.places.key) == (last.bits, last.key) for run in several)
-        if alike and times[1] - times[0] >> last.bits == 0:
-            places = replace(last, time=times[0])
-            moved = [run.sorted + (run.places.time - times[0]) for run in several]
-            return places, np.concatenate(moved)
+    if last.is_plain and all(run.places is last for run in several):
+        return last, np.concatenate([run.sorted for run in several])
     codes = np.concatenate([run.codes for run in several])
     ticks = np.concatenate([run.ticks for run in several])
     places = KeyTimePlaces.between_ends(extremes(codes), times, codes, ticks, last)

@@ -18,6 +18,7 @@ from penstock.operators.joins.kept_tuples import KeptTuples
 from penstock.operators.signed.lineage import (
     happening_order,
     lineage_of,
+    numbers_of,
     segments,
     signs_of,
     stacked,
@@ -97,7 +98,7 @@ class Stays:
         """Let every positive item end that is taken back, before the negative one."""
         partners = np.full(len(items.numbers), NOTHING)
         known = np.flatnonzero(items.lineage[:, 0] >= 0)
-        kinds = segments(list(items.lineage[known].T))
+        kinds = segments(list(numbers_of(items.lineage[known]).T))
         found = taken_back(kinds, items.signs[known])
         partners[known] = np.where(found == NOTHING, NOTHING, known[found])
         ends = np.flatnonzero(partners != NOTHING)

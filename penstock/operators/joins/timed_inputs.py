@@ -11,9 +11,8 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.room import ticks_of
 from penstock.model.types import Type
 from penstock.operators.batch import Batch
-from penstock.operators.groups.grouped import InTime
 from penstock.operators.operator import LateRows, Names, Progress, by_name, by_origin
-from penstock.operators.revising.amendment import Forgiving
+from penstock.operators.revising.amendment import in_time_of
 from penstock.physical.asked import Asked
 from penstock.plan.expressions import Column
 from penstock.plan.node import Node
@@ -27,10 +26,8 @@ class TimedInputs:
     def __init__(
         self, nodes: Sequence[Node], attributes: Sequence[Column], asked: Asked | None
     ) -> None:
-        self._in_time: list[InTime | Forgiving] = [
-            InTime([attribute], node)
-            if asked is None or not asked.amends
-            else Forgiving([attribute], node, asked)
+        self._in_time = [
+            in_time_of([attribute], node, asked)
             for node, attribute in zip(nodes, attributes, strict=True)
         ]
         self.bounds: list[Bound] = [BEGINNING for _ in nodes]
@@ -46,9 +43,7 @@ class TimedInputs:
         return given, ticks[0], late
 
     def pass_(self, port: int, progress: Progress) -> None:
-        in_time = self._in_time[port]
-        found = in_time.final if isinstance(in_time, Forgiving) else in_time.promised
-        (bound,) = found(progress)
+        (bound,) = self._in_time[port].final(progress)
         self.bounds[port] = max(bound, self.bounds[port])
         for name, high in progress.high.items():
             self.high[name] = max(high, self.high.get(name, BEGINNING))

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.expressions.node import arrow
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.operators.batch import Signs
+from penstock.operators.joins.gathering import gathered_rows
 
-taken = arrow("take", pc.TakeOptions(boundscheck=False))
+Beside = TypeVar("Beside", Ints, Mask)
 
 
 @dataclass(frozen=True, slots=True)
 class Tuples:
     """Rows with the code of their key and the tick of their time; with signs, if some take others
-    back; and where tuples are given out alone if they find no partner, which are done with: they
-    have found one, or been given out."""
+    back, and then with their lineage; and where tuples are given out alone if they find no partner,
+    which are done with: they have found one, or been given out."""
 
     rows: pa.RecordBatch
     codes: Codes
     ticks: Ints
     signs: Signs | None = None
+    lineage: Ints | None = None
     done: Mask | None = None
 
     def __len__(self) -> int:
@@ -33,10 +34,11 @@ class Tuples:
 
     def take(self, which: Ints) -> Tuples:
         return Tuples(
-            taken(self.rows, pa.array(which)),
+            gathered_rows(self.rows, which),
             self.codes[which],
             self.ticks[which],
             None if self.signs is None else self.signs[which],
+            None if self.lineage is None else self.lineage[which],
             None if self.done is None else self.done[which],
         )
 
@@ -56,7 +58,8 @@ class Tuples:
             np.concatenate([each.codes for each in several]),
             np.concatenate([each.ticks for each in several]),
             joined_signs([(each.signs, len(each)) for each in several]),
-            joined_flags([each.done for each in several]),
+            joined_if_any([each.lineage for each in several]),
+            joined_if_any([each.done for each in several]),
         )
 
 
@@ -67,8 +70,8 @@ def joined_signs(several: Sequence[tuple[Signs | None, int]]) -> Signs | None:
     return np.concatenate([all_positive(size) if s is None else s for s, size in several])
 
 
-def joined_flags(several: Sequence[Mask | None]) -> Mask | None:
-    """Flags that all of them have, or none."""
+def joined_if_any(several: Sequence[Beside | None]) -> Beside | None:
+    """What all of them have beside their rows, or none."""
     known = [each for each in several if each is not None]
     return np.concatenate(known) if known else None
 

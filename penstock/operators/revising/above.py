@@ -52,7 +52,7 @@ class Above:
         """The results of windows, without the groups that fail."""
         several = [(wid, groups) for wid, groups in found]
         rows = result_rows(node, folder, several)
-        failing = self._failing(rows).failing
+        failing = self.failing(rows).failing
         if len(failing) == 0:
             return several
         made, begin = [], 0
@@ -61,14 +61,14 @@ class Above:
             places = failing[inside] - begin
             if len(places):
                 # an error of its own: that of another window may never come to be
-                error = self._failing(rows.slice(begin + int(places[0]), 1)).error
+                error = self.failing(rows.slice(begin + int(places[0]), 1)).error
                 made.append((wid, _without(groups, places, error)))
             else:
                 made.append((wid, groups))
             begin += len(groups)
         return made
 
-    def _failing(self, rows: pa.RecordBatch) -> Provisional:
+    def failing(self, rows: pa.RecordBatch) -> Provisional:
         """Which rows fail, by their places."""
 
         def finish(places: Codes) -> list[pa.Array]:

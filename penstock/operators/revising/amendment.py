@@ -31,6 +31,13 @@ def with_amended(late: LateRows, amended: Mask) -> LateRows:
     return LateRows(late.batch.append_column(late_names(own)[-1], pa.array(amended)))
 
 
+def in_time_of(expressions: list[Expression], node: Node, asked: Asked | None) -> InTime:
+    """What sets late tuples aside, as far as they are not to count."""
+    if asked is None or not asked.amends:
+        return InTime(expressions, node)
+    return Forgiving(expressions, node, asked)
+
+
 class Forgiving(InTime):
     """Sets aside only those tuples that are too far below a bound; the others count."""
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from penstock.errors import EngineError
 from penstock.model.arrays import Ints, Mask
 from penstock.model.punctuation import BEGINNING
 from penstock.operators.batch import Batch
@@ -36,12 +35,7 @@ class Deferred(Base):
         asked: Asked,
         make: Callable[[WindowAggregate], Operator],
     ) -> None:
-        if not isinstance(node.attribute, Column):
-            raise EngineError(
-                f"the local engine does not amend windows on {node.attribute} yet",
-                span=node.span,
-                expected="a plain column",
-            )
+        assert isinstance(node.attribute, Column)
         self.node = node
         self._attribute = node.attribute
         self._place = node.attribute.position(node.input.schema)

@@ -21,20 +21,20 @@ from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults, open_windows
-from penstock.operators.operator import Item, LateRows, Progress, at_once
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.revising.above import Above
-from penstock.operators.revising.amendment import behind, with_amended
+from penstock.operators.revising.amendment import behind
 from penstock.operators.revising.changes import Changes
 from penstock.operators.revising.early import EarlyAnswers
 from penstock.operators.revising.emitted import Emitted, Groups
+from penstock.operators.revising.late_windows import LateForWindows
 from penstock.operators.revising.provisional import Failing, provisional
 from penstock.operators.revising.revisions import Revisions, typed
 from penstock.operators.ticks import to_ticks
-from penstock.operators.windows.results import Missed, promised
+from penstock.operators.windows.results import promised
 from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
-from penstock.windows.columns import floor_div
 from penstock.windows.landmark import Landmark
 from penstock.windows.sliding import Sliding
 
@@ -49,9 +49,10 @@ class RevisingWindows(EarlyAnswers):
         self.grace = asked.grace(node.attribute.type)
         self.slide, self.origin = node.window.slide, node.window.origin
         self.attribute_type = node.attribute.type
-        self._id_type = node.schema.fields[0].type
         self._attribute = compile_expression(node.attribute, node.input.schema)
         self.bound = BoundOf(node.attribute)
+        types = node.attribute.type, node.schema.fields[0].type
+        self._late = LateForWindows(node.window, self.bound, self.grace, types)
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self._result_types = [each.type for each in node.schema.arrow][3 + len(node.keys) :]
         self.released: Bound = BEGINNING  # the last window that has been complete
@@ -75,11 +76,9 @@ class RevisingWindows(EarlyAnswers):
         given = batch.rows
         ticks = to_ticks(self._attribute(given), self.attribute_type)
         first, stop = self.windows_of(ticks)
-        begin = first
-        if batch.broken is not None:
-            begin, late_rows = self._late(batch, first, stop)
-            if late_rows is not None:
-                yield late_rows
+        begin, late_rows = self._late.split(batch, first, stop)
+        if late_rows is not None:
+            yield late_rows
         self.reach(int(ticks.max()))
         inside = begin < stop
         if not inside.all():
@@ -94,25 +93,6 @@ class RevisingWindows(EarlyAnswers):
         late = np.flatnonzero(begin <= self.released)
         if len(late):
             yield from self._amend(rows.codes[late], begin[late], stop[late])
-
-    def _late(self, batch: Batch, first: Ints, stop: Ints) -> tuple[Ints, LateRows | None]:
-        """From which window on each tuple counts, and the tuples that came late."""
-        broke, bounds = self.bound.broken(batch)
-        open_ = floor_div(bounds, plus=-self.origin, by=self.slide)
-        missing = (open_ > first[broke]) & (first[broke] < stop[broke])
-        if not missing.any():
-            return first, None
-        late, bounds = broke[missing], bounds[missing]
-        first_missed, stops = first[late], stop[late]
-        begin = first.copy()
-        if self.grace is not None:
-            left = floor_div(bounds, plus=-self.origin - self.grace, by=self.slide)
-            begin[late] = np.clip(left, first_missed, stops)
-        missed = Missed(late, bounds, first_missed, np.minimum(open_[missing], stops) - 1)
-        found = missed.late_rows(batch.rows, self.attribute_type, self._id_type)
-        if self.grace:  # neither none at all nor for ever: then it has to be said
-            found = with_amended(found, begin[late] == first_missed)
-        return begin, found
 
     def _amend(self, codes: Codes, begin: Ints, stop: Ints) -> Iterator[Item]:
         """Revise the released windows that tuples have come to."""

@@ -12,13 +12,14 @@ from penstock.model.punctuation import BEGINNING, END
 from penstock.operators.batch import Batch
 from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.folding.scatter import grown
-from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.revising.amendment import in_time_of
 from penstock.operators.signed.kept_items import KeptItems
-from penstock.operators.signed.lineage import lineage_of, signs_of, stacked
+from penstock.operators.signed.lineage import lineage_of, made_of, signs_of, stacked
 from penstock.operators.signed.net_extents import matched
 from penstock.operators.ticks import from_ticks
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import Distinct
 from penstock.plan.expressions import Column
 from penstock.state.chunks import ChunkStore, Within
@@ -31,12 +32,12 @@ class SignedDistinct(Base):
     """Items wait for the bound, which settles what takes back what; then it is known for every
     value how many tuples are there, from time to time."""
 
-    def __init__(self, node: Distinct) -> None:
+    def __init__(self, node: Distinct, asked: Asked | None = None) -> None:
         self.schema = node.schema.arrow
         self._when = node.when
         field = node.schema.fields[node.when]
         self._name, self._type = field.qualified, field.type
-        self._in_time = InTime([Column.of(field)], node.input)
+        self._in_time = in_time_of([Column.of(field)], node.input, asked)
         self._waiting = KeptItems(node.input.schema.arrow)
         types = [each.type for place, each in enumerate(node.schema) if place != node.when]
         self._values = KeyCodes(types)
@@ -55,7 +56,7 @@ class SignedDistinct(Base):
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        (bound,) = self._in_time.promised(progress)
+        (bound,) = self._in_time.final(progress)
         settled = self._waiting.below(bound)
         if settled is not None:
             yield from self._settled(settled[0], settled[1])
@@ -107,7 +108,7 @@ class SignedDistinct(Base):
             yield self._rows(own[said], times[said], present[said])
 
     def _rows(self, codes: Codes, ticks: Ints, present: np.typing.NDArray[np.bool_]) -> Batch:
-        lineage = self._lineage_of(codes, present)
+        lineage = made_of(self._lineage_of(codes, present), ticks)
         by_value = self._values.order_of(codes)
         order = by_value[np.argsort(ticks[by_value], kind="stable")]
         columns = self._values.take(codes[order])

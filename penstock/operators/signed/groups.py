@@ -15,7 +15,6 @@ from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder
 from penstock.operators.groups.grouped import (
-    InTime,
     as_batch,
     first_alone,
     leaving_order,
@@ -24,21 +23,23 @@ from penstock.operators.groups.grouped import (
 )
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.revising.amendment import in_time_of
 from penstock.operators.signed.kept_items import KeptItems
 from penstock.operators.signed.lineage import happening_order
 from penstock.operators.signed.net_extents import matched
 from penstock.operators.ticks import to_ticks
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import GroupAggregate
 from penstock.state.chunks import ChunkStore
 
 
 class SignedGroups(Base):
-    def __init__(self, node: GroupAggregate) -> None:
+    def __init__(self, node: GroupAggregate, asked: Asked | None = None) -> None:
         self.schema = node.schema.arrow
         self._names = [each.field.qualified for each in node.progress]
         expressions = list(node.completing)
         self._waits = node.counted and len(expressions) > 1
-        self._in_time = InTime(expressions, node.input)
+        self._in_time = in_time_of(expressions, node.input, asked)
         self._position_type = node.position.type
         self._position = compile_expression(node.position, node.input.schema)
         self._folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
@@ -54,7 +55,7 @@ class SignedGroups(Base):
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        bounds = self._in_time.promised(progress)
+        bounds = self._in_time.final(progress)
         due = self._below(first_alone(bounds) if self._waits else bounds)
         if due.any():
             yield from self._folded(np.flatnonzero(due))

@@ -6,18 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import INT64_MAX
-from penstock.operators.batch import Batch
-from penstock.operators.bounds import BoundOf
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults, open_spans
-from penstock.operators.operator import Item, LateRows, Progress, at_once
-from penstock.operators.signed.windows import NO_FLOOR, SignedWindows
-from penstock.operators.ticks import to_ticks
+from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.signed.windows import SignedWindows
 from penstock.operators.windows.landmark import refuse_gaps
-from penstock.operators.windows.results import Missed, promised
+from penstock.operators.windows.results import promised
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.landmark import Landmark
@@ -25,32 +22,14 @@ from penstock.windows.limits import MOST_WINDOWS
 
 
 class SignedLandmark(SignedWindows):
-    def __init__(self, node: WindowAggregate) -> None:
-        super().__init__(node)
+    def __init__(self, node: WindowAggregate, asked: Asked | None = None) -> None:
+        super().__init__(node, asked)
         assert isinstance(node.window, Landmark)
-        assert node.attribute is not None
         self._window = node.window
-        self._type = node.attribute.type
-        self._attribute = compile_expression(node.attribute, node.input.schema)
-        self._bound = BoundOf(node.attribute)
         self._high: Bound = BEGINNING  # how far the stream has come
 
-    def _taken_in(self, batch: Batch) -> tuple[Ints, Ints, list[LateRows]]:
-        ticks = to_ticks(self._attribute(batch.rows), self._type)
-        self._high = max(self._high, int(ticks.max()))
-        floors = np.full(len(ticks), NO_FLOOR)
-        if batch.broken is None:
-            return ticks, floors, []
-        rows, bounds = self._bound.broken(batch)
-        first, open_ = self._window.first_wid(ticks[rows]), self._window.first_wid(bounds)
-        missing = open_ > first
-        if not missing.any():
-            return ticks, floors, []
-        rows, bounds, first, open_ = rows[missing], bounds[missing], first[missing], open_[missing]
-        floors[rows] = open_
-        missed = Missed(rows, bounds, first, open_ - 1)
-        late = missed.late_rows(batch.rows, self._type, self.node.schema.fields[0].type)
-        return ticks, floors, [late]
+    def _reach(self, tick: Bound) -> None:
+        self._high = max(self._high, tick)
 
     def _windows_of(self, ticks: Ints) -> tuple[Ints, Ints]:
         return self._window.first_wid(ticks), np.full(len(ticks), INT64_MAX)
@@ -58,8 +37,8 @@ class SignedLandmark(SignedWindows):
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         """Windows go on as far as the stream has come, whatever is promised beyond."""
-        bound = self._bound.promised(progress)
-        self._high = max(self._high, self._bound.reached(progress))
+        bound = self._final(progress)
+        self._reach(self.bound.reached(progress))
         begun = self._settle(bound)
         closed = self._last_closed(bound)
         if self._high != BEGINNING and (len(begun) or self.next != BEGINNING):

@@ -1,7 +1,8 @@
 """Where signed items come from: a negative item takes back a positive one of the same lineage.
 
-A lineage is a number, or several for items of joined tuples: then there is a column for each.  What
-has none is never taken back.
+A lineage has two columns for every tuple that an item is made of: its number, and when the item
+came or went there (its turn), which no other of the lineage has.  Items of joined tuples are made
+of several.  What has no lineage is never taken back.
 """
 
 from __future__ import annotations
@@ -22,30 +23,54 @@ def signs_of(batch: Batch) -> Signs:
 
 
 def lineage_of(batch: Batch) -> Ints:
-    """With a column for each part."""
     if batch.lineage is None:
         return np.full((batch.num_rows, 1), NONE)
     return batch.lineage.reshape(batch.num_rows, -1)
 
 
+def made_of(numbers: Ints, turns: Ints | None = None) -> Ints:
+    """The lineage of items of one tuple each; those of tuples that stay have no turns.
+
+    >>> made_of(np.array([7, 8]), np.array([3, 5])).tolist()
+    [[7, 3], [8, 5]]
+    """
+    return np.column_stack([numbers, np.zeros_like(numbers) if turns is None else turns])
+
+
+def numbers_of(lineage: Ints) -> Ints:
+    """A column for each tuple: what items of one lineage have in common."""
+    return lineage[:, 0::2]
+
+
 def stacked(several: Sequence[Ints]) -> Ints:
     """One after the other.
 
-    >>> stacked([np.array([[3]]), np.array([[4, 5]])]).tolist()
-    [[3, -2], [4, 5]]
+    >>> stacked([made_of(np.array([3])), np.array([[4, 9, 5, 0]])]).tolist()
+    [[3, 0, -2, -2], [4, 9, 5, 0]]
     """
     width = max(each.shape[1] for each in several)
-    wide = [np.full((len(each), width), _ABSENT) for each in several]
-    for target, each in zip(wide, several, strict=True):
-        target[:, : each.shape[1]] = each
-    return np.concatenate(wide)
+    return np.concatenate([widened(each, width) for each in several])
+
+
+def widened(lineage: Ints, width: int) -> Ints:
+    """With so many columns."""
+    if lineage.shape[1] == width:
+        return lineage
+    wide = np.full((len(lineage), width), _ABSENT)
+    wide[:, : lineage.shape[1]] = lineage
+    return wide
+
+
+def beside_rows(lineage: Ints, rows: Ints) -> Ints:
+    """Of items beside rows of a table, by their numbers; -1 stands for no row."""
+    made = made_of(rows)
+    made[rows < 0] = _ABSENT
+    return np.hstack([lineage, made])
 
 
 def is_joined(lineage: Ints) -> Mask:
     """Which items are of joined tuples."""
-    if lineage.shape[1] == 1:
-        return np.zeros(len(lineage), np.bool_)
-    joined: Mask = lineage[:, 1] != _ABSENT
+    joined: Mask = (lineage[:, 2::2] != _ABSENT).any(axis=1)
     return joined
 
 
@@ -53,23 +78,24 @@ def of_branch(lineage: Ints, branch: int, branches: int) -> Ints:
     """The lineage of items that come through one of several branches: two of them may have it from
     the same tuple.
 
-    >>> of_branch(np.array([7, -1]), 1, 2)
-    array([15, -1])
+    >>> of_branch(np.array([[7, 2], [-1, 0]]), 1, 2).tolist()
+    [[15, 2], [-1, 0]]
     """
     told = lineage.copy()
-    first = told if told.ndim == 1 else told[:, 0]  # a view
-    known = first != NONE
-    first[known] = first[known] * branches + branch
+    known = told[:, 0] != NONE
+    told[known, 0] = told[known, 0] * branches + branch
     return told
 
 
 def happening_order(ticks: Ints, signs: Signs, lineage: Ints) -> Ints:
     """How to put items in the order in which they happen: by time, those of one time as they came.
     Those of joined tuples may be brought about by one tuple, in no order: there, what is given
-    comes before what is taken back."""
-    if lineage.shape[1] == 1:
+    comes before what is taken back, the latest first, because the last one is taken back first."""
+    joined = is_joined(lineage)
+    if not joined.any():
         return np.argsort(ticks, kind="stable")
-    return np.lexsort((np.where(is_joined(lineage), -signs, 0), ticks))
+    turns = [np.where(joined, ~turn, 0) for turn in lineage[:, 1::2].T]
+    return np.lexsort((*turns[::-1], np.where(joined, -signs, 0), ticks))
 
 
 def segments(columns: Sequence[Ints]) -> Ints:

@@ -17,7 +17,7 @@ from penstock.model.arrays import Codes, Ints, Mask
 from penstock.operators.batch import Batch, Signs
 from penstock.operators.folding.folder import Folder
 from penstock.operators.signed.kept_items import KeptItems
-from penstock.operators.signed.lineage import lineage_of, segments, signs_of, stacked
+from penstock.operators.signed.lineage import lineage_of, numbers_of, segments, signs_of, stacked
 from penstock.operators.signed.netting import NOTHING, taken_back
 from penstock.operators.windows.results import repeated
 from penstock.operators.windows.stretches import fold_apart
@@ -152,7 +152,7 @@ class NetExtents:
 def matched(groups: Codes, signs: Signs, lineage: Ints) -> tuple[Ints, Ints]:
     """The negative items that take something back in their group, and what."""
     known = np.flatnonzero(lineage[:, 0] >= 0)
-    kinds = segments([groups[known], *lineage[known].T]) if len(known) else known
+    kinds = segments([groups[known], *numbers_of(lineage[known]).T]) if len(known) else known
     found = taken_back(kinds, signs[known])
     takers = np.flatnonzero(found != NOTHING)
     return known[takers], known[found[takers]]

@@ -10,13 +10,14 @@ from penstock.model.arrays import Ints
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import INT64_MAX
 from penstock.operators.batch import Batch
-from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.revising.amendment import in_time_of
 from penstock.operators.signed.kept_items import KeptItems
 from penstock.operators.signed.partitions import NetPartitions, by_part
 from penstock.operators.windows.results import promised
 from penstock.operators.windows.rows import windows_batch
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Within
 from penstock.windows.landmark import Landmark
@@ -26,12 +27,13 @@ from penstock.windows.rows import RowWindow
 class SignedRows(Base):
     """By rank, items wait for the bound and are counted then."""
 
-    def __init__(self, node: WindowAggregate) -> None:
+    def __init__(self, node: WindowAggregate, asked: Asked | None = None) -> None:
         assert isinstance(node.window, RowWindow)
         self.node = node
         self._window = node.window
         self._over = node.window.over_rows
-        self._in_time = InTime([node.attribute], node.input) if node.attribute else None
+        attribute = node.attribute
+        self._in_time = in_time_of([attribute], node.input, asked) if attribute else None
         self._waiting = KeptItems(node.input.schema.arrow)
         self._parts = NetPartitions(node)
         self._next: dict[int, int] = {}  # by partition, the first window not given out
@@ -50,7 +52,7 @@ class SignedRows(Base):
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         if self._in_time is not None:
-            settled = self._waiting.below(self._in_time.promised(progress)[0])
+            settled = self._waiting.below(self._in_time.final(progress)[0])
             if settled is not None:
                 yield from self._count(settled[0])
         if progress.ended and not self._ended:

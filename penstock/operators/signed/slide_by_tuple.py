@@ -13,17 +13,19 @@ from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
-from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
+from penstock.operators.revising.amendment import in_time_of, with_amended
 from penstock.operators.signed.kept_items import KeptItems
 from penstock.operators.signed.partitions import NetPartitions, by_part, taken
 from penstock.operators.signed.windows import NO_FLOOR
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.results import Missed
 from penstock.operators.windows.rows import windows_batch
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Within
+from penstock.windows.columns import exceeds_by_at_most
 from penstock.windows.rows import Order
 from penstock.windows.slide_by_tuple import SlideByTuple
 
@@ -31,7 +33,7 @@ _Found: TypeAlias = tuple[Codes, Ints, list[pa.Array]]  # partitions, ids, keys 
 
 
 class SignedSlideByTuple(Base):
-    def __init__(self, node: WindowAggregate) -> None:
+    def __init__(self, node: WindowAggregate, asked: Asked | None = None) -> None:
         assert isinstance(node.window, SlideByTuple)
         assert node.attribute is not None
         self.node = node
@@ -40,7 +42,8 @@ class SignedSlideByTuple(Base):
         self._id_type = node.schema.fields[0].type
         self._attribute = compile_expression(node.attribute, node.input.schema)
         self._bound = BoundOf(node.attribute)
-        self._in_time = InTime([node.attribute], node.input)
+        self._in_time = in_time_of([node.attribute], node.input, asked)
+        self._grace = 0 if asked is None else asked.grace(self._type)
         self._waiting = KeptItems(node.input.schema.arrow, tags=2)  # floor, and whether it opens
         self._parts = NetPartitions(node)
         self._highest: Bound = BEGINNING  # of the windows that had results
@@ -80,16 +83,20 @@ class SignedSlideByTuple(Base):
         rows, bounds = rows[below], bounds[below]
         if not len(rows):
             return floors, []
-        floors[rows] = bounds
         _, ends = self._window.wid_bounds(ticks[rows])
         missed = Missed(rows, bounds, ticks[rows], np.minimum(bounds, ends) - 1)
-        return floors, [missed.late_rows(batch.rows, self._type, self._id_type)]
+        late = missed.late_rows(batch.rows, self._type, self._id_type)
+        if self._grace is None:  # all of them count
+            return floors, [late]
+        lost = ~exceeds_by_at_most(bounds, ticks[rows], self._grace)
+        floors[rows[lost]] = bounds[lost] - self._grace
+        return floors, [with_amended(late, ~lost) if self._grace else late]
 
     # --- windows ---------------------------------------------------------------------------------
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        bound = self._bound.promised(progress)
+        (bound,) = self._in_time.final(progress)
         settled = self._waiting.below(bound)
         if settled is not None:
             found = list(self._settled(*settled))

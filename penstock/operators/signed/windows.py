@@ -9,29 +9,46 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import INT64_MAX, INT64_MIN
 from penstock.operators.batch import Batch
+from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Base, Item, LateRows, at_once
+from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.revising.amendment import behind
+from penstock.operators.revising.late_windows import LateForWindows
 from penstock.operators.signed.kept_items import KeptItems
 from penstock.operators.signed.net_extents import NetExtents
+from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.rows import windows_batch
+from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Within
+from penstock.windows.landmark import Landmark
+from penstock.windows.sliding import Sliding
 
 NO_FLOOR = INT64_MIN  # of an item that counts in all of its windows
 
 
 class SignedWindows(Base):
     """Only plain tuples, which a union may bring along, can be late: they count from a `floor` on,
-    the first window that the bound before them had not closed."""
+    the first window that the bound before them had not closed.  Where late tuples are amended,
+    windows wait until no late tuple counts in them any more."""
 
-    def __init__(self, node: WindowAggregate) -> None:
+    def __init__(self, node: WindowAggregate, asked: Asked | None = None) -> None:
+        assert isinstance(node.window, Sliding | Landmark)
+        assert node.attribute is not None
         self.node = node
+        self._type = node.attribute.type
+        self._attribute = compile_expression(node.attribute, node.input.schema)
+        self.bound = BoundOf(node.attribute)
+        self._grace = 0 if asked is None else asked.grace(self._type)
+        types = self._type, node.schema.fields[0].type
+        self._late = LateForWindows(node.window, self.bound, self._grace, types)
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         schema = node.input.schema.arrow
         self.waiting = KeptItems(schema, tags=1)
@@ -44,13 +61,21 @@ class SignedWindows(Base):
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         if batch.num_rows == 0:
             return
-        ticks, floors, late = self._taken_in(batch)
-        yield from late
+        ticks = to_ticks(self._attribute(batch.rows), self._type)
+        self._reach(int(ticks.max()))
+        first, stop = self._windows_of(ticks)
+        begin, late = self._late.split(batch, first, stop)
+        if late is not None:
+            yield late
+        floors = np.where(begin > first, begin, NO_FLOOR)
         self.waiting.add(batch.without_broken(), ticks, (floors,))
 
-    @abstractmethod
-    def _taken_in(self, batch: Batch) -> tuple[Ints, Ints, list[LateRows]]:
-        """The ticks of items, from which window on they count, and late ones."""
+    def _final(self, progress: Progress) -> Bound:
+        """The bound below which no tuple counts any more."""
+        return behind(self.bound.promised(progress), self._grace)
+
+    def _reach(self, tick: Bound) -> None:
+        """The stream has come this far."""
 
     @abstractmethod
     def _windows_of(self, ticks: Ints) -> tuple[Ints, Ints]:

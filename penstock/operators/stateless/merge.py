@@ -57,6 +57,9 @@ class Merge(Meld):
                 given = given.filter(pa.array(kept))
         if given.num_rows:
             self._keep([given.rows])
+            released = self._waiting.take_simultaneous()
+            if released is not None:
+                yield Batch(released.rows)
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:

@@ -19,7 +19,7 @@ from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.revising.amendment import Forgiving
 from penstock.operators.ticks import to_ticks
-from penstock.operators.waiting import WaitingRows
+from penstock.operators.waiting import InTurn, WaitingRows
 from penstock.physical.asked import Asked
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.query import QueryPlan
@@ -54,15 +54,14 @@ class InOrder(Base):
         if self._waits:
             record = signed_record(batch, always=self._signed)
             let_wait(self._held, record, record.column(self._name), self._type)
+            yield from _leaving(self._held.take_simultaneous())
         else:
             yield batch
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         bound = END if progress.ended else progress.bounds.get(self._name, BEGINNING)
-        released = self._held.take(bound)  # what is yet to come is not below it
-        if released is not None:
-            yield from_signed_record(released.rows)
+        yield from _leaving(self._held.take(bound))  # what is yet to come is not below it
         yield Progress(self._kept(bound), progress.high, progress.ended)
 
     def _kept(self, bound: Bound) -> dict[str, Bound]:
@@ -81,6 +80,11 @@ class InOrder(Base):
 
     def load(self, store: ChunkStore) -> None:
         self._held.load(store, self._names)
+
+
+def _leaving(taken: InTurn | None) -> Iterator[Batch]:
+    if taken is not None:
+        yield from_signed_record(taken.rows)
 
 
 def let_wait(held: WaitingRows, rows: pa.RecordBatch, column: pa.Array, sql_type: Type) -> None:

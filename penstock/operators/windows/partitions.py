@@ -42,6 +42,13 @@ class Partitions:
         """How to put partitions in the order of their values."""
         return self._keys.order_of(codes)
 
+    def ranks(self, codes: Codes) -> Ints:
+        """The places of partitions in that order."""
+        different, inverse = np.unique(codes, return_inverse=True)
+        ranks = np.empty(len(different), np.int64)
+        ranks[self.order_of(different)] = np.arange(len(different))
+        return ranks[inverse]
+
     def number(self, batch: pa.RecordBatch) -> tuple[Codes, Ints]:
         """The partition of each tuple, and its number there."""
         codes = self.codes(batch)

@@ -20,6 +20,7 @@ from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.groups.grouped import InTime, as_batch
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.windows.filling_order import PlacesOfWindows, as_filled, as_left
 from penstock.operators.windows.landmark import runs_of
 from penstock.operators.windows.partitions import Partitions, Waiting, local_folder, localized
 from penstock.operators.windows.results import AT_ONCE, promised, window_columns
@@ -30,6 +31,7 @@ from penstock.windows.rows import RowWindow
 from penstock.windows.sliding import Sliding
 
 _WIDE_PANE = 32  # rows; narrower panes cost more than they save
+_PUT_IN_ORDER = 4096  # tuples, whose results are put in order at once
 
 
 class RowsOperator(Base):
@@ -55,7 +57,7 @@ class RowsOperator(Base):
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         if self._in_time is None:
-            yield from self._count(batch.rows)
+            yield from self._count_all(batch.rows)
             return
         given, ticks, late = self._in_time.split(batch)
         self._waiting.add(given, ticks[0])
@@ -66,15 +68,25 @@ class RowsOperator(Base):
         if self._in_time is not None:
             settled = self._waiting.below(self._in_time.promised(progress)[0])
             if settled is not None:
-                yield from self._count(settled[0])
+                yield from self._count_all(settled[0])
         if progress.ended:
             self._ended = True
-            yield from self._released({part: state.stop() for part, state in self.states.items()})
+            stops = {part: state.stop() for part, state in self.states.items()}
+            yield from self._released(stops, as_left(self.partitions.ranks))
             yield self._promise(ended=True)
+
+    def _count_all(self, batch: pa.RecordBatch) -> Iterator[Item]:
+        """Results that have to be put in order are all there at once, so tuples are not."""
+        if not self.node.counted:
+            yield from self._count(batch)
+            return
+        for begin in range(0, batch.num_rows, _PUT_IN_ORDER):
+            yield from self._count(batch.slice(begin, _PUT_IN_ORDER))
 
     def _count(self, batch: pa.RecordBatch) -> Iterator[Item]:
         """Number tuples, fold them, and release the windows whose end the count has passed."""
         parts, numbers = self.partitions.number(batch)
+        places = as_filled(parts, numbers, self.window.slide)
         different, begins = np.unique(parts, return_index=True)
         closed: dict[int, int] = {}
         for part, before in zip(different.tolist(), numbers[begins].tolist(), strict=True):
@@ -92,7 +104,7 @@ class RowsOperator(Base):
         for part, own in runs_of(rows, parts):
             self.states[part].take(localized(self.states[part].folder, own))
         self._chunks.append(rows, parts, closed)
-        released = list(self._released(closed))
+        released = list(self._released(closed, places))
         for part in closed:
             self.states[part].forget_keys()
         self._dead.forget(self._mark, self._renumber)
@@ -109,23 +121,35 @@ class RowsOperator(Base):
             state = self.states[part] = kind(folder, self.window, count)
         return state
 
-    def _released(self, closed: dict[int, int]) -> Iterator[Item]:
-        """Of each partition the windows before the given one that have not been released yet."""
+    def _released(self, closed: dict[int, int], places: PlacesOfWindows) -> Iterator[Item]:
+        """Of each partition the windows before the given one that have not been released yet, in
+        an order that all of them have together if somebody counts them."""
         found: list[tuple[Ints, list[pa.Array]]] = []
+        parts: list[Codes] = []
         rows = 0
+        for part, windows in self._windows(closed):
+            found.append(windows)
+            parts.append(np.full(len(windows[0]), part))
+            rows += len(windows[0])
+            if rows >= AT_ONCE and not self.node.counted:
+                yield Batch(windows_batch(self.node, found))
+                found, parts, rows = [], [], 0
+        if not found:
+            return
+        batch = windows_batch(self.node, found)
+        if self.node.counted:
+            ids = np.concatenate([ids for ids, _ in found])
+            batch = batch.take(pa.array(places(np.concatenate(parts), ids)))
+        yield Batch(batch)
+
+    def _windows(self, closed: dict[int, int]) -> Iterator[tuple[int, tuple[Ints, list[pa.Array]]]]:
         for part, stop in closed.items():
             state = self.states[part]
             if stop > state.next_window:
                 for windows in state.windows(state.next_window, stop):
-                    found.append(windows)
-                    rows += len(windows[0])
-                    if rows >= AT_ONCE:
-                        yield Batch(windows_batch(self.node, found))
-                        found, rows = [], 0
+                    yield part, windows
                 state.next_window = stop
                 self._chunks.pass_(part, state)
-        if found:
-            yield Batch(windows_batch(self.node, found))
 
     def _promise(self, ended: bool) -> Progress:
         state = None if self.window.partitioned else self.states.get(0)

@@ -29,10 +29,12 @@ from penstock.sources.reasons import quoted, row_as_json
 from penstock.sources.rejects import StreamRejects
 
 BLOCK = 4 << 20  # bytes; no row may be longer
+_LARGEST = 64 << 20
+_PER_COLUMN = 4 << 10  # bytes of a block; looking at a column once costs as much as some 100 cells
 
 
 def read_delimited(
-    file: DataFile, schema: Schema, rejects: StreamRejects, block: int = BLOCK
+    file: DataFile, schema: Schema, rejects: StreamRejects, block: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     with file.reading("CSV"):
         file.refuse_binary("CSV")
@@ -43,6 +45,7 @@ def read_delimited(
         if not has_rows:
             return
         names = [header[position] for position in positions]
+        block = block or max(BLOCK, min(len(header) * _PER_COLUMN, _LARGEST))
         marker, counter = Utf8Marker(), _RowCounter(file.name)
         for batch in _batches(file, names, marker, counter, block):
             numbers = counter.take(batch.num_rows)

@@ -18,10 +18,11 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.sources.rejects import Reject
 from penstock.spark.frames.observing import ObservedBy, free_name, observed_plainly
-from penstock.spark.run.job import Frame, Job, Sources
+from penstock.spark.run.job import Job
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
 from penstock.spark.sources.dataframe import DataFrameSource
 from penstock.spark.sources.feeds import batch_sources, streams_of
+from penstock.spark.sources.given import Frame, Sources
 from penstock.spark.sources.tables import TableFiles
 
 if TYPE_CHECKING:

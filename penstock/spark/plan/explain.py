@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
+from penstock.optimizer.share_readings import read_in_turn
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamDefinition
 from penstock.spark.catalyst.reading import columns_read
+from penstock.spark.plan.readings import scan_for
 from penstock.spark.plan.stages import Entry, Stage, Step, TableStep, entries_of
 from penstock.spark.sources.dataframe import DataFrameSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Frames: TypeAlias = dict[str, "DataFrame"]  # by stream
+Frames: TypeAlias = dict[str, tuple["DataFrame", Scan]]  # by stream, with what is read of it
 
 
 def explain_on_spark(plan: PhysicalPlan, buckets: int) -> str:
@@ -37,12 +40,13 @@ def _lines(plan: PhysicalPlan, buckets: int) -> Iterator[str]:
     # the plan that is executed comes without its sources
     nodes = [node for node in plan.query.walk() if isinstance(node, Scan)]
     frames = {
-        scan.stream.name: scan.stream.source.frame
+        scan.stream.name: (scan.stream.source.frame, _read_for_all(plan, scan.stream))
         for scan in nodes
         if isinstance(scan.stream.source, DataFrameSource)
     }
     numbers: dict[int, int] = {}
-    for entry in entries_of(plan.root):
+    entries = entries_of(plan.root)
+    for entry in entries:
         if isinstance(entry.leaf, Stage):
             for stage in entry.leaf.stages():
                 numbers[id(stage)] = len(numbers) + 1
@@ -53,6 +57,19 @@ def _lines(plan: PhysicalPlan, buckets: int) -> Iterator[str]:
             yield from _catalyst(entry.leaf, frames, _all_by_catalyst(entry, frames))
         elif steps:
             yield f"  then: {steps}"
+    in_turn = {stream.name for stream in read_in_turn(plan.query)}
+    for stream, ways in _ways(entries, numbers).items():
+        if len(ways) > 1 and stream in in_turn:
+            yield f"  {stream}: read {len(ways)} times, because rows are counted as they come"
+        elif len(ways) > 1:
+            row = ", in a row" if len(set(ways)) > 1 else ""
+            to = " and ".join(dict.fromkeys(ways))
+            yield f"  {stream}: read once for {len(ways)} ways to {to}{row}"
+
+
+def _read_for_all(plan: PhysicalPlan, stream: StreamDefinition) -> Scan:
+    scans = [node.logical for node in plan.root.walk() if isinstance(node.logical, Scan)]
+    return scan_for([scan for scan in scans if scan.stream.name == stream.name], stream)
 
 
 def _stage(stage: Stage, buckets: int, numbers: dict[int, int], frames: Frames) -> Iterator[str]:
@@ -70,6 +87,21 @@ def _stage(stage: Stage, buckets: int, numbers: dict[int, int], frames: Frames) 
             what = "tuples" if entry.leaf.passes_tuples else "results"
             done = ", ".join(steps) or "as they are"
             yield f"    {what} of stage {numbers[id(entry.leaf)]}: {done}"
+
+
+def _ways(entries: Iterable[Entry], numbers: dict[int, int]) -> dict[str, list[str]]:
+    """By stream, where its tuples go."""
+    ways: dict[str, list[str]] = {}
+    for entry in entries:
+        if isinstance(entry.leaf, Scan):
+            ways.setdefault(entry.leaf.stream.name, []).append("the end")
+            continue
+        for stage in entry.leaf.stages():
+            for each in stage.entries:
+                if isinstance(each.leaf, Scan):
+                    to = f"stage {numbers[id(stage)]}"
+                    ways.setdefault(each.leaf.stream.name, []).append(to)
+    return ways
 
 
 def _where(stage: Stage, buckets: int) -> str:
@@ -90,9 +122,10 @@ def _step(step: Step) -> str:
 
 def _catalyst(scan: Scan, frames: Frames, what_else: str) -> Iterator[str]:
     """What Spark itself does for a stream that is a DataFrame."""
-    frame = frames.get(scan.stream.name)
-    if frame is not None:
-        names, whole = columns_read(scan, frame), len(frame.columns)
+    found = frames.get(scan.stream.name)
+    if found is not None:
+        frame, reading = found
+        names, whole = columns_read(reading, frame), len(frame.columns)
         some = "all columns" if len(names) == whole else f"{', '.join(names)} of {whole} columns"
         yield f"      Catalyst reads {some}; {what_else}"
 
@@ -101,10 +134,10 @@ def _all_by_catalyst(entry: Entry, frames: Frames) -> str:
     from penstock.spark.tasks.passing import plain  # needs PySpark, which explaining does not
 
     assert isinstance(entry.leaf, Scan)
-    frame = frames.get(entry.leaf.stream.name)
-    if frame is None:
+    found = frames.get(entry.leaf.stream.name)
+    if found is None:
         return ""
-    rows = plain(entry, frame)
+    rows = plain(entry, found[0])
     if isinstance(rows, str):
         return f"the rest is done in Arrow, because {rows}"
     return "as a DataFrame, the query is Catalyst's as a whole"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
-from penstock.spark.run.job import Frame, Sources
 from penstock.spark.sources.dataframe import DataFrameSource
 from penstock.spark.sources.feed import Feed
 from penstock.spark.sources.file_names import file_name
 from penstock.spark.sources.filling import fill
+from penstock.spark.sources.given import Frame, Sources
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -28,13 +28,14 @@ def at_once(config: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], 
     """A stage in a batch job: one bucket after the other, from beginning to end."""
 
     def run(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
-        now = SystemClock().now()
+        now, own = SystemClock().now(), config.identity.stage
+        given = [Packed(**row) for row in table.to_pylist()]
+        passing = table.filter(pa.array([not each.is_for(own) for each in given]))
+        messages = sorted((each for each in given if each.is_for(own)), key=lambda each: each.place)
+        if not messages:  # all of it is for others
+            return passing
         bucket = Bucket(config, config.bucket_keys.index(key[0].as_py()), now)
-        rows = table.to_pylist()
-        messages = sorted(
-            (r for r in rows if r["kind"] == PackedKind.MESSAGE), key=lambda r: r["place"]
-        )
-        packed = list(bucket.take_in([Message.unpack(r["payload"]) for r in messages], now))
+        packed = list(bucket.take_in([Message.unpack(each.payload) for each in messages], now))
         for register in bucket.registers:
             if isinstance(register, SourceRegister):
                 register.finish()
@@ -42,7 +43,6 @@ def at_once(config: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], 
         if config.destination.stage is None and not config.signed:
             packed = final(packed, config.destination.width)
         made = pa.Table.from_batches([packed_batch(packed)])
-        passing = table.filter(pa.array([r["kind"] != PackedKind.MESSAGE for r in rows]))
         return pa.concat_tables([passing.cast(made.schema), made])
 
     return run

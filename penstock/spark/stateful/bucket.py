@@ -35,9 +35,9 @@ from penstock.spark.stateful.registers import (
 )
 from penstock.spark.stateful.starts import Starts
 from penstock.spark.tasks.chain import Chain
-from penstock.spark.tasks.ingest import split_at_stamp
 from penstock.spark.tasks.messages import Message, Packed, RowsPiece
 from penstock.spark.tasks.tables import filled
+from penstock.spark.tasks.way import split_at_stamp
 from penstock.state.chunks import ChunkStore, Tree, Within, pack, required
 
 Register: TypeAlias = SourceRegister | StageRegister

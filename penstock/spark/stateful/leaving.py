@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.model.clock import Clock
 from penstock.operators.batch import Batch, signed_record
 from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.signed.lineage import made_of
 from penstock.plan.query import Late
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.merging import order_columns, placed
@@ -40,11 +41,10 @@ class Leaving:
         given = replace(given, places=None, numbers=None)  # which were of this stage's sources
         if self._columns is None:
             return RowsPiece(self._tail.batch(given))
-        left = self._tail.batch(replace(given, lineage=np.arange(given.num_rows)))
-        which = left.lineage
-        assert which is not None
-        lineage = given.lineage[which] if given.lineage is not None else None
-        return RowsPiece(replace(left, lineage=lineage), placed(given.rows, self._columns, which))
+        left = self._tail.batch(replace(given, lineage=made_of(np.arange(given.num_rows))))
+        assert left.lineage is not None
+        which = left.lineage[:, 0]
+        return RowsPiece(replace(left, lineage=None), placed(given.rows, self._columns, which))
 
     def progress(self, progress: Progress) -> Progress:
         return self._tail.progress(progress)
@@ -116,5 +116,6 @@ class BucketOutput:
             )
             key = destination.stage.bucket_keys[number]
             place = (leaving.bucket << 32) + leaving.sent
-            yield Packed(key, PackedKind.MESSAGE, message.pack(), place)
+            stage = destination.stage.identity.stage
+            yield Packed(key, PackedKind.MESSAGE, message.pack(), place, stage=stage)
         leaving.sent += 1

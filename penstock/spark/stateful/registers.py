@@ -16,11 +16,12 @@ from penstock.model.clock import Clock
 from penstock.model.progress import Ordered
 from penstock.model.punctuation import BEGINNING, Bound, JointPunctuation
 from penstock.operators.batch import Batch
+from penstock.operators.folding.by_digits import stable_order
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Progress
 from penstock.operators.signed.lineage import of_branch
 from penstock.plan.streams import StreamProgress
-from penstock.promises.by_sub_source import NOTHING, stable_order
+from penstock.promises.by_sub_source import NOTHING
 from penstock.promises.group_promises import GroupPromises
 from penstock.promises.idle import IdleSubSources
 from penstock.promises.newcomers import lowest_over, watermarks

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from penstock.spark.frames.columns import FrameColumns
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.bucket import Bucket
-from penstock.spark.tasks.messages import PACKED_ARROW, Message, Packed, PackedKind, packed_batch
+from penstock.spark.tasks.messages import Message, Packed, packed_batch
 from penstock.spark.tasks.worker_memory import settle
 from penstock.state.chunks import MemoryStore, Tree, pack, unpack
 
@@ -43,16 +43,17 @@ class Stepping:
         chunks: Any,
         handle: StatefulProcessorHandle,
     ) -> Iterator[pd.DataFrame]:
-        given = [row for frame in rows for row in frame.itertuples(index=False)]
-        messages = sorted(
-            (row for row in given if row.kind == PackedKind.MESSAGE), key=lambda row: int(row.place)
-        )
-        passing = [row for row in given if row.kind != PackedKind.MESSAGE]
-        if passing and self.columns is None:  # late and rejected rows of the stages before
-            yield pd.DataFrame(passing, columns=PACKED_ARROW.names)
+        given = [Packed(**row._asdict()) for frame in rows for row in frame.itertuples(index=False)]
+        own = self.config.identity.stage
+        messages = sorted((each for each in given if each.is_for(own)), key=lambda each: each.place)
+        # what the stages before have given out, and messages for those behind this one
+        passing = [each for each in given if not each.is_for(own)]
+        if passing and (self.columns is None or not messages):
+            yield from self._frames(passing)
             passing = []
-        unpacked = [Message.unpack(row.payload) for row in messages]
-        yield from self._run(key, unpacked, now, chunks, handle, passing)
+        if messages:
+            unpacked = [Message.unpack(each.payload) for each in messages]
+            yield from self._run(key, unpacked, now, chunks, handle, passing)
 
     def on_timer(
         self, key: int, now: int, chunks: Any, handle: StatefulProcessorHandle

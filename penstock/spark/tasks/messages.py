@@ -28,7 +28,8 @@ class PackedKind(IntEnum):
 
 
 PACKED = (
-    "bucket int, kind int, place bigint, payload binary, read bigint, late bigint, rejected bigint"
+    "bucket int, kind int, place bigint, payload binary, read bigint, late bigint, rejected bigint,"
+    " stage int"
 )
 PACKED_ARROW = pa.schema(
     [
@@ -39,14 +40,15 @@ PACKED_ARROW = pa.schema(
         ("read", pa.int64()),
         ("late", pa.int64()),
         ("rejected", pa.int64()),
+        ("stage", pa.int32()),
     ]
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """`place` puts the messages of a micro-batch in the order in which they are to be taken; the
-    counts are for the account of the run."""
+    """`place` puts the messages of a micro-batch in the order in which they are to be taken, and
+    `stage` is the one that a message is for; the counts are for the account of the run."""
 
     bucket: int
     kind: PackedKind
@@ -55,6 +57,11 @@ class Packed:
     read: int = 0
     late: int = 0
     rejected: int = 0
+    stage: int = 0
+
+    def is_for(self, stage: int) -> bool:
+        """Whether it is a message to a bucket of that stage; the stage hands on all others."""
+        return self.kind == PackedKind.MESSAGE and self.stage == stage
 
 
 def packed_batch(rows: Iterable[Packed]) -> pa.RecordBatch:

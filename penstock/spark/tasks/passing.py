@@ -29,12 +29,14 @@ from penstock.sources.source import Chunk
 from penstock.spark.catalyst.columns import column_or_reason, quoted
 from penstock.spark.catalyst.types import holds_as_declared, spark_type
 from penstock.spark.frames.columns import FrameColumns
+from penstock.spark.plan.readings import StreamReading
 from penstock.spark.plan.stages import Branch, Entry, Step, TableStep
 from penstock.spark.sources.feed import portions_in
 from penstock.spark.tasks.bounds import TaskBounds
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.coalesced import joined
 from penstock.spark.tasks.messages import Packed, PackedKind, pack_rows, packed_batch, portions_read
+from penstock.spark.tasks.way import ColumnsOfScan
 from penstock.spark.tasks.worker_memory import settle
 
 
@@ -42,12 +44,16 @@ class Passing:
     """The function that Spark maps over the rows, or the portions, of a source."""
 
     def __init__(
-        self, entry: Entry, feed: str | None, strict: bool, columns: FrameColumns | None = None
+        self,
+        reading: StreamReading,
+        feed: str | None,
+        strict: bool,
+        columns: FrameColumns | None = None,
     ) -> None:
         """Gives everything that comes out, packed, or with `columns` the rows that they are for."""
-        assert isinstance(entry.leaf, Scan)
-        self._scan = entry.leaf
-        self._steps = entry.steps
+        self._scan = reading.scan
+        self._entries = reading.ends
+        self._counts = reading.counts
         self._feed = feed
         self._strict = strict
         self._columns = columns
@@ -57,19 +63,25 @@ class Passing:
         progress = self._scan.stream.progress
         bounds = TaskBounds(progress.policy.rule) if progress is not None else None
         ingest = Ingest(self._scan, clock, log, bounds)
-        chain = Chain(self._steps, clock)
+        ways = [
+            (ColumnsOfScan(self._scan, entry.leaf), Chain(entry.steps, clock))
+            for entry in self._entries
+            if isinstance(entry.leaf, Scan) and self._gives_rows
+        ]
         for chunk in self._chunks(batches, ingest):
             for item in ingest.on_chunk(chunk):
-                if isinstance(item, Batch) and self._gives_rows:
-                    passing = chain.batch(item)
-                    if passing.num_rows:
-                        yield from self._out(PackedKind.ROWS, signed_record(passing))
+                if isinstance(item, Batch):
+                    for columns, chain in ways:
+                        passing = chain.batch(columns.batch(item))
+                        if passing.num_rows:
+                            yield from self._out(PackedKind.ROWS, signed_record(passing))
         status = portions_read(self._scan.stream.name, self._upto)
         read = ingest.read + log.count(RejectKind.BAD_ROW)
         rejects = log.take()
-        if rejects:
+        if rejects and self._counts:
             yield from self._out(PackedKind.REJECTED, rejects_batch(rejects))
-        yield from self._count(Account(read, 0, len(rejects)), status)
+        if self._counts:
+            yield from self._count(Account(read, 0, len(rejects)), status)
         settle()
 
     @property

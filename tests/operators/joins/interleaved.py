@@ -16,9 +16,10 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-import penstock.engine.run as engine_run
+import penstock.engine.graph.query_graph as query_graph
+from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.resuming import load_run, save_run
-from penstock.engine.run import LocalRun, SharedScan
+from penstock.engine.run import LocalRun
 from penstock.model.batch import sign_name
 from penstock.model.clock import ManualClock
 from penstock.model.punctuation import BEGINNING, Bound
@@ -121,7 +122,7 @@ def ran(plan: QueryPlan, turns: Several[int] = (), every: int | None = None) -> 
     rows, late = [], []
     fed, more = 0, True
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_run, "operator_for", lambda *given: Watched(*given))
+        patch.setattr(query_graph, "operator_for", lambda *given: Watched(*given))
         while more:
             kept, aside = Collected(), Collected()
             outlet = Outlet(plan, kept, aside)
@@ -147,8 +148,8 @@ def ran(plan: QueryPlan, turns: Several[int] = (), every: int | None = None) -> 
 
 
 def _in_turns(
-    scans: Several[SharedScan], turns: Several[int], at: int
-) -> Iterator[tuple[SharedScan, Chunk | None]]:
+    scans: Several[SourceNode], turns: Several[int], at: int
+) -> Iterator[tuple[SourceNode, Chunk | None]]:
     """Of each scan what is left, and None for its end."""
     left = {n: _all_of(scan) for n, scan in enumerate(scans) if not scan.ingest.ended}
     while left:
@@ -161,7 +162,7 @@ def _in_turns(
         yield scans[chosen], chunk
 
 
-def _all_of(scan: SharedScan) -> Iterator[Chunk | None]:
+def _all_of(scan: SourceNode) -> Iterator[Chunk | None]:
     yield from scan.chunks()
     yield None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -57,16 +58,17 @@ def check(run: SortedRun, rows: list[tuple[int, int]], wanted: list[tuple[int, i
         sorted(i for i, (k, t) in enumerate(rows) if k == code and low <= t <= high)
         for code, low, high in wanted
     ]
-    found = run.find(codes, lows, highs, LOW, HIGH)
+    found = run.find(run.places.wanted(codes, lows, highs, LOW, HIGH))
     by_tuple: list[list[int]] = [[] for _ in wanted]
     for of, begin, count in zip(found.of, found.begins, found.counts, strict=True):
         by_tuple[of] = sorted(run.order[begin : begin + count].tolist())
     assert by_tuple == expected
     for each, partners in zip(wanted, expected, strict=True):
-        begin, count = run.find_one(*each)
+        one = run.places.wanted_one(*each)
+        begin, count = run.find_one(one) if one is not None else (0, 0)
         assert sorted(run.order[begin : begin + count].tolist()) == partners
     if all(low <= high for _, low, high in wanted):
-        near = run.find(codes, lows, highs, int(lows.min()), int(highs.max()))
+        near = run.find(run.places.wanted(codes, lows, highs, int(lows.min()), int(highs.max())))
         assert near.counts.tolist() == found.counts.tolist()
 
 
@@ -100,3 +102,35 @@ def test_what_is_left(
         left = run.only(stays)
         numbers = left.rows.column("n").to_pylist()
         check(left, [rows[number] for number in numbers], wanted)
+
+
+@pytest.mark.parametrize(("keys", "times"), [(9, 50), (30_000, 10**7), (2**40, 10**9)])
+def test_many_tuples(keys: int, times: int) -> None:
+    """They are sorted, and looked for, in other ways than few."""
+    generator = np.random.default_rng(keys)
+    count = 4_200
+    codes = generator.integers(-keys, keys, count)
+    ticks = generator.integers(-times, times, count)
+    run = SortedRun.of(Tuples(_numbered(count), codes, ticks))
+    in_order = np.lexsort((ticks, codes))
+    assert (codes[run.order] == codes[in_order]).all()
+    assert (ticks[run.order] == ticks[in_order]).all()
+    lows, highs = run.ticks - times // 4, run.ticks + times // 3
+    wanted = run.places.wanted(run.codes, lows, highs, int(lows.min()), int(highs.max()))
+    found = run.find(wanted)
+    counts = np.zeros(count, np.int64)
+    counts[found.of] = found.counts
+    some = np.arange(0, count, 40)
+    equal = run.codes[some, np.newaxis] == codes
+    near = (ticks >= lows[some, np.newaxis]) & (ticks <= highs[some, np.newaxis])
+    assert (counts[some] == (equal & near).sum(axis=1)).all()
+
+
+def test_places_are_shared_while_tuples_have_room_in_them() -> None:
+    first = run_of([(3, 1_000), (9, 5_000)])
+    later = run_of([(10, 10**9), (0, 10)], first.places)
+    assert later.places is first.places
+    far = run_of([(2**50, 0)], first.places)
+    assert far.places is not first.places
+    rows = [(3, 1_000), (9, 5_000), (2**50, 0)]
+    check(SortedRun.merged([first, far], 1), rows, [(3, 0, 2_000), (2**50, -1, 1)])

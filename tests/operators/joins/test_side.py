@@ -35,7 +35,7 @@ def test_work_to_forget_does_not_grow_with_what_stays(
     monkeypatch.setattr(SortedRun, "only", counted)
     side, step = Side(), 500
     for first in range(0, 4 * live, step):
-        side.add(SortedRun.of(tuples(first, step), side.like))
+        side.add(SortedRun.of(tuples(first, step), side.places))
         side.forget(first - live)
         assert len(side.runs(-(2**63), 2**63 - 1)) <= 2 + np.log2(live / step)
         assert len(side) <= 1.25 * (live + step + 200) + step

@@ -34,6 +34,7 @@ PROMISE = st.sampled_from(PROMISES)
 RANGE = st.sampled_from([None, 0, 2, 5])
 TURNS = st.lists(st.integers(0, 2), max_size=8)
 EVERY = st.sampled_from([None, 1, 3])
+LATE = st.sampled_from(["LATE SIDE", "LATE AMEND", "LATE AMEND FOR 3"])
 examples = settings(deadline=None, max_examples=12)
 
 CALLS = (
@@ -158,23 +159,32 @@ def test_distinct(
             "SELECT count(*) AS n, sum(v) AS s [RANGE 5, SLIDE 2, WA t] FROM {}",
             "SELECT count(*) AS n, max(v) AS s [RANGE ALL, SLIDE 3, WA t] FROM {}",
             "SELECT count(*) AS n [RANGE 5, RATTR t, SLIDE 1 ROW, SATTR rank(t)] FROM {}",
+            "SELECT sum(v) AS n [RANGE 5, RATTR t, SLIDE 1 ROW, SATTR row-num] FROM {}",
             "SELECT CAST(t * 0.3 AS INT) AS u, count(*) AS n FROM {} GROUP BY CAST(t * 0.3 AS INT)",
             "SELECT DISTINCT v, t FROM {}",
             "SELECT v, t FROM {} WHERE v = 1",
         ]
     ),
     plain=st.booleans(),
+    late=LATE,
     turns=TURNS,
     every=EVERY,
 )
 def test_unions(
-    rows: Any, promises: Any, ranges: Any, select: str, plain: bool, turns: list[int], every: Any
+    rows: Any,
+    promises: Any,
+    ranges: Any,
+    select: str,
+    plain: bool,
+    late: str,
+    turns: list[int],
+    every: Any,
 ) -> None:
     """Items of two differences of one stream, or of a difference and plain tuples, some late."""
     one = f"(SELECT v, changed_at AS t FROM l {window(ranges[0])} EXCEPT ON (k) r)"
     other = f"(SELECT v, changed_at AS t FROM l {window(ranges[1])} EXCEPT ON (k) o)"
     other = "(SELECT v, t FROM o)" if plain else other
-    sql = select.format(f"({one} UNION {other})") + " LATE SIDE"
+    sql = f"{select.format(f'({one} UNION {other})')} {late}"
     check(sql, streams(rows, promises), turns, every)
 
 

@@ -16,7 +16,7 @@ from penstock.model.types import INT, STRING
 from penstock.sources.files import FileSource
 from penstock.sources.formats import delimited
 from penstock.sources.formats.data_file import DataFile
-from penstock.sources.formats.delimited import read_delimited
+from penstock.sources.formats.delimited import BLOCK, read_delimited
 from penstock.sources.rejects import RejectLog
 
 
@@ -243,3 +243,17 @@ def test_long_cells_in_rows_are_fine(read_file: Any) -> None:
 
 def test_one_column_twice_declared(read_file: Any) -> None:
     assert read_file("a.csv", "id\n1\n", id="INT", ID="STRING")[0] == [(1, "1")]
+
+
+def test_blocks_of_wide_files_hold_many_rows(tmp_path: Path, schema: Any) -> None:
+    """To look at a column costs something in every block."""
+    columns, rows = 3_000, 800
+    names = [f"c{number}" for number in range(columns)]
+    line = ",".join("1" for _ in names)
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join([",".join(names), *[line] * rows]))
+    assert path.stat().st_size > BLOCK
+    log = RejectLog()
+    wide = schema(**dict.fromkeys(names, "INT"))
+    batches = list(read_delimited(DataFile(path, "wide.csv"), wide, log.of("s")))
+    assert [batch.num_rows for batch in batches] == [rows]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.spark.helpers import FOLDER
 from tests.spark.processes import (
+    DISTURBED,
     Differences,
     Driver,
     assert_reference,
@@ -25,10 +26,10 @@ PORTIONS = 6
 SINKS = ("directory", "file")
 
 
-def run_killed(directory: Path, seed: int, kills: int, sinks: str) -> None:
+def run_killed(directory: Path, seed: int, kills: int, sinks: str, asked: str = "windows") -> None:
     """Kill the driver at random moments, and let the last one come to its end."""
     moments = random.Random(seed)
-    query = write_disturbed(directory / "query", seed)
+    query = write_disturbed(directory / "query", seed, asked)
     output = directory / "output"
     for _ in range(kills):
         driver = Driver("local[2]", PORTIONS, output, query, sinks=sinks)
@@ -39,19 +40,21 @@ def run_killed(directory: Path, seed: int, kills: int, sinks: str) -> None:
         driver.kill()
     Driver("local[2]", PORTIONS, output, query, sinks=sinks).wait()
     found = differences(query, output)
-    print(f"{sinks}, seed {seed}: {kills} kills, {found.lost} lost, {found.doubled} doubled")
+    told = f"{kills} kills, {found.lost} lost, {found.doubled} doubled"
+    print(f"{asked}, {sinks}, seed {seed}: {told}")
     assert found == Differences(lost=0, doubled=0)
 
 
 def test_a_driver_that_is_killed(tmp_path: Path) -> None:
-    run_killed(tmp_path, seed=0, kills=3, sinks="directory")
+    run_killed(tmp_path, seed=0, kills=2, sinks="directory")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_drivers_that_are_killed(tmp_path: Path, seed: int) -> None:
-    """50 kills in all."""
-    run_killed(tmp_path, seed, kills=5, sinks=SINKS[seed % len(SINKS)])
+    """50 kills in all, of windows and of joins."""
+    asked = list(DISTURBED)[seed // len(SINKS) % len(DISTURBED)]
+    run_killed(tmp_path, seed, 5, SINKS[seed % len(SINKS)], asked)
 
 
 def test_a_worker_of_a_cluster_is_killed(tmp_path: Path) -> None:

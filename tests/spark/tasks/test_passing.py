@@ -15,9 +15,10 @@ from penstock.runs.answer import Account
 from penstock.sources.rejects import Reject
 from penstock.spark.catalyst.columns import SETTINGS
 from penstock.spark.run.answer import answer
-from penstock.spark.run.job import Frame, Job, Sources
+from penstock.spark.run.job import Job
 from penstock.spark.run.streaming import Options, SparkRun
 from penstock.spark.session.session import setting
+from penstock.spark.sources.given import Frame, Sources
 from tests.language.test_fixture_queries import FOLDER
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples

@@ -27,6 +27,8 @@ from penstock.plan.identity import origins
 from penstock.plan.joins import Join
 from penstock.state.chunks import ChunkStore, Within
 
+_PIECE = 1 << 16  # results that leave together
+
 
 class OrderedJoin(Base):
     """An INNER join of two inputs, none of which takes tuples back."""
@@ -90,7 +92,8 @@ class OrderedJoin(Base):
         released = self.held.take(complete)
         self._released = max(complete, self._released)
         if released is not None:
-            yield Batch(released.rows)
+            for begin in range(0, released.rows.num_rows, _PIECE):
+                yield Batch(released.rows.slice(begin, _PIECE))
         promised = self._promise()
         if promised != self._promised:
             self._promised = promised

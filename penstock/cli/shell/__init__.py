@@ -1,0 +1,1 @@
+"""`penstock shell`: a prompt for queries that run while others are written."""

@@ -1,0 +1,114 @@
+"""The prompt itself: lines with history, completion and colours.
+
+prompt_toolkit is imported when somebody sits at a terminal: scripts do without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.cli.shell.completion import completions
+from penstock.cli.shell.session import LeavingError, ShellSession
+from penstock.errors import PenstockError
+from penstock.language.words import is_complete
+from penstock.plan.catalog import Catalog
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+    from prompt_toolkit.document import Document
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+PROMPT, MORE = "penstock> ", "     ...> "
+HISTORY = "PENSTOCK_HISTORY"  # an environment variable: where lines are remembered
+_HELLO = "SQL ends with a semicolon; \\help says more, \\quit or Ctrl-D leaves"
+
+
+def converse(session: ShellSession) -> None:
+    """Ask for the next thing to do until somebody leaves."""
+    try:
+        from prompt_toolkit.patch_stdout import patch_stdout
+    except ImportError:
+        raise PenstockError(
+            "a prompt needs prompt_toolkit, which is not installed",
+            hint="pip install 'penstock[shell]'; -c SQL, and SQL on standard input, do without it",
+        ) from None
+    lines = _lines(session.database.catalog)
+    session.talkative = True
+    print(_HELLO)
+    while True:
+        try:
+            session.tell_news()
+            with patch_stdout():  # rows of watched queries go above the prompt
+                text = lines.prompt(PROMPT)
+            session.carry_out(text)
+        except KeyboardInterrupt:  # what was typed, or was being done, is forgotten
+            continue
+        except (EOFError, LeavingError):
+            return
+
+
+def _lines(catalog: Catalog) -> PromptSession[str]:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+    from prompt_toolkit.history import FileHistory
+    from prompt_toolkit.lexers import PygmentsLexer
+    from pygments.lexers.sql import SqlLexer
+
+    place = Path(os.environ.get(HISTORY) or "~/.penstock_history").expanduser()
+    return PromptSession(
+        history=FileHistory(str(place)),
+        auto_suggest=AutoSuggestFromHistory(),
+        completer=_completer(catalog),
+        complete_while_typing=False,  # Tab asks for it
+        lexer=PygmentsLexer(SqlLexer),
+        key_bindings=_keys(),
+        multiline=True,
+        prompt_continuation=MORE,
+        enable_open_in_editor=True,
+    )
+
+
+def is_finished(text: str) -> bool:
+    """Whether Enter carries it out, and does not begin another line.
+
+    >>> [is_finished(each) for each in ("SELECT k", "SELECT k FROM s;", "\\\\top", "")]
+    [False, True, True, True]
+    """
+    told = text.strip()
+    return not told or told.startswith("\\") or is_complete(told)
+
+
+def _keys() -> KeyBindings:
+    from prompt_toolkit.key_binding import KeyBindings
+
+    keys = KeyBindings()
+    keys.add("enter")(_enter)
+    return keys
+
+
+def _enter(event: KeyPressEvent) -> None:
+    buffer = event.current_buffer
+    if is_finished(buffer.text):
+        buffer.validate_and_handle()
+    else:
+        buffer.insert_text("\n")
+
+
+def _completer(catalog: Catalog) -> Completer:
+    from prompt_toolkit.completion import Completer, Completion
+
+    class FromCatalog(Completer):
+        def get_completions(
+            self,
+            document: Document,
+            complete_event: CompleteEvent,  # noqa: ARG002
+        ) -> Iterator[Completion]:
+            begun, found = completions(document.text_before_cursor, catalog)
+            for each in found:
+                yield Completion(each, start_position=-len(begun))
+
+    return FromCatalog()

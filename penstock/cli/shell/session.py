@@ -1,0 +1,183 @@
+"""What is said at the prompt is carried out on a live engine, and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+from penstock.api.database import Database
+from penstock.api.explanation import Explanation
+from penstock.api.live import Live, LiveQuery
+from penstock.cli.graph_tables import graph_tables
+from penstock.cli.picture import Picture, draw_until_stopped, wide_console
+from penstock.cli.report import count, readable
+from penstock.cli.shell.watching import Watching
+from penstock.errors import PenstockError, SourceError, nearest
+from penstock.language.words import statements_of
+from penstock.sinks.text import TableWriter
+
+HELP = """\
+SQL ends with a semicolon and may have many lines.
+  CREATE STREAM | TABLE …;                 name what is to be read
+  CREATE QUERY name AS SELECT … ;          start a query; it runs beside the prompt
+  ALTER QUERY name SET SHARE | STRATEGY | ETS …;   change how it is worked on
+  DROP QUERY name;                         stop it
+  SELECT …;                                rows as they come, until the end or Ctrl-C
+  EXPLAIN [PHYSICAL | SCHEDULE] SELECT …;  SHOW QUERIES;  SHOW STREAMS;
+Commands are for the shell itself:
+  \\watch NAME     print the rows of a query as they come, above the prompt
+  \\unwatch NAME   no longer
+  \\stall NAME     what its open windows wait for
+  \\top            a live table of queries and operators, until Ctrl-C
+  \\wait [NAME]    until a query, or all of them, have ended
+  \\streams        how far the streams have come
+  \\read FILE      carry out a script
+  \\quit           stop all queries and leave"""
+_DONE = {"ALTER": "altered", "CREATE": "created", "DROP": "dropped", "SPLIT": "split"}
+_PATIENCE = 0.1  # seconds, so that Ctrl-C is heard
+
+
+class LeavingError(Exception):
+    """Somebody wants to leave the shell."""
+
+
+class ShellSession:
+    """Writes answers to `out`, and what concerns nobody's rows to `err`.  Whoever is `talkative`
+    also says so when something has been done that has no answer."""
+
+    def __init__(
+        self,
+        database: Database,
+        live: Live,
+        out: TextIO,
+        err: TextIO,
+        talkative: bool = False,
+    ) -> None:
+        self.database = database
+        self.talkative = talkative
+        self._live = live
+        self._out = out
+        self._err = err
+        self._watching = Watching(live, out)
+        self._told: dict[str, str] = {}  # what was said of queries that no longer run
+        self._commands: dict[str, Callable[[str], None]] = {
+            "\\help": self._help,
+            "\\quit": self._quit,
+            "\\read": self._read,
+            "\\stall": self._stall,
+            "\\streams": self._streams,
+            "\\top": self._top,
+            "\\unwatch": self._unwatch,
+            "\\wait": self._wait,
+            "\\watch": self._watch,
+        }
+
+    def carry_out(self, text: str) -> bool:
+        """Statements or a command; whether all went well.  What goes wrong is said."""
+        try:
+            if text.strip().startswith("\\"):
+                self._command(text.strip())
+            else:
+                for statement in statements_of(text):
+                    self._statement(statement)
+        except PenstockError as error:
+            self._err.write(f"error: {readable(str(error))}\n")
+            return False
+        except KeyboardInterrupt:
+            self._err.write("stopped\n")
+            return False
+        finally:
+            self._out.flush()
+        return True
+
+    # --- SQL -------------------------------------------------------------------------------------
+
+    def _statement(self, text: str) -> None:
+        result = self._live.sql(text, TableWriter(self._out))
+        if isinstance(result, Explanation):
+            self._out.write(f"{result.text}\n")
+        elif isinstance(result, LiveQuery):
+            self._follow(result)
+        else:
+            self._say(_DONE.get(text.split()[0].upper(), "done"))
+
+    def _say(self, done: str) -> None:
+        if self.talkative:
+            self._err.write(f"{done}\n")
+
+    def _follow(self, query: LiveQuery) -> None:
+        """A SELECT: its rows are written as they come."""
+        try:
+            while not query.wait(_PATIENCE):
+                pass
+        finally:
+            account = query.stop()
+        told = [count(account.late, "late tuple")] if account.late else []
+        told += [f"{count(account.rejected, 'row')} rejected"] if account.rejected else []
+        if told:
+            self._err.write(f"{', '.join(told)}\n")
+
+    # --- commands --------------------------------------------------------------------------------
+
+    def _command(self, text: str) -> None:
+        name, _, argument = text.partition(" ")
+        found = self._commands.get(name)
+        if found is None:
+            close = nearest(name, self._commands)
+            raise PenstockError(f"there is no command {name}", hint=close[0] if close else "\\help")
+        found(argument.strip().rstrip(";").strip())
+
+    def _help(self, _: str) -> None:
+        self._out.write(f"{HELP}\n")
+
+    def _quit(self, _: str) -> None:
+        raise LeavingError
+
+    def _read(self, file: str) -> None:
+        try:
+            text = Path(file).read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SourceError(f"cannot read {file}: {error}") from None
+        for statement in statements_of(text):
+            self._statement(statement)
+
+    def _stall(self, name: str) -> None:
+        self._out.write(f"{self._live.explain_stall(name)}\n")
+
+    def _streams(self, _: str) -> None:
+        for each in self._live.graph_status().sources:
+            self._out.write(f"{each}\n")
+
+    def _top(self, _: str) -> None:
+        console = wide_console(self._out)
+        if console.is_terminal:
+            draw_until_stopped(Picture(self._live.graph_status, console), console)
+        else:
+            console.print(graph_tables(self._live.graph_status(), width=console.width))
+
+    def _watch(self, name: str) -> None:
+        self._watching.watch(name)
+        self._say(f"rows of {name} are shown as they come, until \\unwatch {name}")
+
+    def _unwatch(self, name: str) -> None:
+        self._watching.unwatch(name)
+        self._say("no longer shown")
+
+    def _wait(self, name: str) -> None:
+        while not self._live.wait(name or None, _PATIENCE):
+            pass
+
+    # --- what happens meanwhile ------------------------------------------------------------------
+
+    def tell_news(self, ended: bool = True) -> None:
+        """Say which queries have failed, or `ended`, since somebody looked."""
+        found = {
+            each.name: each.state if each.error is None else f"{each.state}: {each.error}"
+            for each in self._live.status()
+            if each.error is not None or (ended and each.state != "running")
+        }
+        for name, state in found.items():
+            if self._told.get(name) != state:
+                self._err.write(f"query {name} has {readable(state)}\n")
+        self._told = found

@@ -1,0 +1,48 @@
+"""`penstock shell`: a script first, then commands that were given, or a prompt."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TextIO, cast
+
+from penstock.api.database import Database
+from penstock.cli.shell.current_output import CurrentOutput
+from penstock.cli.shell.prompt import converse
+from penstock.cli.shell.session import LeavingError, ShellSession
+
+_FAILED = 1
+
+
+def run_shell(database: Database, script: str | None, commands: Sequence[str]) -> int:
+    """What to exit with.  Whoever does not sit at a terminal is answered without a prompt."""
+    with database.live() as live:
+        out, err = (cast("TextIO", CurrentOutput(name)) for name in ("stdout", "stderr"))
+        session = ShellSession(database, live, out, err)
+        if script is not None and not session.carry_out(script):
+            return _FAILED
+        given = list(commands)
+        if not given and not sys.stdin.isatty():
+            given = _said(sys.stdin.read())
+        if not given:
+            converse(session)
+            return 0
+        try:
+            well = [session.carry_out(each) for each in given]
+        except LeavingError:
+            return 0
+        session.tell_news(ended=False)
+        return 0 if all(well) else _FAILED
+
+
+def _said(text: str) -> list[str]:
+    """A script in which lines may be commands."""
+    said: list[str] = []
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("\\"):
+            said += ["\n".join(lines), line]
+            lines = []
+        else:
+            lines.append(line)
+    return [each for each in (*said, "\n".join(lines)) if each.strip()]

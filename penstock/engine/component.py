@@ -1,0 +1,109 @@
+"""A connected part of the graph, which is a unit for the scheduler: it has a share of the time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from penstock.engine.cycle import Cycle
+from penstock.engine.graph.node import GraphNode
+from penstock.engine.graph.operator_node import OperatorNode
+from penstock.engine.graph.source_node import SourceNode
+from penstock.engine.options import Enabling
+
+
+class Component:
+    """`share` is how much of the time it gets, relative to others; `used` what it has had, in
+    nanoseconds by its share: who has had least comes next."""
+
+    def __init__(self, nodes: Sequence[GraphNode], cycle: Cycle, used: float = 0.0) -> None:
+        self.nodes: list[GraphNode] = []
+        self.sources: list[SourceNode] = []
+        self._live: list[SourceNode] = []
+        self._sensitive: list[OperatorNode] = []
+        self.share = 0.0  # the largest of its queries
+        self.enabling: Enabling | None = None  # if another than that of the run
+        self.used = used
+        self._cycle = cycle
+        self._busy: deque[GraphNode] = deque()
+        self.take_in(nodes)
+
+    def take_in(self, nodes: Sequence[GraphNode]) -> None:
+        """Nodes that are connected with it."""
+        self.nodes += nodes
+        sources = [node for node in nodes if isinstance(node, SourceNode)]
+        self.sources += sources
+        self._live += [source for source in sources if source.ingest.live]
+        operators = [node for node in nodes if isinstance(node, OperatorNode)]
+        self._sensitive += [node for node in operators if node.sensitive]
+        for node in nodes:
+            node.component, node.listed = self, False
+            if node.more or node.blocked:
+                self.add(node)
+
+    def let_go(self, operators: Sequence[OperatorNode]) -> None:
+        """Nodes that are gone; the others are still connected."""
+        for node in operators:
+            self.nodes.remove(node)
+            if node.sensitive:
+                self._sensitive.remove(node)
+            if node.listed:
+                self._busy.remove(node)
+            node.component = None
+
+    def add(self, node: GraphNode) -> None:
+        """There is something to do for a node."""
+        node.listed = True
+        self._busy.append(node)
+
+    @property
+    def busy(self) -> bool:
+        return self._pick() is not None
+
+    def drain(self) -> None:
+        """Until nothing waits anywhere, or somebody interrupts it."""
+        while (node := self._pick()) is not None:
+            self._cycle.run(node)
+            if self._cycle.interrupted:
+                return
+
+    def _pick(self) -> GraphNode | None:
+        """A node that has something to do.  Where progress waits for tuples before it, whoever has
+        those comes first."""
+        busy, blocked = self._busy, 0
+        while busy and blocked < len(busy):
+            node = busy[0]
+            if node.more:
+                return node
+            if node.blocked:
+                busy.rotate(-1)
+                blocked += 1
+            else:
+                busy.popleft().listed = False
+        return None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a source may fall silent."""
+        return bool(self._live)
+
+    def flush(self) -> None:
+        """Let those see what has left who look at it while a stream goes on."""
+        for source in self._live:
+            for outlet in source.outlets:
+                outlet.flush()
+
+    @property
+    def waits_for_progress(self) -> bool:
+        """Whether an operator holds something that only progress can release."""
+        return any(node.holds for node in self._sensitive)
+
+    @property
+    def waiting_idly(self) -> list[OperatorNode]:
+        """Operators with rows that could leave, if only progress came."""
+        return [node for node in self._sensitive if node.waits_idly] if self._live else []
+
+    @property
+    def released(self) -> int:
+        """Rows that have left such operators."""
+        return sum(node.measured.flow.rows_out for node in self._sensitive)

@@ -1,0 +1,1 @@
+"""The query graph: nodes, the buffers between them, and what each has promised."""

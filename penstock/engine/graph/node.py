@@ -1,0 +1,157 @@
+"""What all nodes of the graph have: an output, ways to go on from it, and a rule."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from penstock.engine.graph.buffer import Buffer
+from penstock.engine.graph.registers import Register
+from penstock.engine.strategy.rules import Rule, dfs_nos
+from penstock.engine.strategy.strategy import MOST
+from penstock.operators.batch import Batch
+from penstock.operators.operator import Item, LateRows, Progress
+from penstock.runs.outlet import Outlet
+
+if TYPE_CHECKING:
+    from penstock.engine.component import Component
+    from penstock.engine.graph.operator_node import OperatorNode
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Where rows leave the graph: at once, because whoever is behind a sink takes them himself."""
+
+    outlet: Outlet
+    names: Mapping[str, str] | None = None  # of the query; None: as they are
+
+    def take(self, batch: Batch) -> None:
+        if self.names is not None:
+            batch = batch.renamed(self.names)
+        self.outlet.on_rows(batch)
+
+
+class GraphNode(ABC):
+    """`rule` and `step`, the tuples that one execution may take, come from the state table."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.output = Buffer()
+        self.exits: list[Exit] = []
+        self.outlets: dict[Outlet, int] = {}  # of the queries that it serves; see `read_before`
+        self.arcs: dict[Register, OperatorNode] = {}  # that progress goes along
+        self.as_items = False  # whether progress goes through the buffer instead
+        self.rule: Rule = dfs_nos
+        self.transition = ""  # the name of the rule
+        self.step = MOST
+        self.broken_off = False  # whether the scheduler, not the rule, goes on behind this node
+        self.component: Component | None = None
+        self.listed = False  # among those of its component that have something to do
+        self.began = perf_counter_ns()  # to be a node
+        self.arrived = self.began  # when what is being handled had come
+        self._offered: dict[Register, None] = {}
+
+    # --- the cycle -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def execute(self) -> int:
+        """Handle what is there, up to a step; how many tuples that were."""
+
+    @property
+    @abstractmethod
+    def more(self) -> bool:
+        """Whether there is something to do."""
+
+    @property
+    def blocked(self) -> bool:
+        """Whether there will be something to do when others have done something."""
+        return False
+
+    @property
+    def yields(self) -> bool:
+        """Whether something waits for a successor: tuples, or progress in a register."""
+        return self.output.waits or (bool(self._offered) and self._ready() is not None)
+
+    def forward(self) -> GraphNode:
+        """The successor whose turn it is."""
+        reader = self.output.turn()
+        if reader is not None:
+            assert isinstance(reader.owner, GraphNode)
+            return reader.owner
+        register = self._ready()
+        assert register is not None
+        return self.arcs[register]
+
+    @abstractmethod
+    def backward(self) -> GraphNode:
+        """The predecessor whose output is waited for."""
+
+    def wake(self) -> None:
+        if not self.listed and self.component is not None:
+            self.component.add(self)
+
+    # --- what comes out --------------------------------------------------------------------------
+
+    def emit(self, items: Iterable[Item]) -> None:
+        for item in items:
+            self.emit_one(item)
+
+    def emit_one(self, item: Item) -> None:
+        if isinstance(item, Batch):
+            self._give(item)
+        elif isinstance(item, Progress):
+            if self.as_items:
+                self.output.put(item, self.arrived)
+            else:
+                self._offer(item)
+        else:
+            self._late(item)
+
+    def _give(self, batch: Batch) -> None:
+        if self.exits:
+            took = perf_counter_ns() - self.arrived
+            for way_out in self.exits:
+                way_out.outlet.latencies.add(took, batch.num_rows)
+                way_out.take(batch)
+        self.output.put(batch, self.arrived)
+
+    def _offer(self, progress: Progress) -> None:
+        for register in self.arcs:
+            self.offer_to(register, progress)
+
+    def offer_to(self, register: Register, progress: Progress) -> None:
+        register.offer(progress, self.arrived)
+        self._offered[register] = None
+        self.arcs[register].wake()
+
+    def taken(self, register: Register) -> None:
+        """What was offered has been seen."""
+        self._offered.pop(register, None)
+
+    def _late(self, item: LateRows) -> None:
+        for outlet in self.outlets:
+            outlet.on_late(item.batch)
+
+    def _ready(self) -> Register | None:
+        for register in self._offered:
+            if register.ready:
+                return register
+        return None
+
+    # --- where it stands -------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def predecessors(self) -> list[GraphNode]: ...
+
+    @property
+    def successors(self) -> list[GraphNode]:
+        owners = [reader.owner for reader in self.output.readers]
+        return [owner for owner in owners if isinstance(owner, GraphNode)]
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self.exits or self.output.readers)

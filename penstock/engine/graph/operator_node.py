@@ -1,0 +1,244 @@
+"""An operator as a node: what waits at its ports, and what it gives out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter_ns
+
+from penstock.engine.graph.buffer import Reader
+from penstock.engine.graph.node import GraphNode
+from penstock.engine.graph.registers import LETTING_WAIT, PASSING, Register
+from penstock.engine.graph.source_node import SourceNode
+from penstock.engine.graph.waiting_since import WaitingSince
+from penstock.operators.batch import Batch
+from penstock.operators.measured import Measured
+from penstock.operators.operator import Item, LateRows, Operator, Progress
+from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.distinct_on import DistinctOn
+
+_FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn)
+_GIVING_BACK = (OperatorKind.MERGE, OperatorKind.ORDER)  # the rows that they were given
+
+
+@dataclass(slots=True)
+class NodeInput:
+    """A port: who feeds it, what waits there, and what it has been promised if that matters."""
+
+    producer: GraphNode
+    names: dict[str, str] | None  # of its columns here; None: as they are
+    reader: Reader
+    register: Register | None = None
+    origin: GraphNode | None = None  # where the arc to the register begins
+
+
+class OperatorNode(GraphNode):
+    def __init__(self, name: str, operator: Operator, node: PhysicalNode, computes: str) -> None:
+        """`computes` is what its name would be if no other node computed the same."""
+        super().__init__(name)
+        self.computes = computes
+        self.operator = operator
+        self.node = node
+        self.measured = Measured(operator, node.operator.value)
+        self.inputs: list[NodeInput] = []
+        self._readers: list[Reader] = []
+        self._registers: list[Register] = []
+        self._pending: Iterator[Item] | None = None
+        self._waiting = WaitingSince() if node.operator in _GIVING_BACK else None
+
+    @property
+    def sensitive(self) -> bool:
+        """Whether progress means something to it."""
+        return self.node.operator not in PASSING
+
+    def read(self, producers: Sequence[tuple[GraphNode, dict[str, str] | None]]) -> None:
+        """Connect the ports, in their order; each knows the columns by names of its own."""
+        for producer, names in producers:
+            reader = producer.output.read_by(self, names)
+            input_ = NodeInput(producer, names, reader)
+            if self.sensitive:
+                self._lay_arc(input_)
+            self.inputs.append(input_)
+            self._readers.append(reader)
+
+    def _lay_arc(self, input_: NodeInput) -> None:
+        """From the nearest node behind that progress means something to, or from the source."""
+        readers, node = [input_.reader], input_.producer
+        between: list[OperatorNode] = []
+        while isinstance(node, OperatorNode) and not node.sensitive:
+            (below,) = node.inputs
+            readers.insert(0, below.reader)
+            between.insert(0, node)
+            node = below.producer
+        register = Register(readers, between)
+        input_.register, input_.origin = register, node
+        self._registers.append(register)
+        node.arcs[register] = self
+
+    def catch_up(self) -> None:
+        """Hear what streams that have begun have promised so far: it holds for what follows."""
+        for each in self.inputs:
+            if each.register is not None and isinstance(each.origin, SourceNode):
+                promised = each.origin.promised()
+                if promised is not None:
+                    each.origin.offer_to(each.register, promised)
+
+    # --- the cycle -------------------------------------------------------------------------------
+
+    @property
+    def more(self) -> bool:
+        if self._pending is not None:
+            return True
+        for reader in self._readers:
+            if reader.waiting:
+                return True
+        for register in self._registers:  # noqa: SIM110
+            if register.ready:
+                return True
+        return False
+
+    @property
+    def blocked(self) -> bool:
+        return any(register.active for register in self._registers)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether nothing waits on the way from its sources, so that whoever joins it now gets what
+        others get who join the sources."""
+        return self._pending is None and all(
+            not each.reader.waiting
+            and (not isinstance(each.producer, OperatorNode) or each.producer.is_clear)
+            for each in self.inputs
+        )
+
+    @property
+    def pending(self) -> bool:
+        return self._pending is not None
+
+    def execute(self) -> int:
+        """Tuples first, and what comes along with them, then what registers say; results that are
+        made when they are taken come a step at a time."""
+        if self._pending is not None:
+            return self._go_on(self._pending)
+        for port, reader in enumerate(self._readers):
+            if reader.waiting:
+                return self._take(port, reader)
+        for port, each in enumerate(self.inputs):
+            if each.register is not None and each.register.ready:
+                self._see(port, each)
+                break
+        return 0
+
+    def _take(self, port: int, reader: Reader) -> int:
+        item = reader.take(self.step)
+        self.arrived = reader.arrived
+        if isinstance(item, Progress):
+            self._on_progress(port, self.inputs[port], item)
+            return 0
+        if self._waiting is not None:
+            self._waiting.come(reader.arrived, item.num_rows)
+        made = self.measured.on_batch(port, item)
+        if not isinstance(made, list):
+            self._go_on(iter(made))
+            return item.num_rows
+        self.emit(made)
+        input_ = self.inputs[port]
+        if input_.register is not None and input_.register.ready:
+            self._see(port, input_)  # what came along with the tuples
+        return item.num_rows
+
+    def _see(self, port: int, input_: NodeInput) -> None:
+        """What the register of a port says."""
+        register = input_.register
+        assert register is not None
+        assert input_.origin is not None
+        input_.origin.taken(register)
+        self.arrived = register.arrived
+        for progress in register.take():
+            self._on_progress(port, input_, progress)
+
+    def _go_on(self, made: Iterator[Item]) -> int:
+        """Until there is enough for those behind it."""
+        self._pending, rows = made, 0
+        for item in made:
+            self.emit_one(item)
+            rows += item.num_rows if isinstance(item, Batch) else 0
+            if rows >= self.step:
+                return rows
+        self._pending = None
+        return rows
+
+    def _on_progress(self, port: int, input_: NodeInput, progress: Progress) -> None:
+        if self.node.whole_windows and progress.groups is not None:
+            progress = replace(progress, groups=None)
+        if input_.register is not None:
+            input_.register.last = progress
+        self.emit(self.measured.on_progress(port, progress))
+        if self._waiting is not None and not self.operator.rows_held():
+            self._waiting.clear()
+
+    def on_time(self, now: int) -> None:
+        self.arrived = perf_counter_ns()
+        self.emit(self.measured.on_time(now))
+
+    def backward(self) -> GraphNode:
+        if len(self.inputs) == 1:
+            return self.inputs[0].producer
+        return min(self.inputs, key=_low).producer
+
+    # --- what comes out, and when it had come ----------------------------------------------------
+
+    def _give(self, batch: Batch) -> None:
+        """Rows that have waited here came before what lets them leave."""
+        if self._waiting is None:
+            super()._give(batch)
+            return
+        now, first = perf_counter_ns(), self.arrived
+        for arrived, rows in self._waiting.leave(batch.num_rows):
+            first = min(first, arrived)
+            for way_out in self.exits:
+                way_out.outlet.latencies.add(now - arrived, rows)
+        for way_out in self.exits:
+            way_out.take(batch)
+        self.output.put(batch, first)
+
+    def _late(self, item: LateRows) -> None:
+        if self._waiting is not None:
+            self._waiting.refuse(item.batch.num_rows)
+        super()._late(item)
+
+    # --- where it stands -------------------------------------------------------------------------
+
+    @property
+    def predecessors(self) -> list[GraphNode]:
+        return [each.producer for each in self.inputs]
+
+    @property
+    def holds(self) -> bool:
+        """Whether there are rows, or results begun, that only progress releases.  Where tuples are
+        folded, something is open as soon as there have been any."""
+        if not self.sensitive or not self.measured.flow.rows_in:
+            return False
+        return self.folds or self.operator.rows_held() > 0
+
+    @property
+    def waits_idly(self) -> bool:
+        """Whether there are rows that could leave, if only progress came."""
+        return self.node.operator in LETTING_WAIT and self.holds
+
+    @property
+    def folds(self) -> bool:
+        return isinstance(self.node.logical, _FOLDING)
+
+    def leave(self) -> None:
+        """Nobody wants anything of it any more."""
+        for each in self.inputs:
+            each.reader.leave()
+            if each.register is not None and each.origin is not None:
+                each.origin.taken(each.register)
+                each.origin.arcs.pop(each.register, None)
+
+
+def _low(input_: NodeInput) -> float:
+    return input_.register.low if input_.register is not None else 0

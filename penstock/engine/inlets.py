@@ -1,0 +1,173 @@
+"""Sources that are read side by side, each in a thread of its own that wakes the scheduler.
+
+They may come and go while others are read.  What comes from live ones is handled at once; what is
+ahead of others that it meets waits for them.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from penstock.engine.graph.query_graph import QueryGraph
+from penstock.engine.graph.source_node import Delivered, Ended, SourceNode
+from penstock.engine.in_step import is_ahead
+from penstock.engine.inbox import Inbox
+from penstock.engine.overload import Overload
+from penstock.sources.bell import Bell
+from penstock.sources.live import Attention, LiveSource
+from penstock.sources.source import Chunk
+
+AT_ONCE = 65_536  # rows that are fed before looking whether to stop
+
+Delivery: TypeAlias = tuple[SourceNode, Delivered]
+Quantum: TypeAlias = list[Delivery]
+"""What one part of the graph works on before it is somebody else's turn."""
+ChunksOf: TypeAlias = Callable[[SourceNode, Attention], Generator[Chunk, None, None]]
+
+
+@dataclass(slots=True)
+class _Inlet:
+    inbox: Inbox
+    waited_for: list[SourceNode] = field(default_factory=list)
+    before: list[SourceNode] = field(default_factory=list)  # whose turn comes first
+    # the scheduler minds the clock
+    attention: Attention = field(default_factory=lambda: Attention(lambda: None))
+    thread: threading.Thread | None = None
+    reading: bool = True
+
+
+class Inlets:
+    def __init__(
+        self, graph: QueryGraph, bell: Bell, chunks_of: ChunksOf, overload: Overload | None = None
+    ) -> None:
+        self._graph = graph
+        self._bell = bell
+        self._chunks_of = chunks_of
+        self._overload = overload or Overload()
+        self._inlets: dict[SourceNode, _Inlet] = {}
+        self._dropped: Counter[str] = Counter()  # by those that nobody reads any more
+
+    # --- sources come and go ---------------------------------------------------------------------
+
+    def open(self, scan: SourceNode) -> None:
+        """Begin to read a source."""
+        keeping = self._overload.keeping if _is_live(scan) else None
+        inlet = _Inlet(Inbox(self._bell, keeping))
+        self._inlets[scan] = inlet
+        scan.outside = inlet.inbox
+        # sources on an event loop find it in the context
+        work = contextvars.copy_context().run
+        inlet.thread = threading.Thread(
+            target=work, args=(self._deliver, scan, inlet), name=scan.name, daemon=True
+        )
+        inlet.thread.start()
+
+    def close(self, scan: SourceNode) -> None:
+        """Nobody wants a source any more."""
+        inlet = self._inlets.pop(scan)
+        inlet.attention.bell.close()
+        inlet.inbox.close()
+        self._dropped[scan.ingest.stream.name] += inlet.inbox.dropped
+
+    def close_all(self) -> None:
+        inlets = list(self._inlets.values())
+        for scan in list(self._inlets):
+            self.close(scan)
+        for inlet in inlets:
+            if inlet.thread is not None:
+                inlet.thread.join(timeout=1)  # one that waits for data cannot be made to leave
+
+    def topology_changed(self) -> None:
+        """Queries have come or gone: other sources are read, and waited for."""
+        waited_for, before = self._graph.waited_for(), self._graph.in_turn()
+        for scan in [each for each in self._inlets if each not in waited_for]:
+            self.close(scan)
+        for scan, others in waited_for.items():
+            if scan not in self._inlets:
+                self.open(scan)
+            self._inlets[scan].waited_for = others
+            self._inlets[scan].before = before.get(scan, [])
+
+    @property
+    def reading(self) -> bool:
+        """Whether a source has not come to its end."""
+        return any(inlet.reading for inlet in self._inlets.values())
+
+    def dropped(self) -> dict[str, int]:
+        """How many rows have been dropped because they came too fast, by stream."""
+        found = self._dropped.copy()
+        for scan, inlet in self._inlets.items():
+            found[scan.ingest.stream.name] += inlet.inbox.dropped
+        return {name: rows for name, rows in found.items() if rows}
+
+    # --- what they deliver -----------------------------------------------------------------------
+
+    def _deliver(self, scan: SourceNode, inlet: _Inlet) -> None:
+        try:
+            for chunk in self._chunks_of(scan, inlet.attention):
+                for piece in pieces_of(chunk):
+                    if not inlet.inbox.put(piece):
+                        return
+        except BaseException as failure:  # told where the run is driven
+            inlet.inbox.put(Ended(failure))
+        else:
+            inlet.inbox.put(Ended())
+
+    def next(self) -> Quantum:
+        """What waits for the part of the graph that has had the least of its share."""
+        ready = [
+            scan
+            for scan, inlet in self._inlets.items()
+            if len(inlet.inbox) and not self._has_to_wait(scan, inlet)
+        ]
+        if not ready:
+            return []
+        least = min(map(self._graph.component_of, ready), key=lambda each: each.used)
+        quantum: Quantum = []
+        for scan in ready:
+            if scan.component is least:
+                quantum += self._taken(scan)
+        return quantum
+
+    def _has_to_wait(self, scan: SourceNode, inlet: _Inlet) -> bool:
+        first = any(self._inlets[each].reading for each in inlet.before)
+        return first or is_ahead(scan, inlet.waited_for)
+
+    def _taken(self, scan: SourceNode) -> Iterator[Delivery]:
+        """As much as may be handled before looking at the others again.  A source that can wait is
+        asked again whether it is ahead after every chunk."""
+        inlet, rows = self._inlets[scan], 0
+        may_wait = inlet.waited_for and not _is_live(scan)
+        for _ in range(1 if may_wait else len(inlet.inbox)):
+            delivered = inlet.inbox.take()
+            if delivered is None:
+                return
+            if isinstance(delivered, Ended):
+                inlet.reading = False
+            else:
+                rows += delivered.batch.num_rows
+            yield scan, delivered
+            if rows >= AT_ONCE:
+                return
+
+
+def pieces_of(chunk: Chunk) -> Iterator[Chunk]:
+    """A chunk cut into pieces, so that nobody has to wait long for a run to stop."""
+    rows = chunk.batch.num_rows
+    if rows <= AT_ONCE:
+        yield chunk
+        return
+    last = (rows - 1) // AT_ONCE * AT_ONCE
+    for begin in range(0, last, AT_ONCE):
+        # only behind the last piece can reading begin again
+        yield replace(chunk, batch=chunk.batch.slice(begin, AT_ONCE), restart=None)
+    yield replace(chunk, batch=chunk.batch.slice(last))
+
+
+def _is_live(scan: SourceNode) -> bool:
+    return isinstance(scan.ingest.stream.source, LiveSource)

@@ -1,0 +1,62 @@
+"""What other threads ask of the one that works on the graph: done between two of its steps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from penstock.errors import EngineError
+from penstock.sources.bell import Bell
+
+T = TypeVar("T")
+
+
+class Requests:
+    """`owner` is the thread; as long as there is none, whoever asks does it himself."""
+
+    def __init__(self, bell: Bell, interrupt: Callable[[], None]) -> None:
+        self.owner: threading.Thread | None = None
+        self._bell = bell
+        self._interrupt = interrupt
+        self._asked: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        self._turn = threading.RLock()
+        self._closed = False
+
+    def ask(self, change: Callable[[], T]) -> T:
+        """Have something done, and wait for it."""
+        with self._turn:
+            if self.owner is None or self._closed:
+                return change()
+            if threading.current_thread() is self.owner:
+                raise EngineError(
+                    "a function that is handed rows cannot change the engine: it is at work",
+                    hint="another thread, or an event loop",
+                )
+            answer: Future[T] = Future()
+            self._asked.put((change, answer))
+        self._interrupt()
+        self._bell.ring()
+        return answer.result()
+
+    def apply(self) -> bool:
+        """Do what was asked for; whether there was anything."""
+        done = False
+        while True:
+            try:
+                change, answer = self._asked.get_nowait()
+            except Empty:
+                return done
+            done = True
+            try:
+                answer.set_result(change())
+            except BaseException as error:  # raised where somebody waits
+                answer.set_exception(error)
+
+    def close(self) -> None:
+        """The thread has left: whoever asks does it himself again."""
+        with self._turn:
+            self._closed = True
+        self.apply()

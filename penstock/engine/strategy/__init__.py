@@ -1,0 +1,1 @@
+"""How the next operator is chosen: rules, and the table that says which node has which."""

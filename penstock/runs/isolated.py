@@ -1,0 +1,43 @@
+"""An outlet whose failure is that of its query alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from penstock.operators.batch import Batch
+from penstock.runs.outlet import Outlet
+from penstock.sources.rejects import Reject
+
+
+class IsolatedOutlet(Outlet):
+    """A sink that fails is given nothing more.  Who runs the query asks for the `failure`."""
+
+    failure: BaseException | None = None
+
+    def on_rows(self, batch: Batch) -> None:
+        self._try(lambda: super(IsolatedOutlet, self).on_rows(batch))
+
+    def on_late(self, batch: pa.RecordBatch) -> None:
+        self._try(lambda: super(IsolatedOutlet, self).on_late(batch))
+
+    def on_rejects(self, rejects: Sequence[Reject]) -> None:
+        self._try(lambda: super(IsolatedOutlet, self).on_rejects(rejects))
+
+    def flush(self) -> None:
+        self._try(super().flush)
+
+    def commit(self, epoch: int) -> None:
+        self._try(lambda: super(IsolatedOutlet, self).commit(epoch))
+
+    def end(self) -> None:
+        self._try(super().end)
+
+    def _try(self, hand_over: Callable[[], None]) -> None:
+        if self.failure is not None:
+            return
+        try:
+            hand_over()
+        except Exception as error:
+            self.failure = error

@@ -1,0 +1,188 @@
+"""CREATE, ALTER and DROP QUERY on a running engine."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.errors import BindError, EngineError, ParseError, RunError
+from tests.engine.live import speak
+from tests.engine.test_scheduler import Spoken
+
+ROWS = [{"v": value} for value in range(25)]
+COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA v] FROM s"
+
+
+def database(**options: Any) -> ps.Database:
+    db = ps.connect(**options)
+    db.stream("s", ROWS, progress=ps.progress("v", delay=0))
+    return db
+
+
+def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        time.sleep(0.001)
+
+
+def test_a_query_writes_a_file(tmp_path: Path) -> None:
+    db = database(base=tmp_path)
+    with db.live() as live:
+        live.sql(f"CREATE QUERY counts AS {COUNT} INTO 'counts.jsonl'")
+        assert live.wait("Counts", timeout=20)
+        (status,) = live.status()
+        assert (status.name, status.state, status.written) == ("counts", "ended", 3)
+        lines = (tmp_path / "counts.jsonl").read_text(encoding="utf-8").splitlines()
+        assert [json.loads(line)["n"] for line in lines] == [10, 10, 5]
+        shown = live.sql("SHOW QUERIES")
+        assert isinstance(shown, ps.Explanation)
+        assert shown.table().select(["name", "state", "read", "rows"]).to_pylist() == [
+            {"name": "counts", "state": "ended", "read": 25, "rows": 3}
+        ]
+        live.sql("DROP QUERY Counts")
+        assert (live.status(), db.queries) == ([], [])
+
+
+def test_a_select_runs_beside_the_program() -> None:
+    with database().live() as live:
+        query = live.sql(COUNT)
+        assert isinstance(query, ps.LiveQuery)
+        assert query.wait(timeout=20)
+        assert [row["n"] for row in query] == [10, 10, 5]
+        assert query.stop().read == 25
+        found: list[int] = []
+        other = live.sql(COUNT, lambda row: found.append(row["n"]), rows=True)
+        assert isinstance(other, ps.LiveQuery)
+        other.wait(timeout=20)
+        assert found == [10, 10, 5]
+
+
+def test_subscribers_come_and_go() -> None:
+    db = database()
+    source = Spoken()
+    speak(db, "s", source)
+    found: list[int] = []
+    with db.live() as live:
+        live.sql("CREATE QUERY q AS SELECT v FROM s")
+        leave = live.subscribe("Q", lambda row: found.append(row["v"]), rows=True)
+        source.said.put([1, 2])
+        until(lambda: found == [1, 2])
+        leave()
+        source.said.put([3])
+        until(lambda: live.status()[0].written == 3)
+        assert found == [1, 2]
+        assert "s waits for" in live.explain_stall("q") or "s makes" in live.explain_stall("q")
+        live.subscribe("q", lambda _: 1 / 0)
+        source.said.put([4])
+        assert live.wait("q", timeout=20)
+        assert live.status()[0].state == "failed"
+        assert "division by zero" in (live.status()[0].error or "")
+
+
+def test_settings() -> None:
+    db = database()
+    speak(db, "s", Spoken())
+    with db.live() as live:
+        live.sql(f"CREATE QUERY q AS {COUNT}")
+        live.sql("ALTER QUERY Q SET SHARE 2; ALTER QUERY q SET STRATEGY 'bfs 10'")
+        live.sql("ALTER QUERY q SET ETS 'none'")
+        for wrong in ("SHARE 'x'", "STRATEGY 'zigzag'", "COLOUR 'red'"):
+            with pytest.raises(EngineError):
+                live.sql(f"ALTER QUERY q SET {wrong}")
+        with pytest.raises(EngineError, match="no query called 'p'"):
+            live.sql("ALTER QUERY p SET SHARE 2")
+        with pytest.raises(ParseError):
+            live.sql("ALTER QUERY q SET SHARE")
+
+
+def test_what_cannot_be() -> None:
+    db = database()
+    speak(db, "s", Spoken())
+    with db.live() as live:
+        live.sql("CREATE QUERY q AS SELECT v FROM s")
+        with pytest.raises(BindError, match="exists already"):
+            live.sql("CREATE QUERY Q AS SELECT v FROM s")
+        with pytest.raises(BindError, match="unknown column"):
+            live.sql("CREATE QUERY p AS SELECT w FROM s")
+        with pytest.raises(BindError, match="no query called"):
+            live.sql("DROP QUERY p")
+        live.sql("DROP QUERY IF EXISTS p")
+        assert [each.name for each in live.status()] == ["q"]
+    assert not live.active
+    with pytest.raises(BindError, match="run at once"):
+        db.sql("CREATE QUERY p AS SELECT v FROM s INTO 'p.jsonl'")
+    with pytest.raises(BindError, match="run at once"):
+        db.sql("ALTER QUERY q SET SHARE 2")
+    with pytest.raises(EngineError, match="local engine"):
+        ps.connect("reference").live()
+
+
+def test_rows_go_where_sql_may_read(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    with database(base=tmp_path, allow=["mine"]).live() as live:
+        with pytest.raises(BindError, match="may not be written"):
+            live.sql("CREATE QUERY q AS SELECT v FROM s INTO 'mine/../q.jsonl'")
+        live.sql("CREATE QUERY q AS SELECT v FROM s INTO 'mine/q.jsonl'")
+        assert live.wait(timeout=20)
+    assert len((tmp_path / "mine" / "q.jsonl").read_text(encoding="utf-8").splitlines()) == 25
+
+
+@pytest.mark.parametrize("place", ["rows", "rows/", "old.jsonl"])
+def test_rows_do_not_go_to_directories(tmp_path: Path, place: str) -> None:
+    (tmp_path / "old.jsonl").mkdir()
+    with (
+        database(base=tmp_path).live() as live,
+        pytest.raises(BindError, match="names a directory"),
+    ):
+        live.sql(f"CREATE QUERY q AS SELECT v FROM s INTO '{place}'")
+
+
+def test_a_select_that_fails_says_so() -> None:
+    with database().live() as live:
+        query = live.sql("SELECT CAST(9223372036854775807 AS BIGINT) + v AS w FROM s")
+        assert isinstance(query, ps.LiveQuery)
+        with pytest.raises(RunError, match="has failed"):
+            query.wait(timeout=20)
+
+
+def test_showing() -> None:
+    db = database()
+    db.sql(f"CREATE QUERY q AS {COUNT}")
+    for what, columns in (("STREAMS", ["name", "kind", "columns", "source"]), ("QUERIES", None)):
+        shown = db.sql(f"SHOW {what}")
+        assert isinstance(shown, ps.Explanation)
+        assert shown.table().num_rows == 1
+        assert shown.table().column_names == (columns or ["name", "columns"])
+        assert str(shown).startswith("name")
+
+
+def test_rows_that_come_too_fast_are_dropped_and_counted() -> None:
+    """The reader is held up until everything has come."""
+    db = ps.connect()
+    gone = [False]
+    found: list[int] = []
+
+    async def rows() -> AsyncIterator[dict[str, int]]:
+        for value in range(1000):
+            yield {"v": value}
+        gone[0] = True
+
+    def slowly(row: dict[str, int]) -> None:
+        until(lambda: gone[0])
+        found.append(row["v"])
+
+    db.stream("s", rows, schema={"v": "INT"})
+    with db.live(overload="drop-oldest 10") as live:
+        query = live.sql("SELECT v FROM s", slowly, rows=True)
+        assert isinstance(query, ps.LiveQuery)
+        assert query.wait(timeout=20)
+        assert found[-1] == 999
+        assert live.status()[0].account.read == len(found)
+        assert live.graph_status().dropped.get("s", 0) == 1000 - len(found)
+    with pytest.raises(EngineError, match="too fast"):
+        db.live(overload="forget")

@@ -1,0 +1,116 @@
+"""What the shell does without a prompt: commands that are given, or said on standard input."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import penstock as ps
+from penstock.cli.shell.start import _said
+from penstock.language.words import is_complete, statements_of, words
+from tests.cli.conftest import ROOT, STREAM, Outcome
+
+COUNT = (
+    "CREATE QUERY counts AS SELECT count(*) AS n [RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] FROM s;"
+)
+
+
+@pytest.fixture
+def shell(here: Path, penstock: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """Carry out some commands, one after the other, beside a stream that is there."""
+    (here / "s.sql").write_text(STREAM)
+
+    def run(*commands: str) -> Outcome:
+        return penstock("shell", "s.sql", *(each for it in commands for each in ("-c", it)))
+
+    return run
+
+
+def test_queries_are_created_waited_for_and_dropped(shell: Callable[..., Outcome]) -> None:
+    code, out, err = shell(COUNT, "\\wait counts", "SHOW QUERIES;", "DROP QUERY counts;")
+    assert code == 0, err
+    assert re.search(r"^counts +ended +5 +1 +2 +2 ", out, re.MULTILINE)
+
+
+def test_a_select_writes_its_rows_and_what_was_left_out(shell: Callable[..., Outcome]) -> None:
+    code, out, err = shell("SELECT k, v FROM s WHERE v < 3;")
+    assert (code, out) == (0, "k  v\n─  ─\na  1\n(1 row)\n")
+    assert "2 rows rejected" in err
+
+
+def test_plans_streams_and_operators(shell: Callable[..., Outcome]) -> None:
+    out = shell("EXPLAIN SELECT k FROM s;", "SHOW STREAMS;", "\\top", "\\help").out
+    assert "└─ Scan s" in out
+    assert "readings.csv" in out
+    assert "operator" in out
+    assert "\\watch NAME" in out
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("SELECT x FROM s;", "unknown column"),
+        ("\\wach counts", "try: \\watch"),
+        ("\\watch counts", "no query called 'counts' is running"),
+        ("\\unwatch counts", "counts is not watched"),
+        ("\\stall counts", "no query called 'counts' is running"),
+        ("\\read nowhere.sql", "cannot read nowhere.sql"),
+        ("SELECT 'a", "not terminated"),
+    ],
+)
+def test_mistakes_are_said(shell: Callable[..., Outcome], command: str, said: str) -> None:
+    code, _, err = shell(command, "SHOW QUERIES;")
+    assert code == 1
+    assert said in err
+
+
+def test_what_follows_a_mistake_is_carried_out(shell: Callable[..., Outcome]) -> None:
+    assert "(1 row)" in shell("\\nonsense", "SELECT k FROM s WHERE v = 1;").out
+
+
+def test_standard_input_is_a_script_with_commands(here: Path) -> None:
+    said = f"{STREAM}\n{COUNT}\n\\wait\nSHOW\nQUERIES;\n\\quit\nSHOW STREAMS;\n"
+    ran = subprocess.run(
+        [sys.executable, "-m", "penstock", "shell"],
+        input=said,
+        capture_output=True,
+        text=True,
+        cwd=here,
+        env={"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+        check=True,
+    )
+    assert "counts  ended" in ran.stdout
+    assert "readings.csv" not in ran.stdout, "it has left before"
+
+
+def test_lines_that_begin_with_a_backslash_are_commands() -> None:
+    assert _said("SELECT\n1;\n\\top\n\n\\quit") == ["SELECT\n1;", "\\top", "\\quit"]
+
+
+def test_statements_stand_by_themselves() -> None:
+    assert statements_of("SELECT ';'; -- ;\nSELECT 2;;") == ["SELECT ';';", "-- ;\nSELECT 2;"]
+    assert statements_of("SELECT 'a") == ["SELECT 'a"]
+    assert not is_complete("/* ;")
+
+
+def test_the_words_are_those_of_the_reference() -> None:
+    """Every word in capitals of the grammar is known, so that it can be completed."""
+    page = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
+    grammar = "\n".join(re.findall(r"```ebnf\n(.*?)```", page, re.DOTALL))
+    spoken = set(re.findall(r"\b[A-Z]{3,}\b", grammar))
+    assert len(spoken) > 40
+    names = {"CSV", "JSON", "PARQUET", "ETS", "SHARE", "STRATEGY"}  # of formats and settings
+    assert spoken - set(words()) == names
+
+
+def test_a_prompt_needs_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    from penstock.cli.shell.prompt import converse
+
+    monkeypatch.setitem(sys.modules, "prompt_toolkit.patch_stdout", None)
+    with pytest.raises(ps.PenstockError, match="prompt_toolkit, which is not installed"):
+        converse(None)  # type: ignore[arg-type]

@@ -1,0 +1,263 @@
+"""Queries that come and go on a running engine, and fail each for itself."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.engine.live import LiveEngine
+from penstock.errors import EngineError, SourceError
+from penstock.model.clock import ManualClock
+from penstock.runs.isolated import IsolatedOutlet
+from penstock.sinks.callback import Callback
+from penstock.sinks.sink import Collected
+from tests.engine.live import speak
+from tests.engine.test_scheduler import Spoken
+from tests.planning import in_process
+
+COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA v] FROM a"
+
+
+class Live:
+    """An engine over live streams of numbers that a test speaks."""
+
+    def __init__(self, *streams: str, **options: Any) -> None:
+        self.db = ps.connect(clock=ManualClock())
+        self.engine = LiveEngine(ManualClock(), **options)
+        self.sources = {name: Spoken() for name in streams}
+        for name, source in self.sources.items():
+            progress = ps.progress("v", delay=0)
+            self.db.stream(name, [], schema={"v": "INT"}, progress=progress)
+            speak(self.db, name, source)
+        self.rows: dict[str, Collected] = {}
+
+    def add(self, name: str, sql: str, sink: Any = None) -> IsolatedOutlet:
+        query = self.db.sql(sql)
+        assert isinstance(query, ps.Query)
+        plan = in_process(query.plan)
+        self.rows[name] = Collected()
+        outlet = IsolatedOutlet(plan.query, sink or self.rows[name])
+        self.engine.add(name, plan, outlet)
+        return outlet
+
+    def say(self, name: str, *values: int) -> None:
+        """And wait until it has been heard by all."""
+        read = self._read(name)
+        self.sources[name].said.put(list(values))
+        while self._read(name) < read + len(values) or self._busy():
+            pass
+
+    def _busy(self) -> bool:
+        return self.engine.ask(lambda: any(each.busy for each in self.engine._graph.components))
+
+    def _read(self, name: str) -> int:
+        return self.engine.ask(
+            lambda: sum(
+                each.ingest.read
+                for each in self.engine._graph.sources
+                if each.ingest.stream.name == name
+            )
+        )
+
+    def end(self) -> None:
+        for source in self.sources.values():
+            source.said.put(None)
+
+    def values(self, name: str) -> list[Any]:
+        return [next(iter(row.values())) for row in self.rows[name].table.to_pylist()]
+
+    def states(self) -> dict[str, str]:
+        return {each.name: each.state for each in self.engine.status()}
+
+    def __enter__(self) -> Live:
+        self.engine.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self.engine.stop()
+
+
+def test_each_query_gets_what_comes_while_it_is_there() -> None:
+    with Live("a") as live:
+        live.add("all", "SELECT v FROM a")
+        live.say("a", 1, 2)
+        live.add("even", "SELECT v FROM a WHERE v % 2 = 0")
+        live.add("late", "SELECT v FROM a")
+        live.say("a", 3, 4)
+        account = live.engine.drop("even")
+        live.say("a", 6)
+        assert (account.read, live.values("even")) == (2, [4])
+        assert (live.values("all"), live.values("late")) == ([1, 2, 3, 4, 6], [3, 4, 6])
+        assert live.states() == {"all": "running", "late": "running"}
+
+
+def test_a_query_ends_with_its_streams() -> None:
+    with Live("a", "b") as live:
+        live.add("a", COUNT)
+        live.add("b", COUNT.replace("FROM a", "FROM b"))
+        live.say("a", 1, 2, 12)
+        assert [each.open_windows for each in live.engine.status()] == [1, 0]
+        live.sources["a"].said.put(None)
+        assert live.engine.wait("a", timeout=20)
+        assert live.states() == {"a": "ended", "b": "running"}
+        assert live.rows["a"].table.column("n").to_pylist() == [2, 1]
+        assert live.engine.drop("a").read == 3
+
+
+def test_windows_of_a_newcomer_begin_with_it() -> None:
+    with Live("a") as live:
+        live.add("first", COUNT)
+        live.say("a", 1, 2, 3)
+        live.add("second", COUNT)
+        live.say("a", 4, 12)
+        assert live.rows["first"].table.column("n").to_pylist() == [4]
+        assert live.rows["second"].table.column("n").to_pylist() == [1]
+
+
+def test_streams_that_can_be_read_again_are_read_from_their_beginning() -> None:
+    with Live() as live:
+        rows = [{"v": value} for value in range(25)]
+        live.db.stream("a", rows, progress=ps.progress("v", delay=0))
+        live.add("first", COUNT)
+        assert live.engine.wait("first", timeout=20)
+        live.add("second", COUNT)
+        assert live.engine.wait(timeout=20)
+        for name in ("first", "second"):
+            assert live.rows[name].table.column("n").to_pylist() == [10, 10, 5]
+
+
+# --- failures ------------------------------------------------------------------------------------
+
+
+class Throwing:
+    """Fails at the value 13."""
+
+    def init(self) -> int:
+        return 0
+
+    def accumulate(self, state: int, column: Any) -> int:
+        if 13 in column.to_pylist():
+            raise ValueError("thirteen")
+        return state + len(column)
+
+    def merge(self, one: int, other: int) -> int:
+        return one + other
+
+    def finish(self, state: int) -> int:
+        return state
+
+
+def thirteen(row: dict[str, int]) -> None:
+    if row["v"] == 13:
+        raise ValueError("thirteen")
+
+
+def test_who_fails_stops_alone() -> None:
+    with Live("a") as live:
+        live.db.aggregate("fussy", Throwing(), returns="BIGINT", arguments=["INT"])
+        live.add("good", "SELECT v FROM a WHERE v > 0")
+        live.add("windows", COUNT)
+        live.add("sink", "SELECT v FROM a WHERE v > 0", Callback(thirteen, rows=True))
+        live.add("aggregate", COUNT.replace("count(*)", "fussy(v)"))
+        live.add("expression", "SELECT v / (v - 13) AS v FROM a WHERE v > 0")
+        live.add("also good", "SELECT v FROM a WHERE v > 0")
+        live.say("a", 1, 2)
+        live.say("a", 13, 14)
+        live.say("a", 25)
+        states = live.states()
+        failed = {name for name, state in states.items() if state == "failed"}
+        assert failed >= {"sink", "aggregate"}
+        assert states["good"] == states["also good"] == states["windows"] == "running"
+        assert live.values("good") == live.values("also good") == [1, 2, 13, 14, 25]
+        assert live.rows["windows"].table.column("n").to_pylist() == [2, 2]
+        assert "thirteen" in str(live.engine.error("sink"))
+        assert "thirteen" in str(live.engine.error("aggregate"))
+        live.engine.drop("sink")
+        live.add("sink", "SELECT v FROM a")
+        live.say("a", 26)
+        assert live.values("sink") == [26]
+
+
+def test_a_source_that_breaks_off_stops_those_that_read_it() -> None:
+    with Live("a", "b") as live:
+        live.add("a", "SELECT v FROM a")
+        live.add("b", "SELECT v FROM b")
+        live.add("both", "SELECT v FROM a UNION ALL SELECT v FROM b")
+        live.say("a", 1)
+        live.sources["a"].said.put(SourceError("the line is dead"))
+        assert live.engine.wait("both", timeout=20)
+        assert live.states() == {"a": "failed", "b": "running", "both": "failed"}
+        live.say("b", 7)
+        assert live.values("b") == [7]
+        assert live.values("both") == [1]
+
+
+def test_a_callback_cannot_change_the_engine() -> None:
+    with Live("a") as live:
+        found: list[str] = []
+
+        def change(row: object) -> None:
+            try:
+                live.engine.drop("q")
+            except EngineError as error:
+                found.append(error.message)
+
+        live.add("q", "SELECT v FROM a", Callback(change))
+        live.say("a", 1)
+        assert len(found) == 1
+
+
+# --- how it is worked on -------------------------------------------------------------------------
+
+
+def test_altering() -> None:
+    with Live("a") as live:
+        live.add("q", COUNT)
+        for setting, value in (("SHARE", "2.5"), ("strategy", "bfs 3"), ("ets", "none")):
+            live.engine.alter("q", setting, value)
+        (component,) = live.engine.ask(lambda: live.engine._graph.components)
+        assert component.share == 2.5
+        assert component.enabling is not None
+        assert all(node.transition.startswith("BFS") for node in component.nodes)
+        for setting, value in (("SHARE", "much"), ("share", "-1"), ("colour", "red")):
+            with pytest.raises(EngineError):
+                live.engine.alter("q", setting, value)
+        with pytest.raises(EngineError, match="no query called"):
+            live.engine.alter("p", "share", "1")
+
+
+def test_what_the_graph_says() -> None:
+    with Live("a") as live:
+        live.add("q", COUNT.replace("FROM a", "FROM a WHERE v > 1"))
+        live.say("a", 1, 2, 12)
+        status = live.engine.graph_status()
+        (kept,) = [node for node in status.nodes if node.operator == "Filter"]
+        assert kept.selectivity == pytest.approx(2 / 3)
+        assert kept.time_per_tuple is not None
+        assert ("a", kept.name) in {(arc.begin, arc.end) for arc in status.arcs}
+        assert [each.stream for each in status.sources] == ["a"]
+
+
+def test_many_threads_change_it_at_once() -> None:
+    with Live("a") as live:
+
+        def come_and_go(number: int) -> None:
+            for turn in range(5):
+                live.add(f"{number}.{turn}", f"SELECT v FROM a WHERE v > {number}")
+                live.engine.drop(f"{number}.{turn}")
+
+        live.add("q", "SELECT v FROM a")
+        threads = [threading.Thread(target=come_and_go, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for value in range(20):
+            live.sources["a"].said.put([value])
+        for thread in threads:
+            thread.join()
+        live.end()
+        assert live.engine.wait("q", timeout=20)
+        assert live.values("q") == list(range(20))
