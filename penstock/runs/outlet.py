@@ -97,6 +97,8 @@ class Outlet:
     def commit(self, epoch: int) -> None:
         """An epoch is complete: whatever of it was handed over is kept now.  One that failed comes
         again."""
+        if self._ledger is not None:
+            self._ledger.claim()
         for sink in self.sinks:
             commit = getattr(sink, "commit", None)
             if commit is not None:
