@@ -15,8 +15,8 @@ from penstock.api.explanation import Explanation
 from penstock.api.listing import list_running
 from penstock.api.query import Query
 from penstock.api.stalls import explain_stall
-from penstock.engine.live import LiveEngine
-from penstock.engine.live_status import QueryStatus
+from penstock.engine.live.engine import LiveEngine
+from penstock.engine.live.status import QueryStatus
 from penstock.engine.overload import Overload
 from penstock.engine.status import GraphStatus
 from penstock.errors import BindError, EngineError, RunError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from penstock.engine.live_status import QueryStatus
+from penstock.engine.live.status import QueryStatus
 from penstock.engine.run import LocalRun
 from penstock.errors import EngineError, nearest
 from penstock.physical.plan import PhysicalPlan

@@ -16,11 +16,11 @@ from typing import NoReturn, TypeVar
 from penstock.engine.feeding import chunks_of
 from penstock.engine.graph.source_node import Ended, SourceNode
 from penstock.engine.inlets import Inlets, Quantum
-from penstock.engine.live_queries import LiveQueries, OnClose
-from penstock.engine.live_status import QueryStatus
+from penstock.engine.live.queries import LiveQueries, OnClose
+from penstock.engine.live.status import QueryStatus
 from penstock.engine.options import Enabling, Scheduling
 from penstock.engine.overload import Overload
-from penstock.engine.requests import Requests
+from penstock.engine.live.requests import Requests
 from penstock.engine.run import LocalRun
 from penstock.engine.status import GraphStatus, graph_status, source_status
 from penstock.engine.strategy.strategy import Strategy
