@@ -40,6 +40,11 @@ class Ledger:
             )
         self.owner: str = found["owner"]
         self._outputs: dict[str, dict[str, Any]] = found["outputs"]
+        self._changed = True  # since it was written
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._outputs)
 
     def marks(self, name: str, place: str) -> list[Mark]:
         """What is known of an output at a place, oldest first; nothing if it was elsewhere."""
@@ -58,7 +63,16 @@ class Ledger:
         marks = [[each.epoch, each.length] for each in [*kept, mark][-_EPOCHS:]]
         known = columns or self.columns(name, place)
         self._outputs[name] = {"place": place, "columns": known, "marks": marks}
+        self._changed = True
+
+    def forget(self, name: str) -> str:
+        """An output that belongs to nobody any more; where it was."""
+        self._changed = True
+        return str(self._outputs.pop(name)["place"])
 
     def write(self) -> None:
         """Before the state of the run is saved."""
+        if not self._changed:
+            return
+        self._changed = False
         write_json(self._path, {"format": FORMAT, "owner": self.owner, "outputs": self._outputs})
