@@ -111,11 +111,23 @@ class AppendedFile:
     def end(self) -> None:
         """Nothing is open."""
 
-    def commit(self, epoch: int) -> None:
-        """Bring the rows of an epoch to disk."""
+    def prepare(self, epoch: int) -> None:
+        """Cut the file back to what was saved before an epoch.  Of a new file the ledger has to be
+        written before the file is, so that nobody takes its rows for somebody else's after a
+        crash."""
         try:
             if self._length is None:
                 self._length = self._cut_back(epoch)
+        except OSError as error:
+            raise self._failure(error) from None
+
+    def commit(self, epoch: int) -> None:
+        """Bring the rows of an epoch to disk."""
+        if self._length is None:
+            self.prepare(epoch)
+            self._ledger.write()
+        assert self._length is not None
+        try:
             content = self._content()
             if content:
                 with self._path.open("ab") as file:
@@ -123,11 +135,16 @@ class AppendedFile:
                     file.flush()
                     os.fsync(file.fileno())
         except OSError as error:
-            raise SinkError(f"cannot write {self._shown}: {error.strerror}") from None
+            raise self._failure(error) from None
         self._waiting = []
         self._length += len(content)
-        mark = Mark(epoch, self._length, self._ending(self._length))
-        self._ledger.note(self._name, str(self._path), mark, self._columns)
+        marks = self._ledger.marks(self._name, str(self._path))
+        if any(mark.length != self._length for mark in marks):  # otherwise they say it all
+            mark = Mark(epoch, self._length, self._ending(self._length))
+            self._ledger.note(self._name, str(self._path), mark, self._columns)
+
+    def _failure(self, error: OSError) -> SinkError:
+        return SinkError(f"cannot write {self._shown}: {error.strerror}")
 
     def _cut_back(self, epoch: int) -> int:
         marks = self._ledger.marks(self._name, str(self._path))

@@ -36,7 +36,7 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._path = path
         found = read_json(path)
-        self._on_disk = found is not None
+        self._changed = found is None  # since it was written
         found = found or {"format": FORMAT, "owner": uuid.uuid4().hex, "outputs": {}}
         if found["format"] not in _READ:
             raise CheckpointError(
@@ -46,6 +46,10 @@ class Ledger:
         self.owner: str = found["owner"]
         self._outputs: dict[str, dict[str, Any]] = found["outputs"]
 
+    @property
+    def names(self) -> list[str]:
+        return list(self._outputs)
+
     def place(self, name: str) -> str | None:
         """Where an output was when it was noted last."""
         output = self._outputs.get(name)
@@ -54,6 +58,7 @@ class Ledger:
     def move(self, name: str, place: str) -> None:
         """An output is at another place now."""
         self._outputs[name]["place"] = place
+        self._changed = True
 
     def marks(self, name: str, place: str) -> list[Mark]:
         """What is known of an output at a place, oldest first; nothing if it was elsewhere."""
@@ -72,13 +77,17 @@ class Ledger:
         marks = [astuple(each) for each in [*kept, mark][-_EPOCHS:]]
         known = columns or self.columns(name, place)
         self._outputs[name] = {"place": place, "columns": known, "marks": marks}
+        self._changed = True
 
-    def claim(self) -> None:
-        """Before an output says whose it is: a run after a crash has to be the same owner."""
-        if not self._on_disk:
-            self.write()
+    def forget(self, name: str) -> str:
+        """An output that belongs to nobody any more; where it was."""
+        self._changed = True
+        return str(self._outputs.pop(name)["place"])
 
     def write(self) -> None:
-        """Before the state of the run is saved."""
-        self._on_disk = True
+        """Before an output says whose it is, because a run after a crash has to be the same owner;
+        and before the state of the run is saved."""
+        if not self._changed:
+            return
+        self._changed = False
         write_json(self._path, {"format": FORMAT, "owner": self.owner, "outputs": self._outputs})

@@ -76,7 +76,7 @@ def test_two_who_begin_at_once(tmp_path: Path) -> None:
 
 def test_an_owner_is_known_before_anything_is_his(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "outputs.json")
-    ledger.claim()
+    ledger.write()
     assert Ledger(tmp_path / "outputs.json").owner == ledger.owner
 
 
