@@ -32,6 +32,8 @@ class BoundOf:
     def __init__(self, expression: Expression) -> None:
         self._type = expression.type
         self._columns = tuple(dict.fromkeys(rises_with(expression)))
+        self._domain = Domain(self._type)
+        self._domains = [Domain(each.type) for each in self._columns]
         fields = [Field(each.name, each.type, each.relation) for each in self._columns]
         self._schema = Schema(tuple(fields))
         self._names = [field.qualified for field in fields]
@@ -39,6 +41,8 @@ class BoundOf:
         self._evaluate = None if plain else compile_expression(expression, self._schema)
         self._bounding = None if plain else bounding(expression, self._columns)
         self._evaluated: dict[tuple[Bound, ...], int] = {}  # often the same is asked again
+        # the bound on a column is that of the column itself
+        self._same = self._names[0] if plain and len(self._names) == 1 else None
 
     @property
     def columns(self) -> list[str]:
@@ -46,14 +50,20 @@ class BoundOf:
         return self._names
 
     def promised(self, progress: Progress) -> Bound:
-        return END if progress.ended else self._at(progress.bounds)
+        if progress.ended:
+            return END
+        if self._same is not None:
+            return progress.bounds.get(self._same, BEGINNING)
+        return self._at(progress.bounds)
 
     def reached(self, progress: Progress) -> Bound:
         """How far the expression has come."""
+        if self._same is not None:
+            return progress.high.get(self._same, BEGINNING)
         return self._at(progress.high)
 
     def _at(self, bounds: Mapping[str, Bound]) -> Bound:
-        found = tuple(bounds.get(name, BEGINNING) for name in self._names)
+        found = tuple([bounds.get(name, BEGINNING) for name in self._names])
         if not found or BEGINNING in found:
             return BEGINNING
         if self._bounding is None:
@@ -106,6 +116,6 @@ class BoundOf:
 
     def _saturated(self, ticks: list[int]) -> int:
         assert self._bounding is not None
-        pairs = zip(ticks, self._columns, strict=True)
-        values = [Domain(column.type).value(tick) for tick, column in pairs]
-        return Domain(self._type).tick(self._bounding(values))
+        pairs = zip(ticks, self._domains, strict=True)
+        values = [domain.value(tick) for tick, domain in pairs]
+        return self._domain.tick(self._bounding(values))

@@ -70,14 +70,20 @@ class Measured:
         self._timer = timer
 
     def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
-        self.flow.rows_in += batch.rows.num_rows
-        begin = self._timer()
+        flow, timer = self.flow, self._timer
+        flow.rows_in += batch.rows.num_rows
+        begin = timer()
         items = self.operator.on_batch(port, batch)
-        if isinstance(items, list):
-            return self._counted(items, begin)
-        self.flow.nanoseconds += self._timer() - begin
-        self.flow.calls += 1
-        return self._one_by_one(iter(items))
+        flow.nanoseconds += timer() - begin
+        flow.calls += 1
+        if not isinstance(items, list):
+            return self._one_by_one(iter(items))
+        for item in items:
+            if isinstance(item, Batch):
+                flow.rows_out += item.rows.num_rows
+            elif isinstance(item, LateRows):
+                flow.late += item.batch.num_rows
+        return items
 
     def _one_by_one(self, items: Iterator[Item]) -> Iterator[Item]:
         """Items that are made when they are taken."""

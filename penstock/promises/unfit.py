@@ -44,6 +44,8 @@ class Unfit:
         before: int,
     ) -> Mask | None:
         """Which rows cannot take part; `before` rows of the part came before them."""
+        if punctuates is None and self._limit is None and self._are_fit(attribute):
+            return None
         reasons: _Reasons = {}
         said = punctuates if punctuates is not None else np.zeros(batch.num_rows, np.bool_)
         if attribute.null_count:
@@ -62,6 +64,16 @@ class Unfit:
                 when = format_timestamp(int(times[row]))
                 reasons[row] = (RejectKind.FUTURE, f"{when} is too far ahead of the clock")
         return self._set_aside(batch, part, before, reasons) if reasons else None
+
+    def _are_fit(self, attribute: pa.Array) -> bool:
+        """Whether all rows obviously are, as they mostly are."""
+        if attribute.null_count or self._type.kind is Kind.DECIMAL:
+            return False
+        room = self.room.tuples
+        if room == TICKS or not len(attribute):
+            return True
+        lowest, highest = extremes(to_ticks(attribute, self._type))
+        return max(room.low, TICKS.low) <= lowest and highest <= min(room.high, TICKS.high)
 
     def _without_room(
         self,

@@ -19,6 +19,7 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
 
 _FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn)
+_SMALL = 1 << 12  # rows of a batch that goes from operator to operator at once
 _GIVING_BACK = (OperatorKind.MERGE, OperatorKind.ORDER)  # the rows that they were given
 
 
@@ -54,8 +55,8 @@ class OperatorNode(GraphNode):
 
     def read(self, producers: Sequence[tuple[GraphNode, dict[str, str] | None]]) -> None:
         """Connect the ports, in their order; each knows the columns by names of its own."""
-        for producer, names in producers:
-            reader = producer.output.read_by(self, names)
+        for port, (producer, names) in enumerate(producers):
+            reader = producer.output.read_by(self, names, port)
             input_ = NodeInput(producer, names, reader)
             if self.sensitive:
                 self._lay_arc(input_)
@@ -127,8 +128,21 @@ class OperatorNode(GraphNode):
         for port, each in enumerate(self.inputs):
             if each.register is not None and each.register.ready:
                 self._see(port, each)
-                break
         return 0
+
+    def takes_at_once(self, reader: Reader, batch: Batch, arrived: int) -> bool:
+        if (
+            reader.waiting
+            or self._pending is not None
+            or not self.hands_over
+            or batch.rows.num_rows > _SMALL
+        ):
+            return False
+        self.arrived = arrived
+        self._handle(reader.port, reader.known(batch))
+        if self._pending is not None:
+            self.wake()
+        return True
 
     def _take(self, port: int, reader: Reader) -> int:
         item = reader.take(self.step)
@@ -136,17 +150,21 @@ class OperatorNode(GraphNode):
         if isinstance(item, Progress):
             self._on_progress(port, self.inputs[port], item)
             return 0
-        if self._waiting is not None:
-            self._waiting.come(reader.arrived, item.num_rows)
-        made = self.measured.on_batch(port, item)
-        if not isinstance(made, list):
-            self._go_on(iter(made))
-            return item.num_rows
-        self.emit(made)
+        self._handle(port, item)
         input_ = self.inputs[port]
-        if input_.register is not None and input_.register.ready:
+        if self._pending is None and input_.register is not None and input_.register.ready:
             self._see(port, input_)  # what came along with the tuples
         return item.num_rows
+
+    def _handle(self, port: int, batch: Batch) -> None:
+        if self._waiting is not None:
+            self._waiting.come(self.arrived, batch.num_rows)
+        made = self.measured.on_batch(port, batch)
+        if not isinstance(made, list):
+            self._go_on(iter(made))
+            return
+        for item in made:
+            self.emit_one(item)
 
     def _see(self, port: int, input_: NodeInput) -> None:
         """What the register of a port says."""
@@ -201,7 +219,7 @@ class OperatorNode(GraphNode):
                 way_out.outlet.latencies.add(now - arrived, rows)
         for way_out in self.exits:
             way_out.take(batch)
-        self.output.put(batch, first)
+        self._pass_on(batch, first)
 
     def _late(self, item: LateRows) -> None:
         if self._waiting is not None:
