@@ -15,13 +15,14 @@ from penstock.model.arrays import Ints
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.schema import Field, Schema
+from penstock.model.types import INT64_MAX, INT64_MIN
 from penstock.operators.batch import Batch
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Progress
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.monotone import rises_with
-from penstock.scalars.bounds import bounding
+from penstock.scalars.bounds import bounding, shift_of
 
 _KEPT = 64  # values of bounds that are kept
 
@@ -40,6 +41,7 @@ class BoundOf:
         plain = isinstance(expression, Column) or not self._columns
         self._evaluate = None if plain else compile_expression(expression, self._schema)
         self._bounding = None if plain else bounding(expression, self._columns)
+        self._shift = shift_of(expression)
         self._evaluated: dict[tuple[Bound, ...], int] = {}  # often the same is asked again
         # the bound on a column is that of the column itself
         self._same = self._names[0] if plain and len(self._names) == 1 else None
@@ -68,6 +70,8 @@ class BoundOf:
             return BEGINNING
         if self._bounding is None:
             return found[0]
+        if self._shift is not None:
+            return min(max(int(found[0]) + self._shift, INT64_MIN), INT64_MAX)
         value = self._evaluated.get(found)
         if value is None:
             value = self._saturated([int(bound) for bound in found])

@@ -79,10 +79,7 @@ class Measured:
         if not isinstance(items, list):
             return self._one_by_one(iter(items))
         for item in items:
-            if isinstance(item, Batch):
-                flow.rows_out += item.rows.num_rows
-            elif isinstance(item, LateRows):
-                flow.late += item.batch.num_rows
+            self._count(item)
         return items
 
     def _one_by_one(self, items: Iterator[Item]) -> Iterator[Item]:
@@ -97,16 +94,20 @@ class Measured:
             yield item
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
-        begin = self._timer()
-        return self._counted(self.operator.on_progress(port, progress), begin)
+        flow, timer = self.flow, self._timer
+        begin = timer()
+        items = self.operator.on_progress(port, progress)
+        flow.nanoseconds += timer() - begin
+        flow.calls += 1
+        for item in items:
+            self._count(item)
+        return items
 
     def on_time(self, now: int) -> list[Item]:
-        begin = self._timer()
-        return self._counted(self.operator.on_time(now), begin)
-
-    def _counted(self, items: list[Item], begin: int) -> list[Item]:
-        flow = self.flow
-        flow.nanoseconds += self._timer() - begin
+        flow, timer = self.flow, self._timer
+        begin = timer()
+        items = self.operator.on_time(now)
+        flow.nanoseconds += timer() - begin
         flow.calls += 1
         for item in items:
             self._count(item)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import RunError
-from penstock.expressions.columns import fixed_width
+from penstock.expressions.columns import fixed_width, of_64_bits
 from penstock.model.arrays import Ints
 from penstock.model.types import EXACT, Kind, Type
 from penstock.operators.aggregates.sums import halves
@@ -48,9 +48,9 @@ def has_ticks(column: pa.Array, sql_type: Type) -> npt.NDArray[np.bool_] | None:
 def from_ticks(ticks: Ints, sql_type: Type) -> pa.Array:
     match sql_type.kind:
         case Kind.BIGINT:
-            return pa.array(ticks)
+            return of_64_bits(ticks)
         case Kind.TIMESTAMP:
-            return pa.array(ticks).view(sql_type.arrow)
+            return of_64_bits(ticks, sql_type.arrow)
         case Kind.DATE:
             return pa.array(ticks).cast(pa.int32()).cast(pa.date32())
         case Kind.DECIMAL:

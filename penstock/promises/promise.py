@@ -99,9 +99,7 @@ class Promise:
         rows = self._punctuations.told_apart(batch, batch.column(self._position))
         before = self._rows.get(chunk.part, 0)
         self._rows[chunk.part] = before + batch.num_rows
-        rejected = self._unfit.find(
-            batch, rows.attribute, rows.punctuates, rows.promised, chunk.part, before
-        )
+        rejected = self._unfit.find(rows, chunk.part, before)
         return rows if rejected is None else rows.only(~rejected)
 
     def _marked(self, rows: SourceRows, part: str) -> Batch | None:

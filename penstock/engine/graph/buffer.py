@@ -22,6 +22,10 @@ class Wakes(Protocol):
 
     def wake(self) -> None: ...
 
+    def takes_at_once(self, reader: Reader, batch: Batch, arrived: int) -> bool:
+        """Whether a batch that had `arrived` then need not wait here, and has been handled."""
+        ...
+
 
 class _Slot:
     __slots__ = ("arrived", "item", "left", "rows")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.graph.buffer import Buffer, Reader
+from penstock.engine.graph.buffer import Buffer
 from penstock.engine.graph.registers import Register
 from penstock.engine.strategy.rules import Rule, dfs_nos
 from penstock.engine.strategy.strategy import MOST
@@ -111,28 +111,19 @@ class GraphNode(ABC):
             self._late(item)
 
     def _give(self, batch: Batch) -> None:
-        if self.exits:
-            took = perf_counter_ns() - self.arrived
-            for way_out in self.exits:
-                way_out.outlet.latencies.add(took, batch.num_rows)
-                way_out.take(batch)
-        self._pass_on(batch, self.arrived)
-
-    def _pass_on(self, batch: Batch, arrived: int) -> None:
         """A small batch for the only one who wants it goes to him at once, which is much cheaper
         than a step of his own.  Then both serve the same queries, so it does not matter in which of
         them something fails."""
-        if self.hands_over and not self.exits:
-            readers = self.output.readers
-            if len(readers) == 1:
-                (reader,) = readers
-                if cast("GraphNode", reader.owner).takes_at_once(reader, batch, arrived):
-                    return
-        self.output.put(batch, arrived)
-
-    def takes_at_once(self, reader: Reader, batch: Batch, arrived: int) -> bool:  # noqa: ARG002
-        """Whether a batch need not wait in a buffer, and has been handled."""
-        return False
+        if self.exits:
+            took = perf_counter_ns() - self.arrived
+            for way_out in self.exits:
+                way_out.outlet.latencies.add(took, batch.rows.num_rows)
+                way_out.take(batch)
+        elif self.hands_over and len(readers := self.output.readers) == 1:
+            (reader,) = readers
+            if reader.owner.takes_at_once(reader, batch, self.arrived):
+                return
+        self.output.put(batch, self.arrived)
 
     def _offer(self, progress: Progress) -> None:
         for register in self.arcs:

@@ -45,7 +45,7 @@ class OperatorNode(GraphNode):
         self.inputs: list[NodeInput] = []
         self._readers: list[Reader] = []
         self._registers: list[Register] = []
-        self._pending: Iterator[Item] | None = None
+        self.pending: Iterator[Item] | None = None  # results that have been begun
         self._waiting = WaitingSince() if node.operator in _GIVING_BACK else None
 
     @property
@@ -89,7 +89,7 @@ class OperatorNode(GraphNode):
 
     @property
     def more(self) -> bool:
-        if self._pending is not None:
+        if self.pending is not None:
             return True
         for reader in self._readers:
             if reader.waiting:
@@ -107,21 +107,17 @@ class OperatorNode(GraphNode):
     def is_clear(self) -> bool:
         """Whether nothing waits on the way from its sources, so that whoever joins it now gets what
         others get who join the sources."""
-        return self._pending is None and all(
+        return self.pending is None and all(
             not each.reader.waiting
             and (not isinstance(each.producer, OperatorNode) or each.producer.is_clear)
             for each in self.inputs
         )
 
-    @property
-    def pending(self) -> bool:
-        return self._pending is not None
-
     def execute(self) -> int:
         """Tuples first, and what comes along with them, then what registers say; results that are
         made when they are taken come a step at a time."""
-        if self._pending is not None:
-            return self._go_on(self._pending)
+        if self.pending is not None:
+            return self._go_on(self.pending)
         for port, reader in enumerate(self._readers):
             if reader.waiting:
                 return self._take(port, reader)
@@ -133,14 +129,14 @@ class OperatorNode(GraphNode):
     def takes_at_once(self, reader: Reader, batch: Batch, arrived: int) -> bool:
         if (
             reader.waiting
-            or self._pending is not None
+            or self.pending is not None
             or not self.hands_over
             or batch.rows.num_rows > _SMALL
         ):
             return False
         self.arrived = arrived
         self._handle(reader.port, reader.known(batch))
-        if self._pending is not None:
+        if self.pending is not None:
             self.wake()
         return True
 
@@ -152,7 +148,7 @@ class OperatorNode(GraphNode):
             return 0
         self._handle(port, item)
         input_ = self.inputs[port]
-        if self._pending is None and input_.register is not None and input_.register.ready:
+        if self.pending is None and input_.register is not None and input_.register.ready:
             self._see(port, input_)  # what came along with the tuples
         return item.num_rows
 
@@ -164,7 +160,10 @@ class OperatorNode(GraphNode):
             self._go_on(iter(made))
             return
         for item in made:
-            self.emit_one(item)
+            if isinstance(item, Batch):
+                self._give(item)
+            else:
+                self.emit_one(item)
 
     def _see(self, port: int, input_: NodeInput) -> None:
         """What the register of a port says."""
@@ -178,13 +177,13 @@ class OperatorNode(GraphNode):
 
     def _go_on(self, made: Iterator[Item]) -> int:
         """Until there is enough for those behind it."""
-        self._pending, rows = made, 0
+        self.pending, rows = made, 0
         for item in made:
             self.emit_one(item)
             rows += item.num_rows if isinstance(item, Batch) else 0
             if rows >= self.step:
                 return rows
-        self._pending = None
+        self.pending = None
         return rows
 
     def _on_progress(self, port: int, input_: NodeInput, progress: Progress) -> None:
@@ -192,7 +191,8 @@ class OperatorNode(GraphNode):
             progress = replace(progress, groups=None)
         if input_.register is not None:
             input_.register.last = progress
-        self.emit(self.measured.on_progress(port, progress))
+        for item in self.measured.on_progress(port, progress):
+            self.emit_one(item)
         if self._waiting is not None and not self.operator.rows_held():
             self._waiting.clear()
 
@@ -217,9 +217,14 @@ class OperatorNode(GraphNode):
             first = min(first, arrived)
             for way_out in self.exits:
                 way_out.outlet.latencies.add(now - arrived, rows)
-        for way_out in self.exits:
-            way_out.take(batch)
-        self._pass_on(batch, first)
+        if self.exits:
+            for way_out in self.exits:
+                way_out.take(batch)
+            self.output.put(batch, first)
+            return
+        self.arrived, released = first, self.arrived
+        super()._give(batch)
+        self.arrived = released
 
     def _late(self, item: LateRows) -> None:
         if self._waiting is not None:

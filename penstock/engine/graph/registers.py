@@ -45,8 +45,8 @@ class Between(Protocol):
     def operator(self) -> Operator: ...
 
     @property
-    def pending(self) -> bool:
-        """Whether it has begun to give out results, and has more of them."""
+    def pending(self) -> object | None:
+        """What it has begun to give out, if it has more of it."""
         ...
 
 
@@ -89,13 +89,15 @@ class Register:
             if reader.waiting:
                 return False
         for node in self._between:  # noqa: SIM110
-            if node.pending:
+            if node.pending is not None:
                 return False
         return True
 
     def take(self) -> list[Progress]:
         """What is offered, as it arrives at the input."""
         offered, self._offered = self._offered, []
+        if len(offered) == 1:
+            return [self._arrived(offered[0])]
         return [self._arrived(each) for each in offered]
 
     def _arrived(self, progress: Progress) -> Progress:
