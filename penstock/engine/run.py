@@ -23,7 +23,7 @@ from penstock.model.punctuation import BEGINNING
 from penstock.operators.joins.lookup import LookupOperator
 from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.optimizer.revisions import asked_of_results
+from penstock.optimizer.physical.revisions import asked_of_results
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.closing import closing_reach, last_tick

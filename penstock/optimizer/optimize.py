@@ -6,21 +6,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from penstock.optimizer.binary_joins import binary_joins
-from penstock.optimizer.canonical_order import canonical_order
-from penstock.optimizer.choose_algorithm import choose_algorithm
-from penstock.optimizer.choose_join import choose_join
-from penstock.optimizer.count_in_one_place import count_in_one_place
-from penstock.optimizer.drop_needless_order import drop_needless_order
-from penstock.optimizer.expect_state import expect_state
-from penstock.optimizer.leave_in_order import leave_in_order
-from penstock.optimizer.leave_room import leave_room
-from penstock.optimizer.lower import lower
-from penstock.optimizer.pre_aggregate import pre_aggregate
-from penstock.optimizer.prune_columns import prune_columns
+from penstock.optimizer.logical.binary_joins import binary_joins
+from penstock.optimizer.logical.canonical_order import canonical_order
+from penstock.optimizer.logical.choose_algorithm import choose_algorithm
+from penstock.optimizer.logical.leave_room import leave_room
+from penstock.optimizer.logical.prune_columns import prune_columns
+from penstock.optimizer.physical.choose_join import choose_join
+from penstock.optimizer.physical.count_in_one_place import count_in_one_place
+from penstock.optimizer.physical.drop_needless_order import drop_needless_order
+from penstock.optimizer.physical.expect_state import expect_state
+from penstock.optimizer.physical.leave_in_order import leave_in_order
+from penstock.optimizer.physical.lower import lower
+from penstock.optimizer.physical.pre_aggregate import pre_aggregate
+from penstock.optimizer.physical.shuffle_tables import shuffle_tables
+from penstock.optimizer.physical.slice_bands import slice_bands
 from penstock.optimizer.settings import Settings
-from penstock.optimizer.shuffle_tables import shuffle_tables
-from penstock.optimizer.slice_bands import slice_bands
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from zlib import crc32
 
 from penstock.errors import CheckpointError
-from penstock.optimizer.shuffle_tables import are_shuffled, shuffled
+from penstock.optimizer.physical.shuffle_tables import are_shuffled, shuffled
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.belonging import check_algorithms, check_format, check_query
 from penstock.plan.identity import algorithms, identity, without_windows
