@@ -85,6 +85,10 @@ class LocalRun:
         return tuple(placed.plan.query for placed in self.graph.queries.values())
 
     @property
+    def plans(self) -> tuple[PhysicalPlan, ...]:
+        return tuple(placed.plan for placed in self.graph.queries.values())
+
+    @property
     def outlets(self) -> tuple[Outlet, ...]:
         return tuple(self.graph.queries)
 
