@@ -20,6 +20,7 @@ from benchmarks import (
     memory,
     nile_costs,
     nile_rates,
+    optimizing,
     per_sources,
     ratios,
     sequences,
@@ -49,4 +50,5 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "figure_8_9": figure_8_9.run,
     "nile_costs": nile_costs.run,
     "nile_rates": nile_rates.run,
+    "optimizing": optimizing.run,
 }
