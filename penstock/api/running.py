@@ -60,11 +60,12 @@ class Setting:
         host = Host.SPARK if self.engine == "spark" else Host.LOCAL
         return Settings(self.state_budget, host, alpha=self.alpha)
 
-    def planned(self, query: QueryPlan) -> PhysicalPlan:
-        """What the engine executes for a query that the logical rules have rewritten."""
+    def planned(self, query: QueryPlan, keeps_state: bool = False) -> PhysicalPlan:
+        """What the engine executes for a query that the logical rules have rewritten; whether a
+        later run may go on from its state."""
         if self.engine == "spark":
             return self.on_spark.planned(query)
-        return physical_plan(query, self.settings)
+        return physical_plan(query, replace(self.settings, keeps_state=keeps_state))
 
     def state_table(self, query: QueryPlan) -> str:
         """The nodes of a query in process, and the rules that lead from one to the next."""
@@ -113,7 +114,7 @@ class Running:
                 Outlet(query, target.rows, target.late, target.rejected, target.ledger)
                 for query, target in zip(queries, targets, strict=True)
             ]
-            plans = [setting.planned(query) for query in queries]
+            plans = [setting.planned(query, self._keeps) for query in queries]
             self._job = LocalJob(
                 plans,
                 outlets,

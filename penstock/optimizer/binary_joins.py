@@ -46,16 +46,17 @@ def binary_joins(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: AR
 
 def _binary(node: Node, by_name: bool) -> Node:
     """`by_name` says whether what stands above does not look at the places of columns."""
-    below = _looks_at_names(node, by_name)
+    below = looks_at_names(node, by_name)
     node = with_inputs(node, lambda each: _binary(each, below))
-    if not isinstance(node, Join) or len(node.branches) == 2:
+    if not isinstance(node, Join) or len(node.branches) == 2 or node.probes:
         return node
     may_move = by_name and not node.signed
     order = _connected(node) if may_move else list(range(len(node.branches)))
     return _pipeline(node, order)
 
 
-def _looks_at_names(node: Node, by_name: bool) -> bool:
+def looks_at_names(node: Node, by_name: bool) -> bool:
+    """Whether a node finds the columns of its input by their names."""
     match node:
         case Project() | WindowAggregate() | GroupAggregate():
             return True

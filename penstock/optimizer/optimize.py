@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from penstock.optimizer.binary_joins import binary_joins
+from penstock.optimizer.arrange_joins import arrange_joins
 from penstock.optimizer.canonical_order import canonical_order
 from penstock.optimizer.choose_algorithm import choose_algorithm
 from penstock.optimizer.choose_join import choose_join
@@ -34,9 +34,9 @@ LOGICAL: dict[Host, tuple[RewriteRule, ...]] = {
     Host.SPARK: (leave_room, canonical_order),
 }
 PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
-    Host.LOCAL: (binary_joins, lower, choose_join, leave_in_order, expect_state),
+    Host.LOCAL: (arrange_joins, lower, choose_join, leave_in_order, expect_state),
     Host.SPARK: (
-        binary_joins,
+        arrange_joins,
         prune_columns,
         lower,
         choose_join,

@@ -20,6 +20,7 @@ class JoinAlgorithm(Enum):
     """How joins of streams are computed; all give the same pairs."""
 
     OA = "as tuples arrive, in any order"
+    MULTIWAY = "as tuples arrive, all inputs at once"
     OPOB = "as tuples arrive, and results are put in order"
     OPIB = "tuples are put in order before they are joined"
     SYNC_FILTER = "both inputs in step"
