@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from functools import cached_property
 from itertools import combinations, permutations
 from pathlib import Path
@@ -38,8 +38,7 @@ from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 
-SECONDS = 100
-TICKS = SECONDS * 1_000_000
+SECONDS = 20
 
 
 @dataclass(frozen=True)
@@ -217,12 +216,16 @@ def measure(query: JoinOrders, rounds: int = 1) -> Iterator[tuple[str, Joined, f
 
 def calibrate() -> None:
     features, times = [], []
-    for query in QUERIES:
-        for name, tree, expected, taken in measure(query):
+    batched = [
+        replace(query, streams={n: replace(s, at_once=4.0) for n, s in query.streams.items()})
+        for query in QUERIES
+    ]
+    for query in (*QUERIES, *batched):
+        for name, tree, expected, taken in measure(query, rounds=2):
             work = query.search.total(tree) * (query.seconds * 1e6)
             features.append(astuple(work))
             times.append(taken * 1e9)
-            print(f"{query.name:36} {name:16} {expected:7.3f} {taken:7.3f}")
+            print(f"{query.name:36} {name:16} {expected:7.3f} {taken:7.3f}", flush=True)
     for name, value in zip(fields(Work), _fitted(np.array(features), np.array(times)), strict=True):
         print(f"{name.name} {value:,.1f}")
 

@@ -3,12 +3,12 @@ tuples of each stream look for the others."""
 
 from __future__ import annotations
 
-from penstock.optimizer.binary_joins import binary_joins, looks_at_names
+from penstock.optimizer.binary_joins import binary_joins, connected, looks_at_names
 from penstock.optimizer.dataflow.arrangement import arranged
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import statistics_of
-from penstock.optimizer.dataflow.join_tree import Joined
-from penstock.optimizer.dataflow.search import Search
+from penstock.optimizer.dataflow.join_tree import Joined, left_deep
+from penstock.optimizer.dataflow.search import Candidate, Search
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
@@ -51,22 +51,35 @@ def arrange_joins(query: QueryPlan, settings: Settings) -> QueryPlan:
 def _arranged(node: Node, settings: Settings, by_name: bool) -> Node:
     below = looks_at_names(node, by_name)
     node = with_inputs(node, lambda each: _arranged(each, settings, below))
-    if not isinstance(node, Join) or not can_be_arranged(node):
-        return node
-    if settings.host is Host.SPARK and not common_keys(node, 0):
+    if not isinstance(node, Join) or not can_be_arranged(node, settings):
         return node
     return arranged(node, chosen(node, settings, by_name))
 
 
-def can_be_arranged(node: Join) -> bool:
-    """Other hints are about joins with two inputs."""
-    return len(node.branches) > 2 and node.hint in (None, JoinAlgorithm.MULTIWAY)
+def can_be_arranged(node: Join, settings: Settings) -> bool:
+    """Other hints are about joins with two inputs; on Spark, tuples have to meet."""
+    if len(node.branches) == 2 or node.hint not in (None, JoinAlgorithm.MULTIWAY):
+        return False
+    return settings.host is Host.LOCAL or bool(common_keys(node, 0))
 
 
 def chosen(node: Join, settings: Settings, by_name: bool = True) -> Joined:
     """The tree that takes the least time, of those that may be taken."""
+    return min(candidates(node, settings, by_name), key=lambda each: each.time).tree
+
+
+def candidates(node: Join, settings: Settings, by_name: bool = True) -> list[Candidate]:
+    """The best tree of every kind that may be taken: one operator for all inputs, a pipeline of
+    operators for two, and whatever is between them."""
     search = Search(JoinCosts(node, statistics_of(node)))
-    free = by_name and not node.signed and node.hint is None
-    if free and not settings.keeps_state and settings.host is Host.LOCAL:
-        return search.containing().tree
-    return search.flat().tree
+    if len(node.branches) == 2:
+        return [search.flat()]
+    if not can_be_arranged(node, settings):
+        free = by_name and not node.signed
+        cascade = left_deep(connected(node) if free else range(len(node.branches)))
+        return [Candidate(cascade, search.time(cascade))]
+    fixed = settings.keeps_state or settings.host is Host.SPARK
+    if fixed or not by_name or node.signed or node.hint is not None:
+        return [search.flat()]
+    found = [search.flat(), search.pipeline(), search.containing()]
+    return [each for number, each in enumerate(found) if each not in found[:number]]

@@ -51,7 +51,7 @@ def _binary(node: Node, by_name: bool) -> Node:
     if not isinstance(node, Join) or len(node.branches) == 2 or node.probes:
         return node
     may_move = by_name and not node.signed
-    order = _connected(node) if may_move else list(range(len(node.branches)))
+    order = connected(node) if may_move else list(range(len(node.branches)))
     return _pipeline(node, order)
 
 
@@ -65,7 +65,7 @@ def looks_at_names(node: Node, by_name: bool) -> bool:
     return False
 
 
-def _connected(node: Join) -> list[int]:
+def connected(node: Join) -> list[int]:
     """Beginning with the first input that has equal keys with another: whenever it can be, one that
     has equal keys with those before it."""
     left = list(range(len(node.branches)))

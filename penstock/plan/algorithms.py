@@ -75,8 +75,8 @@ class Choice:
         others = [each for each in self.estimates if each is not chosen]
         why = "" if self.reason in (Reason.TIME, Reason.BUDGET, Reason.STATE) else self.reason.value
         title = f"{self.algorithm.name} ({self.algorithm.value})" + (f", {why}" if why else "")
-        times = ", ".join(f"{each.algorithm.name} {_duration(each.time)}" for each in others)
-        lines = [f"algorithm: {title}, {_duration(chosen.time)} a window; {times}"]
+        times = ", ".join(f"{each.algorithm.name} {duration(each.time)}" for each in others)
+        lines = [f"algorithm: {title}, {duration(chosen.time)} a window; {times}"]
         if self.reason in (Reason.BUDGET, Reason.STATE):
             limit = f"{self.reason.value} of {_size(self.budget)}"
             sizes = ", ".join(f"{each.algorithm.name} {_size(each.state)}" for each in others)
@@ -88,7 +88,8 @@ class Choice:
         return lines
 
 
-def _duration(nanoseconds: float) -> str:
+def duration(nanoseconds: float) -> str:
+    """For people."""
     return _scaled(nanoseconds, ("ns", "µs", "ms", "s"))
 
 

@@ -15,6 +15,8 @@ from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.joins.side import Side
 
 _NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP)
+_HASHED = 30  # bits: so there is room for times beside them
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class SharedCodes:
@@ -58,6 +60,31 @@ class SharedCodes:
             for side in sides:
                 side.recode(place)
         self._look_again = max(MANY, 2 * len(codes))
+
+
+class HashedCodes:
+    """For several keys that are whole numbers or times: numbers that are equal if all keys are, and
+    seldom otherwise.  Whoever finds tuples by them has to compare the keys.  Nothing is remembered,
+    so it costs the same however many keys there are."""
+
+    def __init__(self, types: Sequence[Type]) -> None:
+        self._types = list(types)
+
+    @staticmethod
+    def suit(types: Sequence[Type]) -> bool:
+        return len(types) > 1 and all(each.kind in _NUMBERS for each in types)
+
+    def of(self, columns: list[pa.Array], size: int) -> tuple[Codes, Mask | None]:
+        mixed = np.zeros(size, np.uint64)
+        for column, sql_type in zip(columns, self._types, strict=True):
+            values = values_of(column, sql_type).astype(np.int64, copy=False).view(np.uint64)
+            mixed = (mixed ^ values) * _MIX
+            mixed ^= mixed >> np.uint64(29)
+        codes: Codes = (mixed >> np.uint64(64 - _HASHED)).astype(np.int64)
+        return codes, can_be_equal(columns, self._types)
+
+    def forget(self, sides: Sequence[Side]) -> None:
+        """There is nothing to be forgotten."""
 
 
 def can_be_equal(columns: Sequence[pa.Array], types: Sequence[Type]) -> Mask | None:

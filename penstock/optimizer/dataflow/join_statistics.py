@@ -118,7 +118,7 @@ def _input(join: Join, number: int, sample: Sample | None) -> InputStatistics:
         name_of(branch, number),
         rate,
         flow.disorder,
-        flow.batch if flow.rows is not None else 1.0,
+        flow.batch,
         len(branch.schema),
         ahead,
         spread,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 
 import pyarrow as pa
 
@@ -14,7 +13,7 @@ from penstock.plan.stateless import Filter, Project, Scan
 from penstock.sources.memory import BatchSource
 
 _ROWS = 4096
-_PIECES = 16
+_PIECES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +64,10 @@ def _of_scan(scan: Scan) -> Sample | None:
     batches = stream.source.batches
     if not isinstance(batches, list) or not any(batch.num_rows for batch in batches):
         return None
-    step = max(1, len(batches) // _PIECES)
-    chosen = list(islice(batches, 0, None, step))[:_PIECES]
-    each = max(1, _ROWS // len(chosen))
+    chosen, each = batches, max(batch.num_rows for batch in batches)
+    if sum(batch.num_rows for batch in batches) > _ROWS:
+        chosen = batches[:: max(1, len(batches) // _PIECES)]
+        each = max(1, _ROWS // len(chosen))
     pieces = [batch.slice(0, each).select(stream.schema.names) for batch in chosen]
     table = pa.Table.from_batches(pieces).rename_columns(scan.schema.arrow.names)
     (rows,) = table.cast(scan.schema.arrow).combine_chunks().to_batches()[:1] or [None]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from penstock.model.types import BOOLEAN, Type
 from penstock.operators.joins.arrivals import Partners
 from penstock.operators.joins.multiway.combinations import Combinations
 from penstock.operators.joins.multiway.probe import (
@@ -14,10 +15,10 @@ from penstock.operators.joins.multiway.probe import (
     Probe,
     TimeLink,
 )
-from penstock.operators.joins.multiway.window_index import WindowIndex
-from penstock.operators.joins.shared_codes import SharedCodes
+from penstock.operators.joins.multiway.window_index import Codings, WindowIndex
+from penstock.operators.joins.shared_codes import HashedCodes, SharedCodes
 from penstock.plan.equalities import Equality, conditions_of
-from penstock.plan.expressions import Column, columns_of
+from penstock.plan.expressions import Call, Column, Expression, columns_of
 from penstock.plan.joins import Join
 
 
@@ -27,7 +28,7 @@ class Dataflow:
     def __init__(self, join: Join) -> None:
         self._join = join
         self._conditions = conditions_of(join)
-        self._codes: dict[tuple[int, ...], SharedCodes] = {}
+        self._codes: dict[tuple[int, ...], Codings] = {}
         self._by_keys: list[dict[tuple[int, ...], WindowIndex]] = [{} for _ in join.branches]
         self._names = [
             {(field.name, field.relation) for field in branch.schema} for branch in join.branches
@@ -76,7 +77,7 @@ class Dataflow:
             )
             for each in bound
         ]
-        now = [
+        now: list[Expression] = [
             each
             for each in self._conditions.others
             if self._ready(columns_of(each), bound, new, last)
@@ -84,11 +85,13 @@ class Dataflow:
         times = [
             each for each in join.also if self._ready([each.left, each.right], bound, new, last)
         ]
+        if HashedCodes.suit([each.of(new).type for each in equalities]):
+            now += [_compared(each, bound, new) for each in equalities]
         test = CombinationTest(join, now, times)
         return Probe(new, self._index(new, tuple(numbers)), keys, links, test)
 
     def _computed(self, equality: Equality, bound: list[int]) -> InputExpression:
-        number = next(each for each in bound if each in equality.inputs)
+        number = _first(equality, bound)
         return InputExpression(self._join, number, equality.of(number))
 
     def _ready(self, columns: Sequence[Column], bound: list[int], new: int, last: bool) -> bool:
@@ -108,9 +111,22 @@ class Dataflow:
         known = self._by_keys[new]
         if numbers not in known:
             keys = [self._conditions.equalities[number].of(new) for number in numbers]
-            codes = self._codes.setdefault(numbers, SharedCodes([key.type for key in keys]))
+            codes = self._codes.setdefault(numbers, _coding([key.type for key in keys]))
             known[numbers] = WindowIndex(self._join.branches[new].schema, keys, codes)
         return known[numbers]
+
+
+def _coding(types: Sequence[Type]) -> Codings:
+    return HashedCodes(types) if HashedCodes.suit(types) else SharedCodes(types)
+
+
+def _first(equality: Equality, bound: Sequence[int]) -> int:
+    return next(each for each in bound if each in equality.inputs)
+
+
+def _compared(equality: Equality, bound: Sequence[int], new: int) -> Expression:
+    sides = (equality.of(_first(equality, bound)), equality.of(new))
+    return Call("eq", sides, BOOLEAN)
 
 
 def _through(given: Combinations, probes: Sequence[Probe]) -> Iterator[Combinations]:

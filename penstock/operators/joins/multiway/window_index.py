@@ -6,6 +6,7 @@ All expressions that look tuples of the input up by the same keys share an index
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,17 +18,19 @@ from penstock.operators.batch import Batch
 from penstock.operators.joins.looking_up import find_few, find_many
 from penstock.operators.joins.newest import FEW
 from penstock.operators.joins.pairs import Found
-from penstock.operators.joins.shared_codes import SharedCodes
+from penstock.operators.joins.shared_codes import HashedCodes, SharedCodes
 from penstock.operators.joins.side import Side
 from penstock.operators.joins.sorted_run import SortedRun
 from penstock.operators.joins.tuples import Tuples
 from penstock.plan.expressions import Expression
 
+Codings: TypeAlias = SharedCodes | HashedCodes
+
 
 class WindowIndex:
     """`codes` are those of the keys, shared with whoever looks for them."""
 
-    def __init__(self, schema: Schema, keys: Sequence[Expression], codes: SharedCodes) -> None:
+    def __init__(self, schema: Schema, keys: Sequence[Expression], codes: Codings) -> None:
         self._keys = [compile_expression(each, schema) for each in keys]
         self.codes = codes
         self.side = Side()
