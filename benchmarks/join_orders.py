@@ -111,7 +111,9 @@ class JoinOrders:
         for order in permutations(range(len(names))):
             probes = tuple(tuple(n for n in order if n != own) for own in range(len(names)))
             found["flat " + "".join(names[n] for n in order)] = flat(len(names), probes)
-        return {name: tree for name, tree in found.items() if self._is_connected(tree)}
+        best = self.search.containing().tree
+        kept = {name: tree for name, tree in found.items() if self._is_connected(tree)}
+        return kept | {best.named(names): best}
 
     def _is_connected(self, tree: JoinTree) -> bool:
         """Whether nothing looks for tuples that it has no key in common with."""

@@ -27,7 +27,7 @@ SELECTS = [
 ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     data=st.data(),
     rule=st.sampled_from(RULES),
