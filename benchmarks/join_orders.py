@@ -13,12 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from functools import cached_property
 from itertools import combinations, permutations
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 import penstock as ps
 from benchmarks.measuring import agree, measured
+from benchmarks.plotting import figure
+from benchmarks.result import Bar, Result
 from penstock.engine import local
 from penstock.model.clock import SystemClock
 from penstock.optimizer.dataflow.arrangement import arranged
@@ -36,6 +39,7 @@ from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 
 SECONDS = 20
+APART = 0.1  # of their times that plans have to be apart for anybody to tell which is faster
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class StreamOf:
     rate: int
     keys: dict[str, int]
     delay: float = 0.0
-    at_once: float = 0.5  # seconds
+    at_once: float = 2.0  # seconds
 
     def batches(self, seed: int, seconds: int) -> list[pa.RecordBatch]:
         generator = np.random.default_rng(seed)
@@ -107,7 +111,9 @@ class JoinOrders:
         for order in permutations(range(len(names))):
             probes = tuple(tuple(n for n in order if n != own) for own in range(len(names)))
             found["flat " + "".join(names[n] for n in order)] = flat(len(names), probes)
-        return {name: tree for name, tree in found.items() if self._is_connected(tree)}
+        best = self.search.containing().tree
+        kept = {name: tree for name, tree in found.items() if self._is_connected(tree)}
+        return kept | {best.named(names): best}
 
     def _is_connected(self, tree: JoinTree) -> bool:
         """Whether nothing looks for tuples that it has no key in common with."""
@@ -211,10 +217,56 @@ def measure(query: JoinOrders, rounds: int = 1) -> Iterator[tuple[str, Joined, f
         yield name, tree, expected, times[name]
 
 
+def run(quick: bool) -> Result:
+    """The bars are about the four skewed streams, and about all five queries together."""
+    rows, points, agreed = [], {}, {}
+    bars = []
+    for query in (_shorter(each) for each in QUERIES) if quick else QUERIES:
+        found = list(measure(query, rounds=1 if quick else 3))
+        points[query.name] = [(expected, taken) for _, _, expected, taken in found]
+        best = query.search.containing().tree
+        chosen = next(taken for _, tree, _, taken in found if tree == best)
+        times = [taken for *_, taken in found]
+        ranked = kendall([expected for _, _, expected, _ in found], times, APART)
+        agreed[query.name] = len(found)
+        rows.append(
+            {
+                "query": query.name,
+                "plans": len(found),
+                "chosen": best.named(list(query.streams)),
+                "chosen, s": chosen,
+                "best, s": min(times),
+                "worst, s": max(times),
+                "Kendall's tau": ranked,
+            }
+        )
+        if query.name == SKEWED.name:
+            bars.append(Bar("chosen plan / best plan", 1.2, chosen / min(times)))
+            bars.append(Bar("chosen plan / worst plan", 1 / 3, chosen / max(times)))
+        bars.append(Bar(f"1 - tau, {query.name}", 0.3, 1 - ranked, unit=""))
+
+    def plot(path: Path) -> None:
+        title = "Plans of joins: expected and measured seconds"
+        with figure(path, title, panels=len(points), width=16) as axes:
+            for axis, (name, several) in zip(axes, points.items(), strict=True):
+                expected, taken = zip(*several, strict=True)
+                axis.scatter(expected, taken, s=14)
+                axis.set(title=name, xlabel="expected", ylabel="measured", xscale="log")
+                axis.set_yscale("log")
+                axis.title.set_fontsize(8)
+
+    title = "Plans of joins of several streams: the one that is chosen beside all others"
+    return Result("join_orders", title, rows, agreed, bars, plot)
+
+
+def _shorter(query: JoinOrders) -> JoinOrders:
+    return replace(query, seconds=6)
+
+
 def calibrate() -> None:
     features, times = [], []
     batched = [
-        replace(query, streams={n: replace(s, at_once=4.0) for n, s in query.streams.items()})
+        replace(query, streams={n: replace(s, at_once=0.5) for n, s in query.streams.items()})
         for query in QUERIES
     ]
     for query in (*QUERIES, *batched):

@@ -60,9 +60,9 @@ class Work:
         )
 
 
-CALL = 90000.0
-RECORD = 200.0
-ASK = 100.0
-LOOK = 8.0
-FIND = 30.0
-CELL = 8.0
+CALL = 490000.0
+RECORD = 100.0
+ASK = 20.0
+LOOK = 9.6
+FIND = 8.9
+CELL = 1.3

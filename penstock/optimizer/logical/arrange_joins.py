@@ -57,10 +57,11 @@ def _arranged(node: Node, settings: Settings, by_name: bool) -> Node:
 
 
 def can_be_arranged(node: Join, settings: Settings) -> bool:
-    """Other hints are about joins with two inputs; on Spark, tuples have to meet."""
+    """Other hints are about joins with two inputs.  On Spark, tuples have to meet in one place, and
+    so do items with those that they take back."""
     if len(node.branches) == 2 or node.hint not in (None, JoinAlgorithm.MULTIWAY):
         return False
-    return settings.host is Host.LOCAL or bool(common_keys(node, 0))
+    return settings.host is Host.LOCAL or (bool(common_keys(node, 0)) and not node.signed)
 
 
 def chosen(node: Join, settings: Settings, by_name: bool = True) -> Joined:
