@@ -46,6 +46,7 @@ class SourceNode(GraphNode):
         self.begun = False  # whether anything has been delivered
         self.exhausted = False  # nothing more can be read now, and the stream goes on later
         self.looks = 0  # at files that are followed, which found all that is there to be read
+        self._bad = 0  # rows, of those that have been told of: others may be read ahead
         self._inbox: deque[Delivered] = deque()
 
     def chunks(self, growing: bool = False, attention: Attention | None = None) -> Iterator[Chunk]:
@@ -58,7 +59,7 @@ class SourceNode(GraphNode):
     @property
     def read(self) -> int:
         """How many rows, the bad ones as well; each counts once, however often it is read."""
-        return 0 if self.again else self.ingest.read + self.log.count(RejectKind.BAD_ROW)
+        return 0 if self.again else self.ingest.read + self._bad
 
     def deliver(self, delivered: Delivered) -> None:
         """Something that enters the graph when it is this node's turn; `Ended` ends the stream."""
@@ -69,6 +70,11 @@ class SourceNode(GraphNode):
     @property
     def is_empty(self) -> bool:
         return not self._inbox and not len(self.outside)
+
+    @property
+    def has_nothing_now(self) -> bool:
+        """Whether all that is there has been read."""
+        return self.caught_up or self.exhausted or self.ingest.ended
 
     @property
     def can_be_joined(self) -> bool:
@@ -158,6 +164,7 @@ class SourceNode(GraphNode):
     def _tell_rejects(self) -> None:
         rejects = self.log.take()
         if rejects:
+            self._bad += sum(each.kind is RejectKind.BAD_ROW for each in rejects)
             if self.reading is not None:
                 self.reading.told(rejects)
             for outlet in () if self.again else self.outlets:

@@ -140,10 +140,12 @@ class LiveQueries:
 
     def close(self) -> None:
         """The engine stops: what has been released is written, and nothing follows."""
-        for entry in self._entries.values():
-            if entry.outlet in self._names:
-                self._leave(entry, "stopped", None)
         self.let_go()
+        for outlet, name in list(self._names.items()):  # nobody works on the graph any more
+            entry = self._entries[name]
+            entry.account, entry.state = self._run.total(outlet), "stopped"
+            del self._names[outlet]
+            self._close(entry)
 
     def _leave(self, entry: _Entry, state: str, error: BaseException | None) -> None:
         if entry.lasting is not None:
@@ -185,8 +187,7 @@ class LiveQueries:
     @property
     def outlets_to_save(self) -> list[IsolatedOutlet]:
         """Whose rows are kept, those of queries that have left among them."""
-        entries = [*self._lasting_here, *self._leaving]
-        return [entry.outlet for entry in entries if entry.state != "stopped"]
+        return [entry.outlet for entry in (*self._lasting_here, *self._leaving)]
 
     @property
     def placed_to_save(self) -> list[PlacedQuery]:
