@@ -176,7 +176,7 @@ class ShellSession:
         found = {
             each.name: each.state if each.error is None else f"{each.state}: {each.error}"
             for each in self._live.status()
-            if each.error is not None or (ended and each.state != "running")
+            if each.error is not None or (ended and each.state not in ("running", "paused"))
         }
         for name, state in found.items():
             if self._told.get(name) != state:

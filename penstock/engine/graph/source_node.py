@@ -45,6 +45,7 @@ class SourceNode(GraphNode):
         self.flow = Traffic()
         self.begun = False  # whether anything has been delivered
         self.exhausted = False  # nothing more can be read now, and the stream goes on later
+        self.held = False  # whether all of its queries are paused, so that it is not read on
         self.looks = 0  # at files that are followed, which found all that is there to be read
         self._bad = 0  # rows, of those that have been told of: others may be read ahead
         self._inbox: deque[Delivered] = deque()
@@ -82,6 +83,8 @@ class SourceNode(GraphNode):
         from now on if it cannot be read again."""
         source = self.ingest.stream.source
         again = can_be_read_again(source) and not isinstance(source, LiveSource)
+        if again and self.held:
+            return False
         return not self.begun or not (again or self.ingest.ended or self.exhausted)
 
     def promised(self) -> Progress | None:
