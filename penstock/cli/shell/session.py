@@ -22,7 +22,7 @@ HELP = """\
 SQL ends with a semicolon and may have many lines.
   CREATE STREAM | TABLE …;                 name what is to be read
   CREATE QUERY name AS SELECT … ;          start a query; it runs beside the prompt
-  ALTER QUERY name SET SHARE | STRATEGY | ETS …;   change how it is worked on
+  ALTER QUERY name SET SHARE | STRATEGY | ETS | PAUSED …;   change how it is worked on
   DROP QUERY name;                         stop it
   SELECT …;                                rows as they come, until the end or Ctrl-C
   EXPLAIN [PHYSICAL | SCHEDULE] SELECT …;  SHOW QUERIES;  SHOW STREAMS;
