@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from penstock.engine.graph.naming import order_name
@@ -13,12 +14,14 @@ from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
 from penstock.operators.moving import drop_all, load_moved
 from penstock.physical.node import OperatorKind
+from penstock.physical.plan import PhysicalPlan
 from penstock.plan.belonging import check_algorithms, check_query
 from penstock.plan.identity import algorithms, identity, without_windows
 from penstock.runs.answer import Account
 from penstock.state.chunks import ChunkStore, Tree, Within, required
 
 LIVE = "live"  # the chunk that every checkpoint of a live engine has
+Planned: TypeAlias = Callable[[int, Collection[str]], PhysicalPlan]
 
 
 def save_run(run: LocalRun, store: ChunkStore) -> None:
@@ -66,6 +69,22 @@ def refuse_live(store: ChunkStore) -> None:
             "the checkpoint was made by a live engine",
             hint="db.live(checkpoint=…), penstock shell --checkpoint, or another checkpoint",
         )
+
+
+def as_begun(
+    plans: Sequence[PhysicalPlan], store: ChunkStore, planned: Planned
+) -> list[PhysicalPlan]:
+    """The plans of some queries as the run was planned that a store holds: simplified by the rules
+    that there were, because these decide what is kept.  `planned` makes the plan of a query, by its
+    number, by some rules."""
+    saved = store.get("run")
+    if saved is None or len(saved["queries"]) != len(plans):
+        return list(plans)
+    simplified = saved.get("simplified", [[] for _ in plans])
+    return [
+        plan if plan.simplified == tuple(rules) else planned(number, rules)
+        for number, (plan, rules) in enumerate(zip(plans, simplified, strict=True))
+    ]
 
 
 def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> None:
@@ -129,6 +148,7 @@ def _identity(run: LocalRun) -> Tree:
         "queries": [identity(query) for query in run.queries],
         "algorithms": [algorithms(query) for query in run.queries],
         "operators": _kinds(run),
+        "simplified": [list(plan.simplified) for plan in run.plans],
     }
 
 

@@ -23,7 +23,7 @@ from penstock.model.punctuation import BEGINNING
 from penstock.operators.joins.lookup import LookupOperator
 from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.optimizer.revisions import asked_of_results
+from penstock.optimizer.physical.revisions import asked_of_results
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.closing import closing_reach, last_tick
@@ -90,6 +90,10 @@ class LocalRun:
     @property
     def queries(self) -> tuple[QueryPlan, ...]:
         return tuple(placed.plan.query for placed in self.graph.queries.values())
+
+    @property
+    def plans(self) -> tuple[PhysicalPlan, ...]:
+        return tuple(placed.plan for placed in self.graph.queries.values())
 
     @property
     def outlets(self) -> tuple[Outlet, ...]:

@@ -105,6 +105,9 @@ class Outlet:
     def commit(self, epoch: int) -> None:
         """An epoch is complete: whatever of it was handed over is kept now.  One that failed comes
         again."""
+        self.prepare(epoch)
+        if self._ledger is not None:
+            self._ledger.write()
         for sink in self.sinks:
             commit = getattr(sink, "commit", None)
             if commit is not None:

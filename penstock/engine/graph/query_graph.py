@@ -7,7 +7,7 @@ what comes later shares streams that cannot be read again, and what keeps nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from penstock.engine.component import Component
 from penstock.engine.cycle import Cycle
@@ -118,7 +118,7 @@ class QueryGraph:
             return
         component.take_in(new)
         producers = [each for node in new for each in node.predecessors]
-        put_in_place(list(dict.fromkeys((*new, *producers))), self._strategy_of)
+        self._put_in_place(list(dict.fromkeys((*new, *producers))))
         self._give(placed)
 
     def _disconnect(self, placed: PlacedQuery, gone: list[OperatorNode]) -> None:
@@ -131,7 +131,7 @@ class QueryGraph:
         source.component.let_go(gone)
         producers = {each: None for node in gone for each in node.predecessors}
         left = [each for each in producers if each not in gone]
-        put_in_place(left, self._strategy_of)
+        self._put_in_place(left)
 
     def _build(
         self, node: PhysicalNode, placed: PlacedQuery, in_turn: dict[int, int]
@@ -254,7 +254,7 @@ class QueryGraph:
         if self._changed:
             self._changed = False
             used = min((each.used for each in self._components), default=0.0)
-            put_in_place(self.nodes, self._strategy_of)
+            self._put_in_place(self.nodes)
             parts = _connected(self.nodes)
             self._components = [Component(part, self.cycle, used=used) for part in parts]
             for placed in self.queries.values():
@@ -302,7 +302,7 @@ class QueryGraph:
     @property
     def table(self) -> StateTable:
         """State, predecessors, successors and rule of every node."""
-        put_in_place(self.nodes, self._strategy_of)
+        self._put_in_place(self.nodes)
         return state_table(self.nodes)
 
     def give(self, outlet: Outlet, share: float | None = None, ets: Enabling | None = None) -> None:
@@ -322,14 +322,25 @@ class QueryGraph:
         """Another strategy from the next step on: for the nodes of some names, or for all."""
         names = list(nodes) if nodes is not None else [node.name for node in self.nodes]
         self._strategies |= dict.fromkeys(names, strategy)
-        put_in_place(self.nodes, self._strategy_of)
+        self._put_in_place(self.nodes)
+
+    def watch(self, executed: Callable[[GraphNode], None]) -> None:
+        """Tell somebody of every execution; so each is a step of its own."""
+        self.cycle.executed = executed
+        self._put_in_place(self.nodes)
 
     def break_off(self, names: Iterable[str]) -> None:
         """Behind the nodes of these names, and no others, it is the scheduler who goes on."""
         chosen = set(names)
         for node in self.nodes:
             node.broken_off = node.name in chosen
-        put_in_place(self.nodes, self._strategy_of)
+        self._put_in_place(self.nodes)
+
+    def _put_in_place(self, nodes: Sequence[GraphNode]) -> None:
+        put_in_place(nodes, self._strategy_of)
+        if self.cycle.executed is not None:
+            for node in nodes:
+                node.hands_over = False
 
     def _strategy_of(self, node: TableNode) -> Strategy:
         return self._strategies.get(node.name, self._scheduling.strategy)
