@@ -252,6 +252,18 @@ class Live:
         leave = self._engine.ask(lambda: fan.subscribe(Callback(callback, rows)))
         return lambda: self._engine.ask(leave)
 
+    # --- pausing ---------------------------------------------------------------------------------
+
+    def pause(self, *names: str) -> None:
+        """Some queries, or all of them, read no further until they are resumed.  Queries that share
+        a reading of a stream can only be paused together."""
+        self._engine.pause([self._name(name) for name in names], True)
+        self._engine.save()
+
+    def resume(self, *names: str) -> None:
+        self._engine.pause([self._name(name) for name in names], False)
+        self._engine.save()
+
     # --- how it is doing -------------------------------------------------------------------------
 
     def status(self) -> list[QueryStatus]:

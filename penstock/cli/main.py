@@ -167,12 +167,21 @@ def shell(
         typer.Option("--command", "-c", help="Carry this out and leave; may be repeated."),
     ] = None,
     strict: Annotated[bool, typer.Option(help="Stop a query at its first bad row.")] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="A directory in which queries are kept; they are there the next time."),
+    ] = None,
+    trigger: Annotated[
+        str,
+        typer.Option(help="available-now, or the time between two looks at files: '5 seconds'."),
+    ] = AVAILABLE_NOW,
     allow: Allow = None,
 ) -> None:
     """A prompt: queries are created, watched and dropped while others run."""
     database = Database("local", strict=strict, allow=_allowed(allow))
     script = _read(file) if file is not None else None
-    raise typer.Exit(run_shell(database, script, command or []))
+    options = RunOptions(checkpoint, trigger)
+    raise typer.Exit(run_shell(database, script, command or [], options))
 
 
 @app.command()

@@ -83,6 +83,11 @@ class Component:
         return None
 
     @property
+    def held(self) -> bool:
+        """Whether its queries are paused."""
+        return any(source.held for source in self.sources)
+
+    @property
     def is_live(self) -> bool:
         """Whether a source may fall silent."""
         return bool(self._live)

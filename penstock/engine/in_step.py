@@ -59,5 +59,4 @@ def is_ahead(scan: SourceNode, others: Sequence[SourceNode]) -> bool:
     to be waited for only as long as there is something in it to read."""
     if isinstance(scan.ingest.stream.source, LiveSource):
         return False
-    waiting = [each.ingest for each in others if not each.caught_up and not each.ingest.ended]
-    return any(ingest.low < scan.ingest.low for ingest in waiting)
+    return any(each.ingest.low < scan.ingest.low for each in others if not each.has_nothing_now)

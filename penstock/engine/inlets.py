@@ -136,7 +136,7 @@ class Inlets:
 
     def _has_to_wait(self, scan: SourceNode, inlet: _Inlet) -> bool:
         first = any(self._inlets[each].reading for each in inlet.before)
-        return first or is_ahead(scan, inlet.waited_for)
+        return scan.held or first or is_ahead(scan, inlet.waited_for)
 
     def _taken(self, scan: SourceNode) -> Iterator[Delivery]:
         """As much as may be handled before looking at the others again.  A source that can wait is

@@ -6,7 +6,6 @@ The run says what follows from a chunk; when which source is read is the schedul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
 from functools import reduce
 from operator import or_
 from time import perf_counter_ns
@@ -158,7 +157,7 @@ class LocalRun:
     def _tell_time(self) -> None:
         """Let operators say what time alone has to say."""
         now = self.clock.now()
-        for node in self._timed:
+        for node in filter(_goes_on, self._timed):
             self.graph.cycle.current = node
             node.on_time(now)
         self.graph.cycle.current = None
@@ -168,13 +167,18 @@ class LocalRun:
 
     def due(self) -> int | None:
         """When time alone will have something to say, in microseconds; None: never."""
-        times = [self.enabling.due(self.graph.components)]
-        times += [node.operator.due() for node in self._timed]
+        times = [self.enabling.due(self._awake)]
+        times += [node.operator.due() for node in self._timed if _goes_on(node)]
         return min((each for each in times if each is not None), default=None)
+
+    @property
+    def _awake(self) -> list[Component]:
+        """The parts of the graph whose queries are not paused."""
+        return [each for each in self.graph.components if not each.held]
 
     def look_at_clock(self) -> None:
         """Time has passed."""
-        self.enabling.look(self.graph.components)
+        self.enabling.look(self._awake)
         if self._timed:
             self._tell_time()
         for component in self.graph.components:
@@ -219,8 +223,8 @@ class LocalRun:
 
     def total(self, outlet: Outlet) -> Account:
         """What this run and those before it have counted."""
-        own, before = self.account(outlet), self.before.get(outlet, Account(0, 0, 0))
-        return Account(*(a + b for a, b in zip(astuple(own), astuple(before), strict=True)))
+        own, before = self.account(outlet), self.before.get(outlet)
+        return own if before is None else own.plus(before)
 
     def open_results(self, outlet: Outlet) -> OpenResults:
         """What has been begun for an outlet and not been given out."""
@@ -251,3 +255,8 @@ class LocalRun:
         """Nothing waits there any more."""
         (outlet,) = order.outlets
         self.graph.take_out(order, outlet)
+
+
+def _goes_on(node: OperatorNode) -> bool:
+    """Whether its queries are not paused."""
+    return node.component is None or not node.component.held

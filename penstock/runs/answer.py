@@ -36,6 +36,11 @@ class Account:
     late: int
     rejected: int
 
+    def plus(self, other: Account) -> Account:
+        return Account(
+            self.read + other.read, self.late + other.late, self.rejected + other.rejected
+        )
+
 
 def plainly_named(
     batch: pa.RecordBatch, known: Mapping[tuple[str, ...], list[str]] | None = None

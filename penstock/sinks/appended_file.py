@@ -134,14 +134,15 @@ class AppendedFile:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
+            length = self._length + len(content)
+            marks = self._ledger.marks(self._name, str(self._path))
+            if any(mark.length != length for mark in marks):  # otherwise they say it all
+                mark = Mark(epoch, length, self._ending(length))
+                self._ledger.note(self._name, str(self._path), mark, self._columns)
         except OSError as error:
             raise self._failure(error) from None
         self._waiting = []
-        self._length += len(content)
-        marks = self._ledger.marks(self._name, str(self._path))
-        if any(mark.length != self._length for mark in marks):  # otherwise they say it all
-            mark = Mark(epoch, self._length, self._ending(self._length))
-            self._ledger.note(self._name, str(self._path), mark, self._columns)
+        self._length = length
 
     def _failure(self, error: OSError) -> SinkError:
         return SinkError(f"cannot write {self._shown}: {error.strerror}")

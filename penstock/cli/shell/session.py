@@ -22,7 +22,7 @@ HELP = """\
 SQL ends with a semicolon and may have many lines.
   CREATE STREAM | TABLE …;                 name what is to be read
   CREATE QUERY name AS SELECT … ;          start a query; it runs beside the prompt
-  ALTER QUERY name SET SHARE | STRATEGY | ETS …;   change how it is worked on
+  ALTER QUERY name SET SHARE | STRATEGY | ETS | PAUSED …;   change how it is worked on
   DROP QUERY name;                         stop it
   SELECT …;                                rows as they come, until the end or Ctrl-C
   EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW] SELECT …;  SHOW QUERIES;  SHOW STREAMS;
@@ -176,7 +176,7 @@ class ShellSession:
         found = {
             each.name: each.state if each.error is None else f"{each.state}: {each.error}"
             for each in self._live.status()
-            if each.error is not None or (ended and each.state != "running")
+            if each.error is not None or (ended and each.state not in ("running", "paused"))
         }
         for name, state in found.items():
             if self._told.get(name) != state:

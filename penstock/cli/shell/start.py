@@ -10,13 +10,20 @@ from penstock.api.database import Database
 from penstock.cli.shell.current_output import CurrentOutput
 from penstock.cli.shell.prompt import converse
 from penstock.cli.shell.session import LeavingError, ShellSession
+from penstock.runs.options import RunOptions
 
 _FAILED = 1
 
 
-def run_shell(database: Database, script: str | None, commands: Sequence[str]) -> int:
+def run_shell(
+    database: Database,
+    script: str | None,
+    commands: Sequence[str],
+    options: RunOptions | None = None,
+) -> int:
     """What to exit with.  Whoever does not sit at a terminal is answered without a prompt."""
-    with database.live() as live:
+    options = options or RunOptions()
+    with database.live(checkpoint=options.checkpoint, trigger=options.trigger) as live:
         out, err = (cast("TextIO", CurrentOutput(name)) for name in ("stdout", "stderr"))
         session = ShellSession(database, live, out, err)
         if script is not None and not session.carry_out(script):

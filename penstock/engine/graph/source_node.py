@@ -45,7 +45,9 @@ class SourceNode(GraphNode):
         self.flow = Traffic()
         self.begun = False  # whether anything has been delivered
         self.exhausted = False  # nothing more can be read now, and the stream goes on later
+        self.held = False  # whether all of its queries are paused, so that it is not read on
         self.looks = 0  # at files that are followed, which found all that is there to be read
+        self._bad = 0  # rows, of those that have been told of: others may be read ahead
         self._inbox: deque[Delivered] = deque()
 
     def chunks(self, growing: bool = False, attention: Attention | None = None) -> Iterator[Chunk]:
@@ -58,7 +60,7 @@ class SourceNode(GraphNode):
     @property
     def read(self) -> int:
         """How many rows, the bad ones as well; each counts once, however often it is read."""
-        return 0 if self.again else self.ingest.read + self.log.count(RejectKind.BAD_ROW)
+        return 0 if self.again else self.ingest.read + self._bad
 
     def deliver(self, delivered: Delivered) -> None:
         """Something that enters the graph when it is this node's turn; `Ended` ends the stream."""
@@ -71,11 +73,18 @@ class SourceNode(GraphNode):
         return not self._inbox and not len(self.outside)
 
     @property
+    def has_nothing_now(self) -> bool:
+        """Whether all that is there has been read."""
+        return self.caught_up or self.exhausted or self.ingest.ended
+
+    @property
     def can_be_joined(self) -> bool:
         """Whether somebody who comes now gets all that he can ever get: everything, or what comes
         from now on if it cannot be read again."""
         source = self.ingest.stream.source
         again = can_be_read_again(source) and not isinstance(source, LiveSource)
+        if again and self.held:
+            return False
         return not self.begun or not (again or self.ingest.ended or self.exhausted)
 
     def promised(self) -> Progress | None:
@@ -158,6 +167,7 @@ class SourceNode(GraphNode):
     def _tell_rejects(self) -> None:
         rejects = self.log.take()
         if rejects:
+            self._bad += sum(each.kind is RejectKind.BAD_ROW for each in rejects)
             if self.reading is not None:
                 self.reading.told(rejects)
             for outlet in () if self.again else self.outlets:

@@ -8,7 +8,7 @@ later is for those that are there now.  It is saved when nothing waits anywhere 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
@@ -18,6 +18,7 @@ from penstock.engine.feeding import chunks_of
 from penstock.engine.graph.source_node import Ended, SourceNode
 from penstock.engine.inlets import Inlets, Quantum
 from penstock.engine.live.checkpoint import EVERY, LiveCheckpoint
+from penstock.engine.live.pausing import is_to_pause
 from penstock.engine.live.queries import Lasting, LiveQueries, OnClose
 from penstock.engine.live.records import QueryRecord
 from penstock.engine.live.requests import Requests
@@ -175,11 +176,13 @@ class LiveEngine:
 
     def alter(self, name: str, setting: str, value: str) -> None:
         """Change how a query is worked on, which changes no answer: its `share` of the time, the
-        `strategy` of its operators, or the `ets` of the streams that it reads."""
+        `strategy` of its operators, the `ets` of the streams that it reads; or whether it is
+        `paused`."""
         known: Mapping[str, Callable[[str, str], None]] = {
             "share": self._share,
             "strategy": self._strategy,
             "ets": self._ets,
+            "paused": lambda name, value: self._queries.pause([name], is_to_pause(value)),
         }
         if setting.lower() not in known:
             close = nearest(setting, known)
@@ -189,6 +192,10 @@ class LiveEngine:
                 hint=close[0].upper() if close else None,
             )
         self._ask(lambda: self._alter(known[setting.lower()], name, setting.lower(), value))
+
+    def pause(self, names: Sequence[str] | None, paused: bool) -> None:
+        """Hold the sources of some queries, or of all, or let them go on."""
+        self._ask(lambda: self._queries.pause(names or self._queries.here, paused))
 
     def _alter(
         self, change: Callable[[str, str], None], name: str, setting: str, value: str

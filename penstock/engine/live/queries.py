@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from penstock.engine.graph.placed_query import PlacedQuery
 from penstock.engine.graph.source_node import SourceNode
+from penstock.engine.live.pausing import hold
 from penstock.engine.live.records import Definition, QueryRecord, placed_as
 from penstock.engine.live.status import QueryStatus
 from penstock.engine.run import LocalRun
@@ -71,6 +72,8 @@ class LiveQueries:
         placement = None if saved is None else saved.placement.copy()
         self._run.add(plan, outlet, lasting is not None, placement)
         try:
+            if saved is None:
+                self._refuse_held(outlet)
             self._run.read_tables(tables)
         except BaseException:
             self._run.drop(outlet)
@@ -102,6 +105,25 @@ class LiveQueries:
         if entry.outlet not in self._names:
             raise EngineError(f"query {name!r} has {entry.state}", hint="SHOW QUERIES")
         return entry.outlet
+
+    def _refuse_held(self, outlet: IsolatedOutlet) -> None:
+        """A stream that cannot be read twice, and is not read on."""
+        for source in self._run.graph.queries[outlet].sources:
+            if source.held:
+                paused = next(self._names[each] for each in self._names if each in source.outlets)
+                raise EngineError(
+                    f"{source.ingest.stream.name} is held, because query {paused} is paused",
+                    hint=f"ALTER QUERY {paused} SET PAUSED FALSE",
+                )
+
+    def pause(self, names: Iterable[str], paused: bool) -> None:
+        """Or let them go on."""
+        entries = [self._entries[self._names[self.outlet(name)]] for name in names]
+        hold(self._run.graph, {each.outlet: None for each in entries}, self.names, paused)
+        for entry in entries:
+            if entry.state in _WORKING:
+                entry.state = "paused" if paused else "running"
+            self.set(entry.name, "paused", str(paused).lower())
 
     def set(self, name: str, setting: str, value: str) -> None:
         """How a query is worked on, which is remembered."""
@@ -140,10 +162,12 @@ class LiveQueries:
 
     def close(self) -> None:
         """The engine stops: what has been released is written, and nothing follows."""
-        for entry in self._entries.values():
-            if entry.outlet in self._names:
-                self._leave(entry, "stopped", None)
         self.let_go()
+        for outlet, name in list(self._names.items()):  # nobody works on the graph any more
+            entry = self._entries[name]
+            entry.account, entry.state = self._run.total(outlet), "stopped"
+            del self._names[outlet]
+            self._close(entry)
 
     def _leave(self, entry: _Entry, state: str, error: BaseException | None) -> None:
         if entry.lasting is not None:
@@ -185,8 +209,7 @@ class LiveQueries:
     @property
     def outlets_to_save(self) -> list[IsolatedOutlet]:
         """Whose rows are kept, those of queries that have left among them."""
-        entries = [*self._lasting_here, *self._leaving]
-        return [entry.outlet for entry in entries if entry.state != "stopped"]
+        return [entry.outlet for entry in (*self._lasting_here, *self._leaving)]
 
     @property
     def placed_to_save(self) -> list[PlacedQuery]:
@@ -242,6 +265,10 @@ class LiveQueries:
     def names(self) -> Mapping[Outlet, str]:
         """Of those in the graph."""
         return dict(self._names.items())
+
+    @property
+    def here(self) -> list[str]:
+        return list(self._names.values())
 
     @property
     def running(self) -> list[str]:

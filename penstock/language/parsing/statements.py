@@ -107,14 +107,14 @@ def _alter_query(parser: Parser) -> AlterQuery:
     name = parser.name("a query")
     parser.expect("SET")
     setting = parser.name("a setting", allow_reserved=True)
-    value = parser.text("a value") if parser.at_text() else _number(parser)
+    value = parser.text("a value") if parser.at_text() else _number_or_truth(parser)
     return AlterQuery(name, setting, value, parser.since(start))
 
 
-def _number(parser: Parser) -> Name:
+def _number_or_truth(parser: Parser) -> Name:
     start, token = parser.here(), parser._curr
-    if not parser._match(TokenType.NUMBER):
-        parser.refuse(f"expected a number or a text in quotes, found {parser.found()}")
+    if not parser._match_set((TokenType.NUMBER, TokenType.TRUE, TokenType.FALSE)):
+        parser.refuse(f"expected a number, TRUE, FALSE or a text in quotes, found {parser.found()}")
     return Name(token.text, start)
 
 

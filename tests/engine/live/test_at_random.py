@@ -7,6 +7,7 @@ import queue
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.engine.live.engine import LiveEngine
 from penstock.engine.options import Scheduling
+from penstock.errors import EngineError
 from penstock.model.clock import ManualClock
 from penstock.model.schema import Schema
 from penstock.runs.isolated import IsolatedOutlet
@@ -125,14 +127,17 @@ class Story:
             time += later
             self.told.append((key, value, time))
         self.source.said.put([*self.told[-len(rows) :]])
+        until = monotonic() + 60
         while self.engine.status()[0].account.read < len(self.told):
-            pass
+            assert monotonic() < until, self.engine.status()[0]
 
     def change(self, what: str, value: Any) -> None:
         if what == "strategy":
-            for name in self.seen:
-                if any(each.name == name for each in self.running()):
+            for name in self.running():
+                try:
                     self.engine.alter(name, "strategy", value)
+                except EngineError:
+                    assert name not in self.running()  # it has ended meanwhile
         else:
             self.engine.ask(lambda: self.break_off(value))
 
@@ -141,8 +146,8 @@ class Story:
         names = [node.name for node in graph.nodes]
         graph.break_off([names[number % len(names)]])
 
-    def running(self) -> list[Any]:
-        return [each for each in self.engine.status() if each.state == "running"]
+    def running(self) -> list[str]:
+        return [each.name for each in self.engine.status() if each.state == "running"]
 
     def check(self) -> None:
         self.source.said.put(None)

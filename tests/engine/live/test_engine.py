@@ -12,6 +12,7 @@ from penstock.engine.live.engine import LiveEngine
 from penstock.errors import EngineError, SourceError
 from penstock.model.clock import ManualClock
 from penstock.runs.isolated import IsolatedOutlet
+from penstock.runs.tables import Tables
 from penstock.sinks.callback import Callback
 from penstock.sinks.sink import Collected
 from tests.engine.live.scripted import speak
@@ -261,3 +262,67 @@ def test_many_threads_change_it_at_once() -> None:
         live.end()
         assert live.engine.wait("q", timeout=20)
         assert live.values("q") == list(range(20))
+
+
+# --- pausing -------------------------------------------------------------------------------------
+
+
+def test_a_paused_query_reads_no_further_and_loses_nothing() -> None:
+    with Live("a", "b") as live:
+        live.add("p", "SELECT v FROM a")
+        live.add("q", "SELECT v FROM b")
+        live.say("a", 1)
+        live.engine.alter("p", "paused", "TRUE")
+        live.sources["a"].said.put([2, 3])
+        live.say("b", 7)
+        assert live.states() == {"p": "paused", "q": "running"}
+        assert (live.values("p"), live.values("q")) == ([1], [7])
+        assert not live.engine.wait("p", timeout=0.01)
+        with pytest.raises(EngineError, match="a is held, because query p is paused"):
+            live.add("r", "SELECT v FROM a")
+        live.engine.pause(["p"], False)
+        live.end()
+        assert live.engine.wait(timeout=20)
+        assert live.values("p") == [1, 2, 3]
+
+
+def test_queries_that_share_a_reading_are_paused_together() -> None:
+    with Live("a") as live:
+        live.add("p", "SELECT v FROM a")
+        live.add("q", COUNT)
+        with pytest.raises(EngineError, match="query p reads a together with q") as refused:
+            live.engine.alter("p", "paused", "true")
+        assert refused.value.hint == "live.pause('p', 'q')"
+        live.engine.pause(None, True)
+        live.sources["a"].said.put([1, 12])
+        assert live.states() == {"p": "paused", "q": "paused"}
+        with pytest.raises(EngineError, match="resume together"):
+            live.engine.alter("q", "paused", "false")
+        live.engine.pause(["q", "p"], False)
+        live.end()
+        assert live.engine.wait(timeout=20)
+        assert live.values("p") == [1, 12]
+        with pytest.raises(EngineError, match="does not say whether to pause"):
+            live.engine.alter("p", "paused", "maybe")
+
+
+def test_others_read_what_can_be_read_again_past_a_query_that_is_paused() -> None:
+    with Live() as live:
+        rows = [{"v": value} for value in range(25)]
+        live.db.stream("s", rows, progress=ps.progress("v", delay=0))
+        live.engine.ask(lambda: _held(live))
+        live.add("q", "SELECT v FROM s")
+        assert live.engine.wait("q", timeout=20)
+        assert (len(live.values("q")), live.states()["p"]) == (25, "paused")
+        live.engine.alter("p", "paused", "false")
+        assert live.engine.wait("p", timeout=20)
+        assert live.values("p") == list(range(25))
+
+
+def _held(live: Live) -> None:
+    """A query that is paused before it has read anything."""
+    plan = in_process(live.db.sql("SELECT v FROM s").plan)  # type: ignore[union-attr]
+    live.rows["p"] = Collected()
+    outlet = IsolatedOutlet(plan.query, live.rows["p"])
+    live.engine._queries.add("p", plan, outlet, Tables(ManualClock()), None)
+    live.engine._queries.pause(["p"], True)

@@ -1,0 +1,281 @@
+"""Live engines with a checkpoint: queries are there again, and go on where they were."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.engine.checkpoint import Checkpoints
+from penstock.errors import BindError, CheckpointError, EngineError, SinkError
+from tests.api.test_live import until
+from tests.engine.live.scripted import speak
+from tests.engine.test_scheduler import Spoken
+
+STREAM = "CREATE STREAM s (k STRING, v INT) FROM FILES 's.jsonl' PROGRESS ON v DELAY 0"
+COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA v] FROM s"
+
+
+class Place:
+    """A file that grows, and engines on one checkpoint, one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def grow(self, first: int, end: int) -> None:
+        with (self.folder / "s.jsonl").open("a") as file:
+            file.writelines(
+                json.dumps({"k": "ab"[value % 2], "v": value}) + "\n" for value in range(first, end)
+            )
+
+    def live(self, **options: Any) -> ps.Live:
+        db = ps.connect(base=self.folder)
+        return db.live(checkpoint=self.folder / "kept", **options)
+
+    def rows(self, name: str, column: str) -> list[Any]:
+        lines = (self.folder / name).read_text().splitlines()
+        return [json.loads(line)[column] for line in lines]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_queries_go_on_where_each_of_them_was(place: Place) -> None:
+    place.grow(0, 25)
+    with place.live() as live:
+        live.sql(f"{STREAM}; CREATE QUERY tens AS {COUNT} INTO 'tens.jsonl'")
+        assert live.wait(timeout=20)
+        live.sql("CREATE QUERY gone AS SELECT v FROM s")
+        live.sql("DROP QUERY gone")
+        assert [(each.state, each.open_windows) for each in live.status()] == [("caught up", 1)]
+    assert place.rows("tens.jsonl", "n") == [10, 10]
+    place.grow(25, 45)
+    with place.live() as live:
+        assert [each.name for each in live.status()] == ["tens"]
+        live.sql("CREATE QUERY odd AS SELECT v FROM s WHERE v % 2 = 1 INTO 'odd.jsonl'")
+        assert live.wait(timeout=20)
+        assert [each.account.read for each in live.status()] == [45, 45]
+        names = [node.name for node in live.graph_status().nodes if node.operator == "scan"]
+        assert len(names) == 2
+    place.grow(45, 61)
+    with place.live() as live:
+        assert live.wait(timeout=20)
+        assert [(each.account.read, each.written) for each in live.status()] == [(61, 6), (61, 30)]
+        again = [node.name for node in live.graph_status().nodes if node.operator == "scan"]
+        assert again == names
+    assert place.rows("tens.jsonl", "n") == [10] * 6
+    assert place.rows("odd.jsonl", "v") == list(range(1, 61, 2))
+
+
+def test_a_query_that_read_another_comes_back_without_it(place: Place) -> None:
+    place.grow(0, 10)
+    with place.live() as live:
+        live.sql(f"{STREAM}; CREATE QUERY few AS SELECT v FROM s WHERE v > 3 INTO 'few.jsonl'")
+        live.sql("SPLIT few INTO low WHERE v < 7, high OTHERWISE")
+        live.sql("CREATE QUERY q AS SELECT v FROM low INTO 'q.jsonl'; DROP QUERY few")
+        live.sql("CREATE QUERY few AS SELECT k FROM s")  # another one
+        assert live.wait(timeout=20)
+    place.grow(4, 8)
+    with place.live() as live:
+        assert live.wait(timeout=20)
+    assert place.rows("q.jsonl", "v") == [4, 5, 6, 4, 5, 6]
+
+
+def test_a_program_may_say_the_same_again(place: Place) -> None:
+    place.grow(0, 25)
+    script = f"{STREAM}; CREATE QUERY q AS {COUNT} INTO 'q.jsonl'"
+    for _ in range(3):
+        with place.live() as live:
+            live.sql(script)
+            assert live.wait(timeout=20)
+            with pytest.raises(BindError, match="exists already"):
+                live.sql(script)
+    with place.live() as live:
+        with pytest.raises(BindError, match="query q is back from the checkpoint"):
+            live.sql("CREATE QUERY q AS SELECT v FROM s")
+        with pytest.raises(BindError, match="stream s is back from the checkpoint"):
+            live.sql(STREAM.replace("DELAY 0", "DELAY 1"))
+        live.sql("DROP QUERY q; CREATE QUERY q AS SELECT v FROM s")
+    assert place.rows("q.jsonl", "n") == [10, 10]
+
+
+# --- streams that cannot be read again -----------------------------------------------------------
+
+
+def spoken(folder: Path) -> tuple[ps.Database, Spoken]:
+    db = ps.connect(base=folder)
+    source = Spoken()
+    db.stream("s", [], schema={"v": "INT"}, progress=ps.progress("v", delay=0))
+    speak(db, "s", source)
+    return db, source
+
+
+def heard(live: ps.Live, rows: int) -> Callable[[], bool]:
+    return lambda: live.status()[0].account.read == rows
+
+
+def test_who_came_later_has_windows_of_his_own_after_a_restart(place: Place) -> None:
+    db, source = spoken(place.folder)
+    with db.live(checkpoint=place.folder / "kept") as live:
+        live.sql(f"CREATE QUERY first AS {COUNT} INTO 'first.jsonl'")
+        source.said.put([1, 2, 3])
+        until(heard(live, 3))
+        live.sql(f"CREATE QUERY second AS {COUNT} INTO 'second.jsonl'")
+        source.said.put([4])
+        until(heard(live, 4))
+    db, source = spoken(place.folder)
+    with db.live(checkpoint=place.folder / "kept") as live:
+        source.said.put([5, 12])
+        until(heard(live, 6))
+        live.sql(f"CREATE QUERY third AS {COUNT} INTO 'third.jsonl'")
+        assert [each.account.read for each in live.status()] == [6, 3, 0]
+        source.said.put([13, 25])
+        until(heard(live, 8))
+    found = {name: place.rows(f"{name}.jsonl", "n") for name in ("first", "second", "third")}
+    assert found == {"first": [5, 2], "second": [2, 2], "third": [1]}
+
+
+def test_settings_and_failures_are_remembered(place: Place) -> None:
+    db, source = spoken(place.folder)
+    with db.live(checkpoint=place.folder / "kept") as live:
+        live.sql(f"CREATE QUERY q AS {COUNT}; CREATE QUERY p AS SELECT 10 / (v - 13) AS w FROM s")
+        live.sql("ALTER QUERY q SET SHARE 2; ALTER QUERY q SET STRATEGY 'bfs 3'")
+        live.subscribe("p", lambda _: 1 / 0)
+        source.said.put([1])
+        assert live.wait("p", timeout=20)
+        live.pause("q")
+    db, source = spoken(place.folder)
+    with db.live(checkpoint=place.folder / "kept") as live:
+        assert [(each.name, each.state) for each in live.status()] == [
+            ("q", "paused"),
+            ("p", "failed"),
+        ]
+        assert "division by zero" in (live.status()[1].error or "")
+        source.said.put([2, 12])
+        live.sql("ALTER QUERY q SET PAUSED FALSE; DROP QUERY p")
+        until(heard(live, 3))
+        (component,) = live._engine.ask(lambda: live._engine._graph.components)
+        assert component.share == 2
+        assert all(node.transition.startswith("BFS") for node in component.nodes)
+        assert live.status()[0].written == 1
+    with spoken(place.folder)[0].live(checkpoint=place.folder / "kept") as live:
+        assert [(each.name, each.state) for each in live.status()] == [("q", "running")]
+
+
+# --- files that grow -----------------------------------------------------------------------------
+
+
+def test_files_are_followed(place: Place) -> None:
+    place.grow(0, 15)
+    with place.live(trigger="10 milliseconds") as live:
+        live.sql(f"{STREAM}; CREATE QUERY q AS {COUNT} INTO 'q.jsonl'")
+        until(heard(live, 15))
+        place.grow(15, 25)
+        until(heard(live, 25))
+        assert [each.state for each in live.status()] == ["running"]
+    with ps.connect(base=place.folder).live(trigger="10 milliseconds") as live:
+        live.sql(STREAM)
+        query = live.sql("SELECT v FROM s")
+        assert isinstance(query, ps.LiveQuery)
+        until(heard(live, 25))
+        place.grow(25, 30)
+        until(lambda: live.status()[0].written == 30)
+        assert [row["v"] for row in query] == list(range(30))
+    assert place.rows("q.jsonl", "n") == [10, 10]
+
+
+# --- places --------------------------------------------------------------------------------------
+
+
+def test_places_of_rows(place: Place) -> None:
+    place.grow(0, 25)
+    with place.live() as live:
+        live.sql(f"{STREAM}; CREATE QUERY q AS SELECT v FROM s INTO 'rows/'")
+        with pytest.raises(BindError, match="the rows of query q go to 'rows'"):
+            live.sql("CREATE QUERY p AS SELECT v FROM s INTO 'rows'")
+        with pytest.raises(SinkError, match="cannot be gone on with"):
+            live.sql("CREATE QUERY p AS SELECT v FROM s INTO 'rows.parquet'")
+        assert live.wait(timeout=20)
+        live.sql("DROP QUERY q")
+        with pytest.raises(SinkError, match="results of another run"):
+            live.sql("CREATE QUERY q AS SELECT v FROM s INTO 'rows/'")
+        (place.folder / "there.jsonl").write_text("{}\n")
+        with pytest.raises(SinkError, match="is there already"):
+            live.sql("CREATE QUERY q AS SELECT v FROM s INTO 'there.jsonl'")
+        assert live.status() == []
+    assert len(list((place.folder / "rows").glob("part-*"))) >= 1
+
+
+def test_a_sink_that_fails_when_it_is_saved_stops_its_query_alone(place: Place) -> None:
+    place.grow(0, 25)
+    (place.folder / "rows").mkdir()
+    with place.live(trigger="10 milliseconds") as live:
+        live.sql(f"{STREAM}; CREATE QUERY q AS SELECT v FROM s INTO 'rows/q.jsonl'")
+        live.sql("CREATE QUERY p AS SELECT v FROM s INTO 'p.jsonl'")
+        until(heard(live, 25))
+        shutil.rmtree(place.folder / "rows")
+        place.grow(25, 30)
+        until(lambda: live.status()[0].state == "failed")
+        assert "cannot write" in (live.status()[0].error or "")
+        until(lambda: live.status()[1].written == 30)
+    with place.live() as live:
+        assert [each.state for each in live.status()][:1] == ["failed"]
+    assert place.rows("p.jsonl", "v") == list(range(30))
+
+
+# --- what does not fit ---------------------------------------------------------------------------
+
+
+def test_what_does_not_fit(place: Place) -> None:
+    place.grow(0, 25)
+    kept = place.folder / "kept"
+    with place.live() as live:
+        live.sql(f"{STREAM}; CREATE QUERY q AS {COUNT}")
+        with pytest.raises(CheckpointError, match="in use by another run"):
+            place.live()
+    for columns in ("k STRING, v INT, w INT", "v INT"):
+        db = ps.connect(base=place.folder)
+        db.sql(STREAM.replace("k STRING, v INT", columns))
+        with pytest.raises(CheckpointError, match="s has changed since query q was saved"):
+            db.live(checkpoint=kept)
+    query = ps.connect(base=place.folder).sql(f"{STREAM}; {COUNT}")
+    assert isinstance(query, ps.Query)
+    with pytest.raises(CheckpointError, match="made by a live engine"):
+        query.run(place.folder / "rows.jsonl", checkpoint=kept)
+    query.run(place.folder / "rows.jsonl", checkpoint=place.folder / "run")
+    with pytest.raises(CheckpointError, match="not of a live engine"):
+        ps.connect().live(checkpoint=place.folder / "run")
+    with pytest.raises(EngineError, match="is not a trigger"):
+        ps.connect().live(trigger="soon")
+
+
+def test_a_stream_that_is_missing(place: Place) -> None:
+    db, _ = spoken(place.folder)
+    with db.live(checkpoint=place.folder / "kept") as live:
+        live.sql(f"CREATE QUERY q AS {COUNT}")
+    with pytest.raises(CheckpointError, match="query q of the checkpoint reads s") as refused:
+        place.live()
+    assert "db.stream('s', …)" in (refused.value.hint or "")
+    with spoken(place.folder)[0].live(checkpoint=place.folder / "kept") as live:  # no harm done
+        assert [each.name for each in live.status()] == ["q"]
+
+
+def test_a_plan_that_has_changed(place: Place) -> None:
+    place.grow(0, 5)
+    with place.live() as live:
+        live.sql(f"{STREAM}; CREATE QUERY q AS {COUNT}")
+    store = Checkpoints(place.folder / "kept")
+    record = store.get("queries/1")
+    record["identity"][0] = record["identity"][0].replace("RANGE 10", "RANGE 20")
+    store.put("queries/1", record)
+    store.commit()
+    store.close()
+    with pytest.raises(CheckpointError, match="the saved state of query q belongs to another"):
+        place.live()
