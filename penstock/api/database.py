@@ -288,7 +288,11 @@ class Database:
                 bound = bind_query(statement.query, self.catalog)
                 query = Query(bound, text, self._setting)
                 return Explanation(
-                    query.explain(physical=statement.physical, schedule=statement.schedule)
+                    query.explain(
+                        physical=statement.physical,
+                        schedule=statement.schedule,
+                        dataflow=statement.dataflow,
+                    )
                 )
             case _:
                 bound = bind_query(statement, self.catalog)

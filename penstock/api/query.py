@@ -17,6 +17,7 @@ from penstock.api.running_async import calling_on, drive_on_loop
 from penstock.api.started import StartedQuery
 from penstock.errors import Span
 from penstock.language.parse import pointing_into
+from penstock.optimizer.dataflow.explain import explain_dataflow
 from penstock.optimizer.optimize import rewrite
 from penstock.physical.explain import explain_physical
 from penstock.physical.plan import PhysicalPlan
@@ -55,9 +56,15 @@ class Query:
         self._answered: RememberedAnswer | None = None
         self._last: RememberedAnswer | RememberedRun | None = None
 
-    def explain(self, *, physical: bool = False, schedule: bool = False) -> str:
+    def explain(
+        self, *, physical: bool = False, schedule: bool = False, dataflow: bool = False
+    ) -> str:
         """What is asked; or, if `physical` is said, what runs: operators, and where tuples meet; or
-        the `schedule`: by which rule the local engine goes from each of them to the next."""
+        the `schedule`: by which rule the local engine goes from each of them to the next; or the
+        `dataflow`: what the tuples of every stream go through, and how long that takes."""
+        if dataflow:
+            with pointing_into(self.text):
+                return explain_dataflow(self.plan, self.setting.settings)
         if schedule:
             with pointing_into(self.text):
                 return self.setting.state_table(self.plan)

@@ -277,6 +277,7 @@ class Explain:
     span: Span
     physical: bool = False  # what runs, instead of what is asked
     schedule: bool = False  # by which rules
+    dataflow: bool = False  # what the tuples of every stream go through
 
 
 Statement: TypeAlias = (

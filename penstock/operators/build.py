@@ -12,6 +12,7 @@ from penstock.operators.groups.grouped import GroupedOperator
 from penstock.operators.joins.chronicle import Chronicle
 from penstock.operators.joins.difference import DifferenceOperator
 from penstock.operators.joins.lookup import LookupOperator
+from penstock.operators.joins.multiway.multiway_join import MultiwayJoin
 from penstock.operators.joins.oa_join import OaJoin
 from penstock.operators.joins.ordered.adaptive_join import ALPHA, AdaptiveJoin
 from penstock.operators.joins.ordered.filter_order import FilterOrderJoin
@@ -94,6 +95,7 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
 # from these, if something is asked: what they give is final
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
+    OperatorKind.MULTIWAY_JOIN: MultiwayJoin,
     OperatorKind.SIGNED_SLIDING: SignedSliding,
     OperatorKind.SIGNED_LANDMARK: SignedLandmark,
     OperatorKind.SIGNED_ROWS: SignedRows,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from penstock.optimizer.logical.binary_joins import binary_joins
+from penstock.optimizer.logical.arrange_joins import arrange_joins
 from penstock.optimizer.logical.canonical_order import canonical_order
 from penstock.optimizer.logical.choose_algorithm import choose_algorithm
 from penstock.optimizer.logical.derive_predicates import derive_predicates
@@ -67,10 +67,10 @@ SIMPLIFYING: tuple[RewriteRule, ...] = (
     merge_adjacent,
 )
 PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
-    Host.LOCAL: (*SIMPLIFYING, binary_joins, lower, choose_join, leave_in_order, expect_state),
+    Host.LOCAL: (*SIMPLIFYING, arrange_joins, lower, choose_join, leave_in_order, expect_state),
     Host.SPARK: (
         *SIMPLIFYING,
-        binary_joins,
+        arrange_joins,
         prune_columns,
         lower,
         choose_join,

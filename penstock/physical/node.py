@@ -43,6 +43,7 @@ class OperatorKind(Enum):
         "FilterOrder",
         "AdaptiveJoin",
     )
+    MULTIWAY_JOIN = "MultiwayJoin"
     RECENT = "Recent"
     CHRONICLE = "Chronicle"
     DISTINCT_ON = "DistinctOn"

@@ -20,6 +20,7 @@ class JoinAlgorithm(Enum):
     """How joins of streams are computed; all give the same pairs."""
 
     OA = "as tuples arrive, in any order"
+    MULTIWAY = "as tuples arrive, all inputs at once"
     OPOB = "as tuples arrive, and results are put in order"
     OPIB = "tuples are put in order before they are joined"
     SYNC_FILTER = "both inputs in step"
@@ -74,8 +75,8 @@ class Choice:
         others = [each for each in self.estimates if each is not chosen]
         why = "" if self.reason in (Reason.TIME, Reason.BUDGET, Reason.STATE) else self.reason.value
         title = f"{self.algorithm.name} ({self.algorithm.value})" + (f", {why}" if why else "")
-        times = ", ".join(f"{each.algorithm.name} {_duration(each.time)}" for each in others)
-        lines = [f"algorithm: {title}, {_duration(chosen.time)} a window; {times}"]
+        times = ", ".join(f"{each.algorithm.name} {duration(each.time)}" for each in others)
+        lines = [f"algorithm: {title}, {duration(chosen.time)} a window; {times}"]
         if self.reason in (Reason.BUDGET, Reason.STATE):
             limit = f"{self.reason.value} of {_size(self.budget)}"
             sizes = ", ".join(f"{each.algorithm.name} {_size(each.state)}" for each in others)
@@ -87,7 +88,8 @@ class Choice:
         return lines
 
 
-def _duration(nanoseconds: float) -> str:
+def duration(nanoseconds: float) -> str:
+    """For people."""
     return _scaled(nanoseconds, ("ns", "µs", "ms", "s"))
 
 

@@ -105,6 +105,8 @@ class Join(Node):
     kind: JoinKind = JoinKind.INNER
     also: tuple[TimeCondition, ...] = ()
     hint: JoinAlgorithm | None = field(default=None, compare=False)
+    # in one operator for all inputs: in which order the tuples of each look for the others
+    probes: tuple[tuple[int, ...], ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.branches) < 2 or len(self.branches) != len(self.attributes):
@@ -118,6 +120,9 @@ class Join(Node):
             )
         if self.condition is not None and self.condition.type != BOOLEAN:
             raise PlanError(f"a join condition is BOOLEAN, not {self.condition.type}")
+        for number, order in enumerate(self.probes):
+            if sorted((number, *order)) != list(range(len(self.branches))):
+                raise PlanError(f"tuples of input {number} look for those of {order}")
         for branch, attribute in zip(self.branches, self.attributes, strict=True):
             if branch.promise(attribute) is None:
                 raise PlanError(f"{attribute} does not progress")
@@ -202,13 +207,20 @@ def by_risk(condition: Expression | None) -> tuple[list[Expression], list[Expres
     return [e for e in parts if not may_fail(e)], [e for e in parts if may_fail(e)]
 
 
-def _sides(each: Expression, left: Schema, right: Schema) -> tuple[Expression, Expression] | None:
-    """The two sides of an equality between one input and the other."""
+def sides_of_equality(each: Expression) -> tuple[Expression, Expression] | None:
+    """The two sides of an equality that cannot fail, of values of one type."""
     if not isinstance(each, Call) or each.function != "eq":
         return None
     one, other = each.arguments
-    if one.type != other.type or may_fail(each):
+    return None if one.type != other.type or may_fail(each) else (one, other)
+
+
+def _sides(each: Expression, left: Schema, right: Schema) -> tuple[Expression, Expression] | None:
+    """The two sides of an equality between one input and the other."""
+    pair = sides_of_equality(each)
+    if pair is None:
         return None
+    one, other = pair
     if _is_of(one, left) and _is_of(other, right):
         return one, other
     return (other, one) if _is_of(one, right) and _is_of(other, left) else None

@@ -43,7 +43,7 @@ _STARTS = ("CREATE", "SPLIT", "ALTER", "SHOW", "DROP", "SELECT", "EXPLAIN")
 
 def statement(parser: Parser) -> Statement | None:
     """statement ::= create-stream | create-table | create-query | alter-query | split | drop
-    | SHOW (STREAMS | QUERIES) | EXPLAIN [PHYSICAL | SCHEDULE] query | query"""
+    | SHOW (STREAMS | QUERIES) | EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW] query | query"""
     parser._match(TokenType.SEMICOLON)  # sqlglot leaves one in if a comment follows it
     if not parser._tokens_left():
         return None
@@ -57,7 +57,8 @@ def _statement(parser: Parser) -> Statement:
     if parser.accept("EXPLAIN"):
         physical = bool(parser.accept("PHYSICAL"))
         schedule = not physical and bool(parser.accept("SCHEDULE"))
-        return Explain(query(parser), parser.since(start), physical, schedule)
+        dataflow = not physical and not schedule and bool(parser.accept("DATAFLOW"))
+        return Explain(query(parser), parser.since(start), physical, schedule, dataflow)
     if parser.accept("CREATE", "STREAM"):
         return _create_stream(parser)
     if parser.accept("CREATE", "TABLE"):

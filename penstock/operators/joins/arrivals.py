@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
-from penstock.model.types import INT64_MAX, INT64_MIN
 from penstock.operators.batch import Signs
+from penstock.operators.joins.looking_up import find_few, find_many
 from penstock.operators.joins.newest import FEW
 from penstock.operators.joins.pairs import Found
-from penstock.operators.joins.places import KeyTimePlaces, WantedPlaces
 from penstock.operators.joins.side import Side
 from penstock.operators.joins.sorted_run import SortedRun
 from penstock.operators.joins.tuples import Tuples
@@ -46,18 +45,8 @@ class ManyArrivals:
         return self._run.lineage
 
     def found(self, side: Side) -> list[Found]:
-        order, found = self._run.order, []
-        low, high = INT64_MIN, INT64_MAX
-        if self.fit.all():
-            low, high = int(np.minimum.reduce(self.lows)), int(np.maximum.reduce(self.highs))
-        wanted: WantedPlaces | None = None
-        for run in side.runs(low, high):
-            if wanted is None or wanted.places is not run.places:
-                wanted = run.places.wanted(self._codes, self.lows, self.highs, low, high)
-            of, begins, counts = run.find(wanted)
-            if len(of):
-                found.append(Found(run, order[of], begins, counts, int(counts.sum())))
-        return found
+        columns = (self._codes, self.lows, self.highs)
+        return find_many(side, *columns, self._run.order, bool(self.fit.all()))
 
     def of_rows(self, flags: Mask) -> Mask:
         """Flags of rows, in this order."""
@@ -97,22 +86,7 @@ class FewArrivals:
         return self._tuples.lineage
 
     def found(self, side: Side) -> list[Found]:
-        found = []
-        columns = (self._tuples.codes, self.lows, self.highs)
-        tuples = list(zip(*(column.tolist() for column in columns), strict=True))
-        for row, runs in enumerate(side.runs_for(tuples)):
-            places: KeyTimePlaces | None = None
-            for run in runs:
-                if places is not run.places:
-                    places = run.places
-                    wanted = places.wanted_one(*tuples[row])
-                if wanted is None:
-                    continue
-                begin, count = run.find_one(wanted)
-                if count:
-                    of, begins, counts = (np.array([each]) for each in (row, begin, count))
-                    found.append(Found(run, of, begins, counts, count))
-        return found
+        return find_few(side, self._tuples.codes, self.lows, self.highs)
 
     def of_rows(self, flags: Mask) -> Mask:
         return flags

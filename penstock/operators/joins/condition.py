@@ -49,9 +49,9 @@ class _Test:
         self._left = [place for place in places if place < width]
         self._right = [place - width for place in places if place >= width]
         self._tests: list[Callable[[pa.RecordBatch], Mask]] = [
-            _flags(each, schema) for each in conditions
+            condition_test(each, schema) for each in conditions
         ]
-        self._tests += [_fits(each, schema) for each in also]
+        self._tests += [time_test(each, schema) for each in also]
 
     def __bool__(self) -> bool:
         return bool(self._tests)
@@ -67,12 +67,14 @@ class _Test:
         return found
 
 
-def _flags(condition: Expression, schema: Schema) -> Callable[[pa.RecordBatch], Mask]:
+def condition_test(condition: Expression, schema: Schema) -> Callable[[pa.RecordBatch], Mask]:
+    """For rows that have its columns: whether it is true."""
     compiled = compile_expression(condition, schema)
     return lambda batch: flags_of(compiled(batch))
 
 
-def _fits(also: TimeCondition, schema: Schema) -> Callable[[pa.RecordBatch], Mask]:
+def time_test(also: TimeCondition, schema: Schema) -> Callable[[pa.RecordBatch], Mask]:
+    """For rows that have both columns: whether their times fit."""
     left, right = also.left.position(schema), also.right.position(schema)
 
     def fits(batch: pa.RecordBatch) -> Mask:

@@ -19,8 +19,8 @@ class JoinState:
     `progress` is what each input has promised, and `promised` what has been promised about
     results."""
 
-    kept: tuple[Rows, Rows]
-    waiting: tuple[Rows, Rows]
+    kept: tuple[Rows, ...]
+    waiting: tuple[Rows, ...]
     results: Rows
-    progress: tuple[Progress, Progress]
+    progress: tuple[Progress, ...]
     promised: Progress

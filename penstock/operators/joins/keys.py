@@ -4,72 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.expressions.columns import present, values_of
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Mask
-from penstock.model.types import Kind
-from penstock.operators.folding.key_expiry import MANY
-from penstock.operators.folding.keys import KeyCodes
+from penstock.operators.joins.shared_codes import SharedCodes
 from penstock.operators.joins.side import Side
 from penstock.plan.expressions import Expression
 from penstock.plan.joins import Join
 
-_NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP)
-
 
 class JoinKeys:
-    """Without any there is one key, and all tuples have it.  A key that is one whole number, or one
-    time, is its own code; others are numbered."""
-
     def __init__(self, node: Join, keys: list[tuple[Expression, Expression]]) -> None:
-        self._types = [left.type for left, _ in keys]
         self._columns = [
             [compile_expression(pair[port], branch.schema) for pair in keys]
             for port, branch in enumerate(node.branches)
         ]
-        self._plain = len(keys) == 1 and self._types[0].kind in _NUMBERS
-        self._codes = KeyCodes([] if self._plain else self._types)
-        self._look_again = MANY
+        self._codes = SharedCodes([left.type for left, _ in keys])
 
     def of(self, port: int, rows: pa.RecordBatch) -> tuple[Codes, Mask | None]:
-        """The codes of rows, and which of them can be equal to anything: neither NULL nor NaN is.
-        None: all of them."""
+        """The codes of rows, and which of them can be equal to anything; None: all of them."""
         columns = [column(rows) for column in self._columns[port]]
-        if self._plain:
-            (column,) = columns
-            codes = values_of(column, self._types[0]).astype(np.int64, copy=False)
-            return codes, present(column) if column.null_count else None
-        equal: Mask | None = None
-        for column, sql_type in zip(columns, self._types, strict=True):
-            own: Mask | None = present(column) if column.null_count else None
-            if sql_type.kind is Kind.DOUBLE:
-                numbers = ~np.isnan(values_of(column, sql_type))
-                own = numbers if own is None else own & numbers
-            if own is not None and not own.all():
-                equal = own if equal is None else equal & own
-        if equal is None:
-            return self._codes.encode(columns, rows.num_rows), None
-        codes = np.zeros(rows.num_rows, np.int64)
-        kept = pa.array(equal)
-        some = [column.filter(kept) for column in columns]
-        codes[equal] = self._codes.encode(some, int(np.count_nonzero(equal)))
-        return codes, equal
+        return self._codes.of(columns, rows.num_rows)
 
     def forget(self, sides: Sequence[Side]) -> None:
         """Give up the numbers of keys that no tuple has, when these are the most."""
-        if len(self._codes) < self._look_again:
-            return
-        live = np.zeros(len(self._codes), np.bool_)
-        for side in sides:
-            side.mark(live)
-        codes = np.flatnonzero(live)
-        if 2 * len(codes) < len(live):
-            place = np.zeros(len(live), np.int64)
-            place[codes] = np.arange(len(codes))
-            self._codes = self._codes.only(codes)
-            for side in sides:
-                side.recode(place)
-        self._look_again = max(MANY, 2 * len(codes))
+        self._codes.forget(sides)

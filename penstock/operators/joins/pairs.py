@@ -126,20 +126,24 @@ class Pairs:
 
 def pairs_of(came: Arrived, found: Sequence[Found], most: int = AT_ONCE) -> Iterator[Pairs]:
     """What was found, in pieces."""
+    for pieces in pieces_of(found, most):
+        of = [each for _, each, _ in pieces]
+        kept = [(run, rows) for run, _, rows in pieces]
+        yield Pairs(came, of[0] if len(of) == 1 else np.concatenate(of), kept)
+
+
+def pieces_of(
+    found: Sequence[Found], most: int = AT_ONCE
+) -> Iterator[list[tuple[SortedRun, Ints, Ints]]]:
+    """Runs, each with the rows that came and those of their partners in it; so many at a time."""
     waiting: list[tuple[SortedRun, Ints, Ints]] = []
     size = 0
     for each in found:
         for of, rows in each.pieces(most):
             if size and size + len(of) > most:
-                yield _pairs(came, waiting)
+                yield waiting
                 waiting, size = [], 0
             waiting.append((each.run, of, rows))
             size += len(of)
     if waiting:
-        yield _pairs(came, waiting)
-
-
-def _pairs(came: Arrived, waiting: list[tuple[SortedRun, Ints, Ints]]) -> Pairs:
-    of = [each for _, each, _ in waiting]
-    kept = [(run, rows) for run, _, rows in waiting]
-    return Pairs(came, of[0] if len(of) == 1 else np.concatenate(of), kept)
+        yield waiting

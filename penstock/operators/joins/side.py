@@ -97,6 +97,12 @@ class Side:
             assert run.signs is None, "only joins of plain tuples stand in for each other"
             yield run.rows
 
+    def batches(self) -> Iterator[Batch]:
+        """The same with what is beside them."""
+        self._settle()
+        for run in self._runs:
+            yield Batch(run.rows, run.signs, lineage=run.lineage)
+
     # --- what is gone ----------------------------------------------------------------------------
 
     def finish_below(self, limit: Bound) -> Iterator[pa.RecordBatch]:

@@ -8,31 +8,17 @@ third, what follows for the two is a condition, too: so all times go on progress
 from __future__ import annotations
 
 from dataclasses import replace
-from heapq import heappop, heappush
-from typing import TypeAlias
 
 from penstock.model.schema import Schema
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.aggregates import GroupAggregate, WindowAggregate
 from penstock.plan.expressions import Expression, all_of, columns_of
-from penstock.plan.joins import (
-    Bands,
-    Join,
-    JoinWindow,
-    Lookup,
-    Ranges,
-    TimeCondition,
-    Tumbling,
-    by_risk,
-    equal_keys,
-)
+from penstock.plan.joins import Join, Lookup, TimeCondition, by_risk, equal_keys
 from penstock.plan.node import Node
+from penstock.plan.pairwise_windows import between, width, window_of_two
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project
-from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
-
-_Window: TypeAlias = SlidingJoin | TumblingJoin | BandJoin
 
 
 def binary_joins(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
@@ -60,16 +46,17 @@ def binary_joins(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: AR
 
 def _binary(node: Node, by_name: bool) -> Node:
     """`by_name` says whether what stands above does not look at the places of columns."""
-    below = _looks_at_names(node, by_name)
+    below = looks_at_names(node, by_name)
     node = with_inputs(node, lambda each: _binary(each, below))
-    if not isinstance(node, Join) or len(node.branches) == 2:
+    if not isinstance(node, Join) or len(node.branches) == 2 or node.probes:
         return node
     may_move = by_name and not node.signed
-    order = _connected(node) if may_move else list(range(len(node.branches)))
+    order = connected(node) if may_move else list(range(len(node.branches)))
     return _pipeline(node, order)
 
 
-def _looks_at_names(node: Node, by_name: bool) -> bool:
+def looks_at_names(node: Node, by_name: bool) -> bool:
+    """Whether a node finds the columns of its input by their names."""
     match node:
         case Project() | WindowAggregate() | GroupAggregate():
             return True
@@ -78,7 +65,7 @@ def _looks_at_names(node: Node, by_name: bool) -> bool:
     return False
 
 
-def _connected(node: Join) -> list[int]:
+def connected(node: Join) -> list[int]:
     """Beginning with the first input that has equal keys with another: whenever it can be, one that
     has equal keys with those before it."""
     left = list(range(len(node.branches)))
@@ -104,8 +91,8 @@ def _pipeline(node: Join, order: list[int]) -> Join:
     waiting: list[Expression] = safe
     for place, new in enumerate(order[1:], 1):
         before, last = order[:place], place == len(order) - 1
-        windows = {each: _between(node, each, new) for each in before}
-        first = min(before, key=lambda each: _width(windows[each]))
+        windows = {each: between(node, each, new) for each in before}
+        first = min(before, key=lambda each: width(windows[each]))
         attribute = node.attributes[new]
         also = tuple(
             TimeCondition(node.attributes[each], attribute, windows[each])
@@ -118,7 +105,7 @@ def _pipeline(node: Join, order: list[int]) -> Join:
         made = Join(
             (made, node.branches[new]),
             (node.attributes[first], attribute),
-            _window(windows[first]),
+            window_of_two(windows[first]),
             all_of([*ready, *(risky if last else [])]),
             node.span,
             also=also,
@@ -130,58 +117,3 @@ def _pipeline(node: Join, order: list[int]) -> Join:
 
 def _known(condition: Expression, known: set[tuple[str, str | None]]) -> bool:
     return all((each.name, each.relation) in known for each in columns_of(condition))
-
-
-# --- windows -------------------------------------------------------------------------------------
-
-
-def _between(node: Join, left: int, right: int) -> _Window:
-    """The time condition between two inputs."""
-    if isinstance(node.window, Bands):
-        return _band(node.window, left, right)
-    found = node.window.between(left, right)
-    assert found is not None
-    return found
-
-
-def _band(bands: Bands, left: int, right: int) -> BandJoin:
-    """Their own band, or else what follows from the narrowest bands by way of others."""
-    ways: dict[int, list[tuple[int, BandJoin]]] = {}
-    for i, j, band in bands.bands:
-        ways.setdefault(i, []).append((j, band))
-        ways.setdefault(j, []).append((i, BandJoin(-band.high, -band.low)))
-    own = [band for other, band in ways[left] if other == right]
-    if own:
-        return own[0]
-    seen: set[int] = set()
-    waiting = [(0, left, 0, 0)]
-    while waiting:
-        width, here, low, high = heappop(waiting)
-        if here == right:
-            return BandJoin(low, high)
-        if here not in seen:
-            seen.add(here)
-            for other, band in ways[here]:
-                step = (width + _width(band), other, low + band.low, high + band.high)
-                heappush(waiting, step)
-    raise AssertionError("nothing bounds how far apart two inputs of a join are")
-
-
-def _width(window: _Window) -> int:
-    match window:
-        case TumblingJoin():
-            return window.range
-        case SlidingJoin():
-            return window.left_range + window.right_range
-        case BandJoin():
-            return window.high - window.low
-
-
-def _window(window: _Window) -> JoinWindow:
-    match window:
-        case TumblingJoin():
-            return Tumbling(window)
-        case SlidingJoin():
-            return Ranges((window.left_range, window.right_range))
-        case BandJoin():
-            return Bands(((0, 1, window),))

@@ -41,7 +41,7 @@ def choose_join(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
         join = node.logical
         if node.operator is not OperatorKind.OA_JOIN or not isinstance(join, Join):
             return changed
-        if join.hint in (None, JoinAlgorithm.OA):
+        if join.hint in (None, JoinAlgorithm.OA, JoinAlgorithm.MULTIWAY):
             return changed
         if not can_leave_in_order(node):
             raise EngineError(

@@ -22,6 +22,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.equalities import common_keys
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode, equal_keys
 from penstock.plan.lineage import steady_columns
@@ -132,6 +133,8 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.DISTINCT
         case Join(branches=(_, _)):
             return OperatorKind.OA_JOIN
+        case Join() if node.probes:
+            return OperatorKind.MULTIWAY_JOIN
         case Sequence(mode=SequenceMode.RECENT):
             return OperatorKind.RECENT
         case Sequence(mode=SequenceMode.CHRONICLE):
@@ -168,6 +171,8 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
             if left.signed and right.signed:
                 keys = [pair for pair in keys if _are_steady(node, pair)]
             return tuple(pair[port] for pair in keys)
+        case Join():
+            return common_keys(node, port)
         case Difference():
             return tuple(pair[port] for pair in node.keys if _are_steady(node, pair))
         case WindowAggregate() if node.counts_rows:

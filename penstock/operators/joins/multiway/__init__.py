@@ -1,0 +1,1 @@
+"""Joins of any number of inputs in one operator."""

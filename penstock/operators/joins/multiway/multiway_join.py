@@ -1,0 +1,203 @@
+"""A join of any number of inputs in one operator, by dataflow expressions: tuples of each input
+look for those of the others in an order of their own, and nothing is kept of what is found on the
+way.
+
+A tuple meets what has come before it, and is kept for what comes after it: so every result is found
+once, by the last of its tuples, whatever the order of arrival and however batches are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expressions.compile import compile_expression
+from penstock.model.arrays import Ints
+from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.operators.batch import Batch, Signs
+from penstock.operators.joins.join_state import JoinState
+from penstock.operators.joins.multiway.combinations import ChosenTuples, Combinations
+from penstock.operators.joins.multiway.dataflow import Dataflow
+from penstock.operators.joins.multiway.multiway_progress import MultiwayProgress
+from penstock.operators.joins.pair_lineage import input_lineages
+from penstock.operators.joins.shared_codes import can_be_equal
+from penstock.operators.joins.tuples import Tuples
+from penstock.operators.open_results import OpenResults
+from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
+from penstock.operators.revising.amendment import in_time_of
+from penstock.operators.ticks import to_ticks
+from penstock.physical.asked import Asked
+from penstock.plan.equalities import conditions_of
+from penstock.plan.identity import origins
+from penstock.plan.joins import Join
+from penstock.state.chunks import ChunkStore, Within
+
+_MANY = 1 << 18  # results that are more than is held in memory at once
+
+
+class MultiwayJoin(Base):
+    """With LATE AMEND, tuples count that are late, so everything is final so much later; nothing is
+    ever taken back."""
+
+    def __init__(self, node: Join, asked: Asked | None = None) -> None:
+        timed = list(zip(node.attributes, node.branches, strict=True))
+        self._dataflow = Dataflow(node)
+        self._indexes = self._dataflow.indexes
+        self._in_time = [in_time_of([attribute], each, asked) for attribute, each in timed]
+        self._places = [attribute.position(each.schema) for attribute, each in timed]
+        self._types = [attribute.type for attribute in node.attributes]
+        self._columns = [[field.qualified for field in each.schema] for each in node.branches]
+        self._keys = [
+            [each.of(port) for each in conditions_of(node).equalities if port in each.inputs]
+            for port in range(len(node.branches))
+        ]
+        self._compiled = [
+            [compile_expression(key, each.schema) for key in keys]
+            for keys, each in zip(self._keys, node.branches, strict=True)
+        ]
+        self._schema = node.schema.arrow
+        self._names = set(self._schema.names)
+        self._origins = origins(node)
+        self._lineages = input_lineages(node)
+        self._progress = MultiwayProgress(node)
+        self._high: dict[str, Bound] = {}
+        self._promised = Progress()
+
+    # --- tuples ----------------------------------------------------------------------------------
+
+    def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
+        """If there are very many results, they are made when somebody takes them, one piece after
+        the other."""
+        given, ticks, late = self._in_time[port].split_signed(batch)
+        items: list[Item] = [*late]
+        if self._lineages:
+            given = Batch(given.rows, given.signs, lineage=self._lineages[port].of(given))
+        given, times = self._with_keys(port, given, ticks[0])
+        if not given.num_rows:
+            return items
+        self._record(port, given, times)
+        come = Combinations({port: ChosenTuples.all_of(given)}, given.num_rows)
+        results, made = map(self._made, self._dataflow.run(port, come)), 0
+        for each in results:
+            items.append(each)
+            made += each.num_rows
+            if made > _MANY:
+                return chain(items, results)
+        return items
+
+    def _with_keys(self, port: int, given: Batch, ticks: Ints) -> tuple[Batch, Ints]:
+        """Tuples that can be in a result: no key is NULL."""
+        columns = [key(given.rows) for key in self._compiled[port]]
+        equal = can_be_equal(columns, [key.type for key in self._keys[port]])
+        if equal is None:
+            return given, ticks
+        return given.filter(pa.array(equal)), ticks[equal]
+
+    def _record(self, port: int, given: Batch, ticks: Ints) -> None:
+        """Keep what may be in a result with later tuples.  Tuples do not look for others of their
+        own input, so it does not matter that they are there before they look for any."""
+        limit = self._progress.limit(port)
+        if limit != BEGINNING:
+            stays = np.flatnonzero(ticks >= limit)
+            if len(stays) < len(ticks):
+                given, ticks = given.take(stays), ticks[stays]
+        if given.num_rows:
+            for index in self._indexes[port]:
+                index.record(given, ticks)
+
+    def _made(self, found: Combinations) -> Batch:
+        """The columns of all inputs as they stand, whoever came last; the sign is the product of
+        all signs."""
+        chosen = [found.chosen[port] for port in range(len(self._indexes))]
+        columns = [column for each in chosen for column in each.columns()]
+        rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        if not self._lineages:
+            return Batch(rows)
+        signs: Signs | None = None
+        for own in (each.signs() for each in chosen):
+            signs = own if signs is None else signs if own is None else signs * own
+        parts = [part for part in (each.lineage() for each in chosen) if part is not None]
+        return Batch(rows, signs, lineage=np.hstack(parts))
+
+    # --- progress --------------------------------------------------------------------------------
+
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
+        self._high |= {k: v for k, v in progress.high.items() if k in self._names}
+        (final,) = self._in_time[port].final(progress)
+        if not self._progress.advance(port, progress, final):
+            return
+        for other, indexes in enumerate(self._indexes):
+            if other != port:
+                limit = self._progress.limit(other)
+                for index in indexes:
+                    index.forget(limit)
+        self._dataflow.forget_keys()
+        promised = self._progress.promise()
+        if promised != self._promised:
+            self._promised = promised
+            yield Progress(promised.bounds, dict(self._high), promised.ended, joint=promised.joint)
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def rows_held(self) -> int:
+        return sum(len(indexes[0]) for indexes in self._indexes)
+
+    def open_results(self) -> OpenResults:
+        return OpenResults()
+
+    def save(self, store: ChunkStore) -> None:
+        """The tuples of each input once; all indexes follow from them."""
+        for port, indexes in enumerate(self._indexes):
+            indexes[0].side.save(Within(store, f"{port}/"))
+        high = by_origin(self._high, self._origins)
+        numbered = [each.came for each in self._lineages]
+        store.put("run", {"bounds": self._progress.save(), "high": high, "numbered": numbered})
+
+    def load(self, store: ChunkStore) -> None:
+        saved = store.get("run")
+        if saved is None:
+            return
+        self._progress.load(saved["bounds"])
+        self._high = by_name(saved["high"], self._origins)
+        self._promised = self._progress.promise()
+        for lineage, came in zip(self._lineages, saved["numbered"], strict=True):
+            lineage.came = came
+        for port, (first, *others) in enumerate(self._indexes):
+            first.side.load(Within(store, f"{port}/"), partial(self._tuples, port))
+            for batch in first.side.batches():
+                for index in others:
+                    index.record(batch, self._ticks(port, batch.rows))
+
+    def export(self) -> JoinState:
+        """For a join that looks for tuples in another order."""
+        kept = tuple(tuple(indexes[0].side.rows()) for indexes in self._indexes)
+        given = tuple(self._given_by(port) for port in range(len(kept)))
+        return JoinState(kept, tuple(() for _ in kept), (), given, self._promised)
+
+    def adopt(self, state: JoinState) -> None:
+        for port, several in enumerate(state.kept):
+            for rows in several:
+                self._record(port, Batch(rows), self._ticks(port, rows))
+        for port, progress in enumerate(state.progress):
+            self.on_progress(port, progress)
+        self._promised = state.promised
+
+    def _given_by(self, port: int) -> Progress:
+        """What an input has promised."""
+        bounds = {name: b for name, b in self._progress.bounds[port].items() if b != BEGINNING}
+        ended = self._progress.bound(port) == END
+        high = {name: b for name, b in self._high.items() if name in self._columns[port]}
+        return Progress({} if ended else bounds, high, ended=ended)
+
+    def _tuples(self, port: int, batch: Batch) -> Tuples:
+        # the columns are the same, but may be called something else by now
+        rows = batch.rows.rename_columns(self._columns[port])
+        return self._indexes[port][0].tuples(batch.with_rows(rows), self._ticks(port, rows))
+
+    def _ticks(self, port: int, rows: pa.RecordBatch) -> Ints:
+        return to_ticks(rows.column(self._places[port]), self._types[port])

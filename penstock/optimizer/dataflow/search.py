@@ -1,0 +1,178 @@
+"""The search for the tree of operators, and the orders of probes, that take the least time.
+
+Up to six inputs all trees and orders are looked at, by way of the best ones for every set of
+inputs; beyond that, whatever adds the fewest combinations comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from penstock.optimizer.dataflow.join_costs import Inputs, JoinCosts
+from penstock.optimizer.dataflow.join_tree import Joined, JoinTree, Leaf, left_deep, partitions
+from penstock.optimizer.dataflow.work import Work
+
+EXACT = 6  # inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A tree, and the nanoseconds that it takes for the tuples of one tick."""
+
+    tree: Joined
+    time: float
+
+
+class Search:
+    def __init__(self, costs: JoinCosts) -> None:
+        self._costs = costs
+        self._best = cache(self._best_of)
+        self._ordered = cache(self._order_of)
+        self._part_time = cache(lambda *given: self.work(*given).time)
+
+    def flat(self) -> Candidate:
+        """All inputs in one operator."""
+        return self.completed(tuple(map(Leaf, range(self._costs.size))))
+
+    def containing(self) -> Candidate:
+        """With containers of intermediate results wherever they pay."""
+        if self._costs.size > EXACT:
+            return min((self.flat(), self.pipeline()), key=lambda each: each.time)
+        return self._whole(self._costs.size)
+
+    def pipeline(self) -> Candidate:
+        """Of joins with two inputs."""
+        if self._costs.size > EXACT:
+            order = min(
+                (self._greedy_order(first) for first in range(self._costs.size)),
+                key=lambda order: self.time(left_deep(order)),
+            )
+            tree = left_deep(order)
+            return Candidate(tree, self.time(tree))
+        return self._whole(2)
+
+    def _whole(self, most: int) -> Candidate:
+        tree, time = self._best(tuple(range(self._costs.size)), most)
+        assert isinstance(tree, Joined)
+        return Candidate(tree, time)
+
+    def completed(self, parts: tuple[JoinTree, ...]) -> Candidate:
+        """Parts joined by one operator, each with its best order of probes."""
+        tree = Joined(parts, self._probes([frozenset(part.leaves) for part in parts]))
+        return Candidate(tree, self.time(tree))
+
+    def time(self, tree: JoinTree) -> float:
+        """Of any tree."""
+        if isinstance(tree, Leaf):
+            return 0.0
+        here = sum(self._part_time(own, order) for own, order in _asked(tree))
+        return here + sum(map(self.time, tree.parts))
+
+    # --- all of them -----------------------------------------------------------------------------
+
+    def _best_of(self, numbers: tuple[int, ...], most: int) -> tuple[JoinTree, float]:
+        if len(numbers) == 1:
+            return Leaf(numbers[0]), 0.0
+        found: tuple[JoinTree, float] | None = None
+        for blocks in partitions(numbers):
+            if not 2 <= len(blocks) <= most:
+                continue
+            below = [self._best(block, most) for block in blocks]
+            so_far = sum(time for _, time in below)
+            if found is not None and so_far >= found[1]:
+                continue
+            sets = [frozenset(block) for block in blocks]
+            tree = Joined(tuple(tree for tree, _ in below), self._probes(sets))
+            time = so_far + sum(self._part_time(own, order) for own, order in _asked(tree))
+            if found is None or time < found[1]:
+                found = tree, time
+        assert found is not None
+        return found
+
+    # --- orders ----------------------------------------------------------------------------------
+
+    def _probes(self, parts: Sequence[Inputs]) -> tuple[tuple[int, ...], ...]:
+        """For each part, in which order its tuples look for the others, by number."""
+        numbers = {part: number for number, part in enumerate(parts)}
+        everybody = frozenset(parts)
+        return tuple(
+            tuple(numbers[part] for part in self._ordered(own, everybody - {own})) for own in parts
+        )
+
+    def _order_of(self, own: Inputs, others: frozenset[Inputs]) -> tuple[Inputs, ...]:
+        if len(others) >= EXACT:
+            return self._greedy(own, others)
+        # by what has been met: the least time, and the order that takes it
+        best: dict[Inputs, tuple[float, tuple[Inputs, ...]]] = {own: (0.0, ())}
+        for _ in others:
+            longer: dict[Inputs, tuple[float, tuple[Inputs, ...]]] = {}
+            for bound, (time, order) in best.items():
+                for new in others:
+                    if new <= bound:
+                        continue
+                    step, both = time + self._step_time(own, bound, new), bound | new
+                    if both not in longer or step < longer[both][0]:
+                        longer[both] = step, (*order, new)
+            best = longer
+        ((_, order),) = best.values()
+        return order
+
+    def _greedy(self, own: Inputs, others: frozenset[Inputs]) -> tuple[Inputs, ...]:
+        left, bound, order = sorted(others, key=sorted), own, []
+        while left:
+            found = min(left, key=lambda new: self._found(own, bound | new))
+            order.append(found)
+            left.remove(found)
+            bound |= found
+        return tuple(order)
+
+    def _greedy_order(self, first: int) -> tuple[int, ...]:
+        everybody = frozenset(frozenset([number]) for number in range(self._costs.size))
+        own = frozenset([first])
+        return (first, *(min(each) for each in self._greedy(own, everybody - {own})))
+
+    def _found(self, own: Inputs, bound: Inputs) -> float:
+        return sum(self._costs.rate(i) * self._costs.combinations(bound, i) for i in own)
+
+    # --- times -----------------------------------------------------------------------------------
+
+    def _step_time(self, own: Inputs, bound: Inputs, new: Inputs) -> float:
+        costs = self._costs
+        return sum(costs.rate(i) * costs.extension_time(bound, new, i) for i in own)
+
+    def work(self, own: Inputs, order: tuple[Inputs, ...]) -> Work:
+        """What the tuples of a part take in one operator, those of a tick, if they look for others
+        in that order."""
+        costs, total = self._costs, Work()
+        for origin in own:
+            come = costs.combinations(own, origin)
+            spent = costs.recording() * come
+            bound = own
+            for new in order:
+                spent += costs.extension(bound, new, origin)
+                bound |= new
+            spent += costs.writing(bound) * costs.combinations(bound, origin)
+            batch = costs.statistics.inputs[origin].batch
+            spent += Work(calls=(1 + len(order)) / batch)
+            total += spent * costs.rate(origin)
+        return total
+
+    def total(self, tree: JoinTree) -> Work:
+        """What is done for the tuples of a tick."""
+        if isinstance(tree, Leaf):
+            return Work()
+        found = Work()
+        for own, order in _asked(tree):
+            found += self.work(own, order)
+        for part in tree.parts:
+            found += self.total(part)
+        return found
+
+
+def _asked(tree: Joined) -> Iterator[tuple[Inputs, tuple[Inputs, ...]]]:
+    """Every part as a set of inputs, with those that its tuples look for."""
+    sets = [frozenset(part.leaves) for part in tree.parts]
+    for own, order in zip(sets, tree.probes, strict=True):
+        yield own, tuple(sets[number] for number in order)

@@ -1,0 +1,213 @@
+"""From a plan to its dataflow expressions: one for every stream that is read, along the way from
+there to the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from penstock.optimizer.dataflow.expression import DataflowExpression, Operation, timed
+from penstock.optimizer.dataflow.join_costs import Inputs, JoinCosts
+from penstock.optimizer.dataflow.join_statistics import JoinStatistics, statistics_of
+from penstock.optimizer.dataflow.join_tree import Joined, JoinTree, Leaf
+from penstock.optimizer.dataflow.sampling import sample_of
+from penstock.optimizer.dataflow.work import ASK, RECORD, Work
+from penstock.optimizer.estimates.sizes import assumed_flow, flow_of
+from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.equalities import conditions_of
+from penstock.plan.expressions import Column, Expression, columns_of
+from penstock.plan.joins import Difference, Join, Lookup
+from penstock.plan.joins import Sequence as SequenceJoin
+from penstock.plan.node import Node
+from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+
+_FILTER, _PROJECT, _UNION, _FOLD = 8.0, 3.0, 1.0, 60.0  # nanoseconds a tuple
+
+# how a join is put together
+Arrange: TypeAlias = Callable[[Join], Joined]
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """A join with the tree that it is put together as."""
+
+    join: Join
+    costs: JoinCosts
+    tree: Joined
+
+    @property
+    def names(self) -> list[str]:
+        return [each.name for each in self.costs.statistics.inputs]
+
+
+@dataclass(frozen=True)
+class Translated:
+    expressions: tuple[DataflowExpression, ...]
+    joins: tuple[JoinPlan, ...]
+
+
+def translate(node: Node, arrange: Arrange) -> Translated:
+    """Every path ends with a recorder of the results."""
+    translating = _Translating(arrange)
+    found = translating.of(node)
+    out = Operation("→", "w_out")
+    made = tuple(replace(each, operations=(*each.operations, out)) for each in found)
+    return Translated(made, tuple(translating.joins))
+
+
+class _Translating:
+    def __init__(self, arrange: Arrange) -> None:
+        self._arrange = arrange
+        self.joins: list[JoinPlan] = []
+
+    def of(self, node: Node) -> list[DataflowExpression]:
+        match node:
+            case Scan():
+                return [_of_scan(node)]
+            case Filter():
+                sample, before = sample_of(node), sample_of(node.input)
+                part = 1.0
+                if sample is not None and before is not None and before.passing:
+                    part = sample.passing / before.passing
+                own = Operation("σ", by=_names(node.predicate), tau=_FILTER, factor=part)
+            case Project():
+                own = Operation("ϱ", tau=_PROJECT)
+            case Stamp():
+                own = Operation("ϱ", by=node.column.name, tau=_PROJECT)
+            case Lookup():
+                by = _names(node.condition) if node.condition is not None else ""
+                table = next(each for each in node.table.walk() if isinstance(each, Scan))
+                own = Operation("⋈", table.alias, by, tau=ASK)
+            case WindowAggregate() | GroupAggregate():
+                keys = [each.name for each in node.keys]
+                own = Operation("γ", by=_joined(keys), tau=_FOLD)
+            case Distinct():
+                own = Operation("γ", by=_joined(node.schema.names), tau=_FOLD)
+            case Union():
+                own = Operation("∪", tau=_UNION)
+            case Difference():
+                return self._difference(node)
+            case Join():
+                return self._join(node)
+            case SequenceJoin():
+                return self._two(node.first, node.second, "⋈_seq", "⋈_seq")
+            case _:
+                own = Operation("γ", tau=_FOLD)
+        below = [each for given in node.inputs for each in self.of(given)]
+        return [_with(each, own) for each in below]
+
+    def _difference(self, node: Difference) -> list[DataflowExpression]:
+        by = _joined([left.name for left, _ in node.keys])
+        return self._two(node.left, node.right, f"−left_{by}", f"−right_{by}", factor=0.5)
+
+    def _two(
+        self, one: Node, other: Node, left: str, right: str, factor: float = 1.0
+    ) -> list[DataflowExpression]:
+        ways = (self.of(one), self.of(other))
+        windows = [window_name([each.stream for each in way]) for way in ways]
+        made = []
+        for side, symbol in ((0, left), (1, right)):
+            record = Operation("→", windows[side], tau=RECORD)
+            read = Operation(symbol, windows[1 - side], tau=ASK, factor=factor)
+            made += [_with(each, record, read) for each in ways[side]]
+        return made
+
+    def _join(self, node: Join) -> list[DataflowExpression]:
+        below = [self.of(branch) for branch in node.branches]
+        statistics = statistics_of(node)
+        tree = self._arrange(node)
+        plan = JoinPlan(node, JoinCosts(node, statistics), tree)
+        self.joins.append(plan)
+        made = []
+        for number, ways in enumerate(below):
+            operations = operations_of(plan, number)
+            own = statistics.inputs[number]
+            made += [
+                _with(replace(each, rate=own.rate) if len(ways) == 1 else each, *operations)
+                for each in ways
+            ]
+        return made
+
+
+# --- joins ---------------------------------------------------------------------------------------
+
+
+def operations_of(plan: JoinPlan, origin: int) -> list[Operation]:
+    """What a tuple of one input goes through, from its leaf of the tree to the root."""
+    made: list[Operation] = []
+    for tree in _path(plan.tree, origin):
+        sets = [frozenset(part.leaves) for part in tree.parts]
+        own = next(number for number, part in enumerate(sets) if origin in part)
+        writing = plan.costs.recording()
+        if len(sets[own]) > 1:  # a row is made of the combination
+            writing += plan.costs.writing(sets[own])
+        made.append(Operation("→", _window(plan, sets[own]), tau=timed(writing)))
+        bound = sets[own]
+        for number in tree.probes[own]:
+            made.append(_probe(plan, bound, sets[number], origin))
+            bound |= sets[number]
+    return made
+
+
+def _probe(plan: JoinPlan, bound: Inputs, new: Inputs, origin: int) -> Operation:
+    costs = plan.costs
+    asking = costs.combinations(bound, origin) or 1e-12
+    work: Work = costs.extension(bound, new, origin) * (1 / asking)
+    factor = costs.combinations(bound | new, origin) / asking
+    by = _key_names(plan.join, bound, new)
+    return Operation("⋈", _window(plan, new), by, timed(work), factor, free=True)
+
+
+def _path(tree: JoinTree, origin: int) -> list[Joined]:
+    """The operators that a tuple comes through, the root last."""
+    if isinstance(tree, Leaf):
+        return []
+    part = next(each for each in tree.parts if origin in each.leaves)
+    return [*_path(part, origin), tree]
+
+
+def _window(plan: JoinPlan, members: Inputs) -> str:
+    statistics: JoinStatistics = plan.costs.statistics
+    return window_name([statistics.inputs[each].name for each in sorted(members)])
+
+
+def _key_names(join: Join, bound: Inputs, new: Inputs) -> str:
+    """Columns that are called the same on both sides are named once."""
+    found = []
+    for each in conditions_of(join).equalities:
+        if each.inputs & bound and each.inputs & new:
+            sides = [each.of(min(each.inputs & part)) for part in (bound, new)]
+            names = [side.name if isinstance(side, Column) else str(side) for side in sides]
+            found.append(names[0] if names[0] == names[1] else "=".join(names))
+    return _joined(sorted(found))
+
+
+def window_name(streams: Sequence[str]) -> str:
+    """
+    >>> window_name(["r", "s"]), window_name(["orders", "trades"])
+    ('w_rs', 'w_orders,trades')
+    """
+    return f"w_{_joined(list(dict.fromkeys(streams)))}"
+
+
+def _joined(names: Sequence[str]) -> str:
+    return ("" if all(len(name) == 1 for name in names) else ",").join(names)
+
+
+def _names(expression: Expression) -> str:
+    return _joined(list(dict.fromkeys(column.name for column in columns_of(expression))))
+
+
+def _with(expression: DataflowExpression, *more: Operation) -> DataflowExpression:
+    return replace(expression, operations=(*expression.operations, *more))
+
+
+def _of_scan(scan: Scan) -> DataflowExpression:
+    progress = scan.stream.progress
+    rate = 0.0
+    if progress is not None:
+        attribute = Column(progress.attribute, scan.stream.attribute.type, scan.alias)
+        rate = (flow_of(scan, attribute) or assumed_flow(attribute.type)).volume
+    return DataflowExpression(scan.alias, (), rate, frozenset(scan.schema.names))

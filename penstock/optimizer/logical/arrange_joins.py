@@ -1,0 +1,86 @@
+"""The rule that puts joins of several streams together: of which operators, and in which order the
+tuples of each stream look for the others."""
+
+from __future__ import annotations
+
+from penstock.optimizer.dataflow.arrangement import arranged
+from penstock.optimizer.dataflow.join_costs import JoinCosts
+from penstock.optimizer.dataflow.join_statistics import statistics_of
+from penstock.optimizer.dataflow.join_tree import Joined, left_deep
+from penstock.optimizer.dataflow.search import Candidate, Search
+from penstock.optimizer.logical.binary_joins import binary_joins, connected, looks_at_names
+from penstock.optimizer.rewrite import with_inputs
+from penstock.optimizer.settings import Settings
+from penstock.physical.host import Host
+from penstock.plan.algorithms import JoinAlgorithm
+from penstock.plan.equalities import common_keys
+from penstock.plan.joins import Join
+from penstock.plan.node import Node
+from penstock.plan.query import QueryPlan
+
+
+def arrange_joins(query: QueryPlan, settings: Settings) -> QueryPlan:
+    """
+    before: Join ON a.k = b.k AND b.k = c.k (Scan a, Scan b, Scan c)
+    after:  the same as one operator, with an order of probes for every stream; or
+            Join ON a.k = b.k (Join ON b.k = c.k (Scan b, Scan c), Scan a), if that takes less time
+
+    Intermediate results are kept only where nobody looks at the places of columns, where no pair is
+    taken back, and where no checkpoint is written: what a source holds may have changed when the
+    query goes on, and one operator finds its state whatever the order of probes is.
+
+    On Spark, tuples of all streams have to meet in one place for that, so it is one operator if all
+    have a key in common.
+
+    >>> import pyarrow as pa
+    >>> import penstock as ps
+    >>> db = ps.connect()
+    >>> for name, rows in (("a", 900), ("b", 900), ("c", 9)):
+    ...     batch = [{"k": t % 9, "t": t * 900 // rows} for t in range(rows)]
+    ...     db.stream(name, pa.Table.from_pylist(batch), progress=ps.progress("t", delay=5))
+    >>> windows = "a [RANGE 90], b [RANGE 90], c [RANGE 90]"
+    >>> query = db.sql(f"SELECT a.k FROM {windows} WHERE a.k = b.k AND b.k = c.k").plan
+    >>> (join,) = (n for n in arrange_joins(query, Settings()).walk() if isinstance(n, Join))
+    >>> join.probes
+    ((2, 1), (2, 0), (1, 0))
+    """
+    made = with_inputs(query, lambda node: _arranged(node, settings, by_name=False))
+    return binary_joins(made, settings)
+
+
+def _arranged(node: Node, settings: Settings, by_name: bool) -> Node:
+    below = looks_at_names(node, by_name)
+    node = with_inputs(node, lambda each: _arranged(each, settings, below))
+    if not isinstance(node, Join) or not can_be_arranged(node, settings):
+        return node
+    return arranged(node, chosen(node, settings, by_name))
+
+
+def can_be_arranged(node: Join, settings: Settings) -> bool:
+    """Other hints are about joins with two inputs.  On Spark, tuples have to meet in one place, and
+    so do items with those that they take back."""
+    if len(node.branches) == 2 or node.hint not in (None, JoinAlgorithm.MULTIWAY):
+        return False
+    return settings.host is Host.LOCAL or (bool(common_keys(node, 0)) and not node.signed)
+
+
+def chosen(node: Join, settings: Settings, by_name: bool = True) -> Joined:
+    """The tree that takes the least time, of those that may be taken."""
+    return min(candidates(node, settings, by_name), key=lambda each: each.time).tree
+
+
+def candidates(node: Join, settings: Settings, by_name: bool = True) -> list[Candidate]:
+    """The best tree of every kind that may be taken: one operator for all inputs, a pipeline of
+    operators for two, and whatever is between them."""
+    search = Search(JoinCosts(node, statistics_of(node)))
+    if len(node.branches) == 2:
+        return [search.flat()]
+    if not can_be_arranged(node, settings):
+        free = by_name and not node.signed
+        cascade = left_deep(connected(node) if free else range(len(node.branches)))
+        return [Candidate(cascade, search.time(cascade))]
+    fixed = settings.keeps_state or settings.host is Host.SPARK
+    if fixed or not by_name or node.signed or node.hint is not None:
+        return [search.flat()]
+    found = [search.flat(), search.pipeline(), search.containing()]
+    return [each for number, each in enumerate(found) if each not in found[:number]]
