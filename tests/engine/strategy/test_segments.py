@@ -1,5 +1,7 @@
 """Segments of a path: the lower envelope of its progress chart."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,4 +27,4 @@ def test_segments_cover_the_path_and_never_become_steeper(path: list[tuple[float
     assert [each.begin for each in found] == [0, *(each.end for each in found[:-1])]
     assert found[-1].end == len(path)
     slopes = [each.slope for each in found]
-    assert all(a >= b - 1e-9 * abs(a) for a, b in zip(slopes, slopes[1:], strict=False))
+    assert all(a >= b - 1e-9 * abs(a) for a, b in pairwise(slopes))
