@@ -12,7 +12,7 @@ from penstock.model.clock import ManualClock
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk
-from tests.engine.live import Scripted, speak
+from tests.engine.live.scripted import Scripted, speak
 from tests.planning import in_process
 
 COUNT = "SELECT k, count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s WHERE v > 0 GROUP BY k"
