@@ -20,6 +20,7 @@ import penstock as ps
 
 KEYS, MOST = 500, 8_000
 PAUSE = 0.2  # seconds at most between two bursts
+WAIT = 30  # seconds at most until the first one
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("t", pa.int64())])
 QUERIES = (
     "SELECT k, count(*) AS n, sum(v) AS s [RANGE 60000, SLIDE 1000, WA t]"
@@ -50,23 +51,29 @@ def memory() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
+def rows_read(live: ps.Live) -> int:
+    return sum(each.flow.rows_in for each in live.graph_status().nodes if each.operator == "scan")
+
+
 def main(seconds: float, looks: int) -> None:
-    begun = monotonic()
     db = ps.connect()
+    stop = monotonic() + 2 * seconds + WAIT
     for seed, name in enumerate("ab"):
         promise = ps.progress("t", delay=30)
-        db.stream(name, bursts(begun + 2 * seconds, seed), schema=SCHEMA, progress=promise)
+        db.stream(name, bursts(stop, seed), schema=SCHEMA, progress=promise)
     with db.live() as live:
         for sql in QUERIES:
             live.sql(sql, lambda _: None)
+        begun = monotonic()
+        while not rows_read(live) and monotonic() < begun + WAIT:
+            sleep(0.05)
+        begun = monotonic()
         for look in range(1, looks + 1):
             while monotonic() < begun + seconds * look / looks:
                 live.sql(f"CREATE QUERY passing AS {PASSING}")
                 sleep(min(1.0, seconds / looks / 4))
                 live.sql("DROP QUERY passing")
-            nodes = live.graph_status().nodes
-            read = sum(each.flow.rows_in for each in nodes if each.operator == "scan")
-            print(round(monotonic() - begun), read, memory(), flush=True)
+            print(round(monotonic() - begun), rows_read(live), memory(), flush=True)
 
 
 if __name__ == "__main__":
