@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks import (
+    bursts,
     figure_6_10,
     figure_6_11,
     figure_6_12,
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "per_sources": per_sources.run,
     "sequences": sequences.run,
     "memory": memory.run,
+    "bursts": bursts.run,
     "join_memory": join_memory.run,
     "figure_6_10": figure_6_10.run,
     "figure_6_11": figure_6_11.run,

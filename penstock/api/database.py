@@ -340,9 +340,10 @@ def connect(
     joins tuples before their turn (see docs/sql.md).
 
     How the local engine works, which changes no answer: by which `strategy` the next operator is
-    chosen ("dfs", "bfs", "rr"; "dfs 100" if it may take up to 100 tuples in one step), when sources
-    that have nothing to say are asked how far they have come (`ets`: "on demand", "none", or a time
-    like "10 milliseconds"), and whether progress goes along `carriage` "arcs" of its own or as
+    chosen ("dfs", "bfs", "rr"; "dfs 100" if it may take up to 100 tuples in one step; "chain 1000"
+    if those come first that make rows fewer fastest when more than 1,000 wait), when sources that
+    have nothing to say are asked how far they have come (`ets`: "on demand", "none", or a time like
+    "10 milliseconds"), and whether progress goes along `carriage` "arcs" of its own or as
     "punctuations" through all operators."""
     scheduled = strategy is not None or ets is not None or carriage is not None
     given = None if isinstance(engine, str) else engine

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from penstock.engine.chain import MemoryPolicy
 from penstock.engine.cycle import Cycle
 from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
@@ -17,6 +18,7 @@ class Component:
     nanoseconds by its share: who has had least comes next."""
 
     def __init__(self, nodes: Sequence[GraphNode], cycle: Cycle, used: float = 0.0) -> None:
+        self.memory: MemoryPolicy | None = None  # if it decides who comes first
         self.nodes: list[GraphNode] = []
         self.sources: list[SourceNode] = []
         self._live: list[SourceNode] = []
@@ -62,15 +64,24 @@ class Component:
 
     def drain(self) -> None:
         """Until nothing waits anywhere, or somebody interrupts it."""
+        memory = self.memory
+        if memory is not None:
+            memory.look()
         while (node := self._pick()) is not None:
             self._cycle.run(node)
             if self._cycle.interrupted:
                 return
+            if memory is not None:
+                memory.look()
 
     def _pick(self) -> GraphNode | None:
         """A node that has something to do.  Where progress waits for tuples before it, whoever has
         those comes first."""
         busy, blocked = self._busy, 0
+        if self.memory is not None and self.memory.active:
+            steepest = self.memory.steepest(busy)
+            if steepest is not None:
+                return steepest
         while busy and blocked < len(busy):
             node = busy[0]
             if node.more:

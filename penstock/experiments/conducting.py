@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.experiments.costs import Costs
 from penstock.experiments.observed import Observed
 from penstock.experiments.real_time import in_real_time
-from penstock.experiments.simulated import Costs, simulated
+from penstock.experiments.simulated import simulated
 from penstock.experiments.trial import Trial
 from penstock.experiments.tuple_times import TupleTimes
 
@@ -26,4 +27,13 @@ class Conduct:
     def run(self, trial: Trial, arrivals: TupleTimes, costs: Costs = COSTS) -> Observed:
         if self.real_time:
             return in_real_time(trial, arrivals)
+        return simulated(trial, arrivals, costs)
+
+    def run_slowly(
+        self, trial: Trial, arrivals: TupleTimes, times: int, costs: Costs = COSTS
+    ) -> Observed:
+        """By the clock on the wall in slow motion, so many times as slow, where operators really
+        take what they are said to: what they take anyway is little beside it."""
+        if self.real_time:
+            return in_real_time(trial, arrivals.slowed(times), costs.slowed(times))
         return simulated(trial, arrivals, costs)

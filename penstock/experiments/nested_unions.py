@@ -17,6 +17,7 @@ from penstock.experiments.tuple_times import poisson
 
 STREAMS = ("a", "b", "c")
 RATES = (200.0, 5.0, 500.0)
+SLOWLY = 40  # times as slow in real time: 1 ms for a tuple, 0.8 ms for progress
 SLIDES = (10, 20, 50, 100, 200)  # milliseconds
 CARRIAGES = {"arcs": "progress arcs", "punctuations": "punctuations"}
 
@@ -36,11 +37,13 @@ def query(slide: int) -> str:
 
 
 def carriage(conduct: Conduct) -> Figure:
-    arrivals = poisson(RATES, conduct.seconds(6, 3, 5))
+    slowly = SLOWLY if conduct.real_time else 1
+    arrivals = poisson(RATES, conduct.seconds(6, 3, 30 / SLOWLY))
     rows: list[dict[str, Any]] = []
     for ets in ("none", "on demand"):
         for name, told in CARRIAGES.items():
-            observed = conduct.run(Trial(query(20), STREAMS, ets, carriage=name), arrivals)
+            trial = Trial(query(20 * slowly), STREAMS, ets, carriage=name)
+            observed = conduct.run_slowly(trial, arrivals, slowly)
             rows.append(
                 {
                     "enabling timestamps": ets,

@@ -7,6 +7,7 @@ import time
 import pyarrow as pa
 
 from penstock.engine.job import LocalJob
+from penstock.experiments.costs import Costs
 from penstock.experiments.observed import Observed, most_inside
 from penstock.experiments.trial import NUMBERED, Trial
 from penstock.experiments.tuple_times import SECOND, TupleTimes
@@ -16,14 +17,17 @@ from penstock.model.clock import SystemClock
 _NANOSECONDS = 1000  # in a microsecond
 
 
-def in_real_time(trial: Trial, arrivals: TupleTimes) -> Observed:
-    """The times observed are those when tuples were really handed over."""
+def in_real_time(trial: Trial, arrivals: TupleTimes, costs: Costs | None = None) -> Observed:
+    """The times observed are those when tuples were really handed over.  With `costs`, operators
+    take that beside what they take anyway."""
     clock = SystemClock()
     rows: list[tuple[int, Ints]] = []
     plan, outlet, sources = trial.placed(
         clock, lambda batch: rows.append((time.perf_counter_ns(), batch.column("v").to_numpy()))
     )
     job = LocalJob([plan], [outlet], clock, scheduling=trial.scheduling)
+    if costs is not None:
+        costs.charge(job.run.graph.operators, _spend)
     job.start()
     count = len(arrivals)
     batch = pa.record_batch([pa.array(range(count), pa.int64())], schema=NUMBERED)
@@ -45,3 +49,9 @@ def in_real_time(trial: Trial, arrivals: TupleTimes) -> Observed:
     job.wait()
     told = TupleTimes(handed, arrivals.streams, arrivals.duration)
     return Observed.of(told, left, most_inside(told, left), idle / _NANOSECONDS, took)
+
+
+def _spend(microseconds: int) -> None:
+    """Sleeping takes as long on a busy machine as on an idle one; working does not."""
+    if microseconds:
+        time.sleep(microseconds / SECOND)

@@ -6,58 +6,25 @@ long they take.  So hours pass in seconds, and every run is the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
 from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.run import LocalRun
+from penstock.experiments.costs import Costs
 from penstock.experiments.observed import Observed
 from penstock.experiments.trial import NUMBERED, Trial
 from penstock.experiments.tuple_times import TupleTimes
 from penstock.model.arrays import Ints
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.measured import Measured
-from penstock.operators.operator import Item, Progress
 from penstock.sources.source import Chunk
 
 _BEGIN = 1_000_000_000  # a moment that no tuple is before
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Microseconds that it takes to let a tuple enter, to handle one in an operator, and to look at
-    progress in an operator; `free` are the kinds of operators that take none."""
-
-    entry: int = 0
-    tuple: int = 20
-    progress: int = 0
-    free: frozenset[str] = frozenset()
-
-
 def simulated(trial: Trial, arrivals: TupleTimes, costs: Costs) -> Observed:
     return _Simulation(trial, arrivals, costs).observed()
-
-
-class _Charged(Measured):
-    """Lets time pass when an operator is called, before what it has made goes anywhere."""
-
-    def __init__(self, measured: Measured, clock: ManualClock, costs: Costs) -> None:
-        super().__init__(measured.operator, measured.name)
-        self._clock = clock
-        self._costs = costs
-
-    def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
-        self._clock.advance(self._costs.tuple * batch.num_rows)
-        return super().on_batch(port, batch)
-
-    def on_progress(self, port: int, progress: Progress) -> list[Item]:
-        self._clock.advance(self._costs.progress)
-        return super().on_progress(port, progress)
 
 
 class _Simulation:
@@ -67,9 +34,7 @@ class _Simulation:
         self._costs = costs
         plan, outlet, _ = trial.placed(clock, self._see)
         self._run = LocalRun([plan], [outlet], clock, scheduling=trial.scheduling)
-        for node in self._run.graph.operators:
-            if node.measured.name not in costs.free:
-                node.measured = _Charged(node.measured, clock, costs)
+        costs.charge(self._run.graph.operators, clock.advance)
         self._run.graph.watch(self._count)
         scans = {scan.ingest.stream.name: scan for scan in self._run.scans}
         self._scans = [scans[name] for name in trial.streams]

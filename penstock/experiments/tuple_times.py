@@ -24,6 +24,10 @@ class TupleTimes:
     def __len__(self) -> int:
         return len(self.times)
 
+    def slowed(self, times: int) -> TupleTimes:
+        """The same in slow motion."""
+        return TupleTimes(self.times * times, self.streams, self.duration * times)
+
 
 def poisson(
     rates: Sequence[float], seconds: float, bursts: Sequence[int] | None = None, seed: int = 7

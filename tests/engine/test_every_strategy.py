@@ -23,7 +23,7 @@ from tests.engine.test_local_engine import FOLDER, RUNNABLE, bound, lines
 from tests.planning import in_process
 from tests.reference.helpers import Stream, ask, bag, database, tuples
 
-STRATEGIES = ("dfs", "dfs 1", "dfs 3", "bfs", "bfs 1", "bfs 5", "rr", "rr 2")
+STRATEGIES = ("dfs", "dfs 1", "dfs 3", "bfs", "bfs 1", "bfs 5", "rr", "rr 2", "chain", "chain 1")
 WAYS = tuple(product(STRATEGIES, ("arcs", "punctuations")))
 
 

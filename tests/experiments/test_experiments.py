@@ -8,8 +8,9 @@ import pytest
 
 from penstock.experiments.catalogue import EXPERIMENTS
 from penstock.experiments.conducting import Conduct
+from penstock.experiments.costs import Costs
 from penstock.experiments.idle_waiting import IN_ORDER, STREAMS, WITHOUT_STAMPS
-from penstock.experiments.simulated import Costs, simulated
+from penstock.experiments.simulated import simulated
 from penstock.experiments.trial import Trial, passing
 from penstock.experiments.tuple_times import SECOND, poisson
 

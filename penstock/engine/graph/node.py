@@ -48,7 +48,9 @@ class GraphNode(ABC):
         self.transition = ""  # the name of the rule
         self.step = MOST
         self.hands_over = False  # to its reader, without a buffer between them
-        self.broken_off = False  # whether the scheduler, not the rule, goes on behind this node
+        self.broken_off = False  # by hand; see `is_break`
+        self.ends_segment = False  # by the memory policy; see `is_break`
+        self.memory_limit: int | None = None  # rows that may wait before memory counts, if it does
         self.component: Component | None = None
         self.listed = False  # among those of its component that have something to do
         self.began = perf_counter_ns()  # to be a node
@@ -92,6 +94,11 @@ class GraphNode(ABC):
     def wake(self) -> None:
         if not self.listed and self.component is not None:
             self.component.add(self)
+
+    @property
+    def is_break(self) -> bool:
+        """Whether the scheduler, not the rule, goes on behind this node."""
+        return self.broken_off or self.ends_segment
 
     # --- what comes out --------------------------------------------------------------------------
 

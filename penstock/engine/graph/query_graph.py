@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from penstock.engine.chain import MemoryPolicy
 from penstock.engine.component import Component
 from penstock.engine.cycle import Cycle
 from penstock.engine.graph.naming import name_of
@@ -257,6 +258,7 @@ class QueryGraph:
             self._put_in_place(self.nodes)
             parts = _connected(self.nodes)
             self._components = [Component(part, self.cycle, used=used) for part in parts]
+            self._mind_memory(self._components)
             for placed in self.queries.values():
                 self._give(placed)
         return self._components
@@ -323,6 +325,7 @@ class QueryGraph:
         names = list(nodes) if nodes is not None else [node.name for node in self.nodes]
         self._strategies |= dict.fromkeys(names, strategy)
         self._put_in_place(self.nodes)
+        self._mind_memory(self._components)
 
     def watch(self, executed: Callable[[GraphNode], None]) -> None:
         """Tell somebody of every execution; so each is a step of its own."""
@@ -335,6 +338,16 @@ class QueryGraph:
         for node in self.nodes:
             node.broken_off = node.name in chosen
         self._put_in_place(self.nodes)
+
+    def _mind_memory(self, components: Sequence[Component]) -> None:
+        """Where a strategy says so."""
+        for each in components:
+            limits = [n.memory_limit for n in each.nodes if n.memory_limit is not None]
+            if each.memory is not None:
+                each.memory.mend()
+            each.memory = (
+                MemoryPolicy(each.nodes, min(limits), self._put_in_place) if limits else None
+            )
 
     def _put_in_place(self, nodes: Sequence[GraphNode]) -> None:
         put_in_place(nodes, self._strategy_of)

@@ -78,6 +78,12 @@ class SourceNode(GraphNode):
         return self.caught_up or self.exhausted or self.ingest.ended
 
     @property
+    def rows_delivered(self) -> int:
+        """Rows that have been delivered, and wait for this node's turn."""
+        chunks = [each for each in self._inbox if not isinstance(each, Ended)]
+        return sum(each.batch.num_rows for each in chunks)
+
+    @property
     def can_be_joined(self) -> bool:
         """Whether somebody who comes now gets all that he can ever get: everything, or what comes
         from now on if it cannot be read again."""

@@ -73,6 +73,11 @@ RULES: Mapping[str, Rule] = {
     "DFS-Source": dfs_source,
     "DFS-Sink": sink,
     "DFS-Source-Sink": source_sink,
+    "Chain-NOS": dfs_nos,  # depth first within a segment; the scheduler chooses the segment
+    "Chain-Fork": dfs_nos,
+    "Chain-Source": dfs_source,
+    "Chain-Sink": sink,
+    "Chain-Source-Sink": source_sink,
     "BFS-NOS": bfs_nos,
     "BFS-Fork": bfs_nos,
     "BFS-Source": bfs_source,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from penstock.errors import EngineError, nearest
 
 MOST = 1 << 16  # tuples in one step: enough to make the step itself cheap
-_FAMILIES = {"dfs": "DFS", "bfs": "BFS", "rr": "RR"}
+CROWDED = 1 << 16  # rows that may wait before memory decides who comes first
+_FAMILIES = {"dfs": "DFS", "bfs": "BFS", "rr": "RR", "chain": "Chain"}
 _TEXT = re.compile(r"(\w+)(?:\s+(\d+))?")
 
 
@@ -16,14 +17,16 @@ _TEXT = re.compile(r"(\w+)(?:\s+(\d+))?")
 class Strategy:
     """With `most` None, an operator takes what waits for it, however much that is: a tuple alone
     when there is little to do, large batches when there is much.  Depth-first with a number is
-    k-tuple batching.
+    k-tuple batching.  Chain is depth-first until so many rows wait as its `limit` says; then those
+    go on first that become fewer fastest.
 
-    >>> Strategy.of("bfs"), Strategy.of("dfs 100").family
-    (Strategy(family='BFS', most=None), 'DFSk')
+    >>> Strategy.of("bfs"), Strategy.of("dfs 100").family, Strategy.of("chain 500").limit
+    (Strategy(family='BFS', most=None, limit=None), 'DFSk', 500)
     """
 
     family: str = "DFS"
     most: int | None = None
+    limit: int | None = None
 
     @staticmethod
     def of(text: str) -> Strategy:
@@ -32,10 +35,13 @@ class Strategy:
             close = nearest(text, list(_FAMILIES))
             raise EngineError(
                 f"there is no strategy called {text!r}",
-                expected="dfs, bfs or rr, and how many tuples a step may take, if not all",
+                expected="dfs, bfs or rr, and how many tuples a step may take, if not all; or chain"
+                " and how many rows may wait",
                 hint=close[0] if close else "'dfs 100'",
             )
         family, most = _FAMILIES[match[1]], match[2]
+        if family == "Chain":
+            return Strategy(family, limit=CROWDED if most is None else int(most))
         if most is None:
             return Strategy(family)
         return Strategy("DFSk" if family == "DFS" else family, int(most))
@@ -48,7 +54,7 @@ class Strategy:
     def hands_over(self) -> bool:
         """Whether what an operator gives out goes on at once: depth first, as it is.  Then a small
         batch need not wait in a buffer for the next step, which would be that of its reader."""
-        return self.family == "DFS"
+        return self.family in ("DFS", "Chain")
 
     def rule(self, source: bool, sink: bool, fork: bool) -> str:
         """The rule for a node, by where it stands."""
@@ -60,4 +66,5 @@ class Strategy:
 
     def __str__(self) -> str:
         family = "DFS" if self.family == "DFSk" else self.family
-        return family.lower() if self.most is None else f"{family.lower()} {self.most}"
+        number = self.most if self.limit is None else self.limit
+        return family.lower() if number is None else f"{family.lower()} {number}"

@@ -22,7 +22,10 @@ class TableNode(Protocol):
     transition: str
     step: int
     hands_over: bool
-    broken_off: bool
+    memory_limit: int | None
+
+    @property
+    def is_break(self) -> bool: ...
 
     @property
     def predecessors(self) -> Sequence[TableNode]: ...
@@ -38,6 +41,7 @@ class TableRow:
     successors: tuple[str, ...]
     transition: str
     most: int  # tuples in one step
+    limit: int | None = None  # rows that may wait before memory decides who comes first
 
     def cells(self) -> tuple[str, str, str, str]:
         pred, succ = (", ".join(each) or "-" for each in (self.predecessors, self.successors))
@@ -52,6 +56,9 @@ class StateTable:
         cells = [_HEAD, *(row.cells() for row in self.rows)]
         widths = [max(len(each[column]) for each in cells) for column in range(len(_HEAD))]
         lines = ["  ".join(map(str.ljust, each, widths)).rstrip() for each in cells]
+        limits = [row.limit for row in self.rows if row.limit is not None]
+        if limits:
+            lines.append(f"more than {min(limits):,} rows wait: the steepest segment first")
         return "\n".join(lines)
 
 
@@ -63,7 +70,8 @@ def put_in_place(nodes: Sequence[TableNode], strategy_of: Callable[[TableNode], 
             source=not _before(node), sink=not _behind(node), fork=len(_behind(node)) > 1
         )
         node.transition, node.rule, node.step = name, RULES[name], strategy.step
-        node.hands_over = strategy.hands_over and not node.broken_off
+        node.hands_over = strategy.hands_over and not node.is_break
+        node.memory_limit = strategy.limit
 
 
 def state_table(nodes: Sequence[TableNode]) -> StateTable:
@@ -73,12 +81,13 @@ def state_table(nodes: Sequence[TableNode]) -> StateTable:
 def _rows(nodes: Sequence[TableNode]) -> Iterator[TableRow]:
     for node in nodes:
         before, behind = (tuple(each.name for each in some(node)) for some in (_before, _behind))
-        yield TableRow(node.name, before, behind, node.transition, node.step)
+        limit = node.memory_limit
+        yield TableRow(node.name, before, behind, node.transition, node.step, limit)
 
 
 def _before(node: TableNode) -> list[TableNode]:
-    return [each for each in node.predecessors if not each.broken_off]
+    return [each for each in node.predecessors if not each.is_break]
 
 
 def _behind(node: TableNode) -> Sequence[TableNode]:
-    return [] if node.broken_off else node.successors
+    return [] if node.is_break else node.successors
