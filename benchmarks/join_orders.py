@@ -30,7 +30,7 @@ from penstock.optimizer.dataflow.join_statistics import statistics_of
 from penstock.optimizer.dataflow.join_tree import Joined, JoinTree, flat, trees_of
 from penstock.optimizer.dataflow.search import Search
 from penstock.optimizer.dataflow.work import Work
-from penstock.optimizer.lower import lower
+from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.equalities import Equality, conditions_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -60,12 +60,18 @@ class Setting:
         host = Host.SPARK if self.engine == "spark" else Host.LOCAL
         return Settings(self.state_budget, host, alpha=self.alpha)
 
-    def planned(self, query: QueryPlan, keeps_state: bool = False) -> PhysicalPlan:
-        """What the engine executes for a query that the logical rules have rewritten; whether a
-        later run may go on from its state."""
+    def planned(
+        self,
+        query: QueryPlan,
+        simplified: Collection[str] | None = None,
+        keeps_state: bool = False,
+    ) -> PhysicalPlan:
+        """What the engine executes for a query that the logical rules have rewritten; `simplified`
+        by some rules, or by all; and whether a later run may go on from its state."""
         if self.engine == "spark":
-            return self.on_spark.planned(query)
-        return physical_plan(query, replace(self.settings, keeps_state=keeps_state))
+            return self.on_spark.planned(query, simplified)
+        settings = replace(self.settings, keeps_state=keeps_state)
+        return physical_plan(query, settings, simplified)
 
     def state_table(self, query: QueryPlan) -> str:
         """The nodes of a query in process, and the rules that lead from one to the next."""
@@ -114,7 +120,7 @@ class Running:
                 Outlet(query, target.rows, target.late, target.rejected, target.ledger)
                 for query, target in zip(queries, targets, strict=True)
             ]
-            plans = [setting.planned(query, self._keeps) for query in queries]
+            plans = [setting.planned(query, keeps_state=self._keeps) for query in queries]
             self._job = LocalJob(
                 plans,
                 outlets,
@@ -123,6 +129,7 @@ class Running:
                 options,
                 watch,
                 setting.scheduling,
+                lambda number, rules: setting.planned(queries[number], rules, self._keeps),
             )
         elif setting.engine == "spark":
             self._job = RunningOnSpark(

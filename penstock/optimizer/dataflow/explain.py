@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.model.types import Kind
-from penstock.optimizer.arrange_joins import candidates, chosen
-from penstock.optimizer.binary_joins import looks_at_names
 from penstock.optimizer.dataflow.container import Container
 from penstock.optimizer.dataflow.expression import DataflowExpression, timed
 from penstock.optimizer.dataflow.join_tree import Joined, JoinTree
 from penstock.optimizer.dataflow.translate import JoinPlan, translate, window_name
+from penstock.optimizer.estimates.sizes import rate
+from penstock.optimizer.logical.arrange_joins import candidates, chosen
+from penstock.optimizer.logical.binary_joins import looks_at_names
 from penstock.optimizer.settings import Settings
-from penstock.optimizer.sizes import rate
 from penstock.physical.host import Host
 from penstock.plan.algorithms import duration
 from penstock.plan.joins import Join

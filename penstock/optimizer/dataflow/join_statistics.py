@@ -16,7 +16,7 @@ from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Floats
 from penstock.model.types import Kind
 from penstock.optimizer.dataflow.sampling import Sample, sample_of
-from penstock.optimizer.sizes import GROUPS, assumed_flow, flow_of
+from penstock.optimizer.estimates.sizes import GROUPS, assumed_flow, flow_of
 from penstock.plan.equalities import Equality, conditions_of
 from penstock.plan.expressions import columns_of
 from penstock.plan.joins import Join

@@ -14,7 +14,7 @@ from penstock.optimizer.dataflow.join_statistics import JoinStatistics, statisti
 from penstock.optimizer.dataflow.join_tree import Joined, JoinTree, Leaf
 from penstock.optimizer.dataflow.sampling import sample_of
 from penstock.optimizer.dataflow.work import ASK, RECORD, Work
-from penstock.optimizer.sizes import assumed_flow, flow_of
+from penstock.optimizer.estimates.sizes import assumed_flow, flow_of
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.equalities import conditions_of
 from penstock.plan.expressions import Column, Expression, columns_of

@@ -11,12 +11,12 @@ import pytest
 import penstock as ps
 from penstock.engine.local import answer
 from penstock.model.clock import ManualClock
-from penstock.optimizer.arrange_joins import candidates, chosen
 from penstock.optimizer.dataflow.arrangement import arranged
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import JoinStatistics, statistics_of
 from penstock.optimizer.dataflow.join_tree import Joined, flat, trees_of
 from penstock.optimizer.dataflow.search import Search
+from penstock.optimizer.logical.arrange_joins import candidates, chosen
 from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host

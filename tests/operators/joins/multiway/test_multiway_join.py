@@ -19,7 +19,7 @@ from penstock.operators.joins.multiway.multiway_join import MultiwayJoin
 from penstock.operators.operator import Progress
 from penstock.optimizer.dataflow.arrangement import arranged
 from penstock.optimizer.dataflow.join_tree import Joined, JoinTree, Leaf, flat, orders_of
-from penstock.optimizer.lower import lower
+from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.physical.plan import PhysicalPlan

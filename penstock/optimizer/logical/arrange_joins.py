@@ -3,12 +3,12 @@ tuples of each stream look for the others."""
 
 from __future__ import annotations
 
-from penstock.optimizer.binary_joins import binary_joins, connected, looks_at_names
 from penstock.optimizer.dataflow.arrangement import arranged
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import statistics_of
 from penstock.optimizer.dataflow.join_tree import Joined, left_deep
 from penstock.optimizer.dataflow.search import Candidate, Search
+from penstock.optimizer.logical.binary_joins import binary_joins, connected, looks_at_names
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
