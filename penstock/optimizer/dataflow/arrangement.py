@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise, product
 
 from penstock.model.types import BOOLEAN
-from penstock.optimizer.dataflow.join_tree import Joined, JoinTree, Leaf
+from penstock.optimizer.dataflow.join_tree import Joined, JoinInput, JoinTree
 from penstock.plan.equalities import Conditions, conditions_of
 from penstock.plan.expressions import Call, Expression, all_of, columns_of
 from penstock.plan.joins import Bands, Join, JoinWindow, Ranges, TimeCondition
@@ -42,7 +42,7 @@ class _Arranging:
     conditions: Conditions
 
     def node(self, tree: JoinTree) -> Node:
-        if isinstance(tree, Leaf):
+        if isinstance(tree, JoinInput):
             return self.join.branches[tree.number]
         return self.made(tree, whole=False)
 

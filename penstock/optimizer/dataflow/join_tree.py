@@ -13,7 +13,7 @@ from penstock.errors import PlanError
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class JoinInput:
     """An input of the join, by its number."""
 
     number: int
@@ -29,7 +29,7 @@ class Joined:
     are kept for other parts to meet.  By the number of a part, `probes` are the parts that its
     tuples look for, one after the other.
 
-    >>> tree = Joined((Joined((Leaf(0), Leaf(2))), Leaf(1)))
+    >>> tree = Joined((Joined((JoinInput(0), JoinInput(2))), JoinInput(1)))
     >>> tree.leaves, tree.named("rst")
     ((0, 2, 1), '((r t) s)')
     """
@@ -52,29 +52,29 @@ class Joined:
     @property
     def is_flat(self) -> bool:
         """Whether it is one operator, and keeps nothing but tuples of its inputs."""
-        return all(isinstance(part, Leaf) for part in self.parts)
+        return all(isinstance(part, JoinInput) for part in self.parts)
 
     def named(self, names: Sequence[str]) -> str:
         inside = " ".join(
-            names[part.number] if isinstance(part, Leaf) else part.named(names)
+            names[part.number] if isinstance(part, JoinInput) else part.named(names)
             for part in self.parts
         )
         return f"({inside})"
 
 
-JoinTree: TypeAlias = Leaf | Joined
+JoinTree: TypeAlias = JoinInput | Joined
 
 
 def flat(size: int, probes: tuple[tuple[int, ...], ...] = ()) -> Joined:
     """All inputs in one operator."""
-    return Joined(tuple(map(Leaf, range(size))), probes)
+    return Joined(tuple(map(JoinInput, range(size))), probes)
 
 
 def left_deep(order: Sequence[int]) -> Joined:
     """A pipeline of operators for two inputs."""
-    made: JoinTree = Leaf(order[0])
+    made: JoinTree = JoinInput(order[0])
     for number in order[1:]:
-        made = Joined((made, Leaf(number)))
+        made = Joined((made, JoinInput(number)))
     assert isinstance(made, Joined)
     return made
 
@@ -98,7 +98,7 @@ def trees_of(numbers: Sequence[int], most_parts: int | None = None) -> Iterator[
     [1, 3, 15]
     """
     if len(numbers) == 1:
-        yield Leaf(numbers[0])
+        yield JoinInput(numbers[0])
         return
     for blocks in partitions(tuple(numbers)):
         if 2 <= len(blocks) <= (most_parts or len(numbers)):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from penstock.optimizer.dataflow.join_costs import Inputs, JoinCosts
-from penstock.optimizer.dataflow.join_tree import Joined, JoinTree, Leaf, left_deep, partitions
+from penstock.optimizer.dataflow.join_tree import Joined, JoinInput, JoinTree, left_deep, partitions
 from penstock.optimizer.dataflow.work import Work
 
 EXACT = 6  # inputs
@@ -34,7 +34,7 @@ class Search:
 
     def flat(self) -> Candidate:
         """All inputs in one operator."""
-        return self.completed(tuple(map(Leaf, range(self._costs.size))))
+        return self.completed(tuple(map(JoinInput, range(self._costs.size))))
 
     def containing(self) -> Candidate:
         """With containers of intermediate results wherever they pay."""
@@ -65,7 +65,7 @@ class Search:
 
     def time(self, tree: JoinTree) -> float:
         """Of any tree."""
-        if isinstance(tree, Leaf):
+        if isinstance(tree, JoinInput):
             return 0.0
         here = sum(self._part_time(own, order) for own, order in _asked(tree))
         return here + sum(map(self.time, tree.parts))
@@ -74,7 +74,7 @@ class Search:
 
     def _best_of(self, numbers: tuple[int, ...], most: int) -> tuple[JoinTree, float]:
         if len(numbers) == 1:
-            return Leaf(numbers[0]), 0.0
+            return JoinInput(numbers[0]), 0.0
         found: tuple[JoinTree, float] | None = None
         for blocks in partitions(numbers):
             if not 2 <= len(blocks) <= most:
@@ -161,7 +161,7 @@ class Search:
 
     def total(self, tree: JoinTree) -> Work:
         """What is done for the tuples of a tick."""
-        if isinstance(tree, Leaf):
+        if isinstance(tree, JoinInput):
             return Work()
         found = Work()
         for own, order in _asked(tree):

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from penstock.optimizer.dataflow.expression import DataflowExpression, Operation, timed
 from penstock.optimizer.dataflow.join_costs import Inputs, JoinCosts
 from penstock.optimizer.dataflow.join_statistics import JoinStatistics, statistics_of
-from penstock.optimizer.dataflow.join_tree import Joined, JoinTree, Leaf
+from penstock.optimizer.dataflow.join_tree import Joined, JoinInput, JoinTree
 from penstock.optimizer.dataflow.sampling import sample_of
 from penstock.optimizer.dataflow.work import ASK, RECORD, Work
 from penstock.optimizer.estimates.sizes import assumed_flow, flow_of
@@ -162,7 +162,7 @@ def _probe(plan: JoinPlan, bound: Inputs, new: Inputs, origin: int) -> Operation
 
 def _path(tree: JoinTree, origin: int) -> list[Joined]:
     """The operators that a tuple comes through, the root last."""
-    if isinstance(tree, Leaf):
+    if isinstance(tree, JoinInput):
         return []
     part = next(each for each in tree.parts if origin in each.leaves)
     return [*_path(part, origin), tree]

@@ -20,7 +20,7 @@ from penstock.windows.joins import JoinWindow
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedPair:
     """Columns of two inputs, by the numbers of these, whose times have to fit."""
 
     inputs: tuple[int, int]
@@ -141,19 +141,19 @@ class MultiwayProgress:
             own.update(zip(own, bounds, strict=True))
 
 
-def _times(join: Join) -> Iterator[Timed]:
+def _times(join: Join) -> Iterator[TimedPair]:
     """Of all pairs of attributes, and then of further columns."""
     for left, right in combinations(range(len(join.branches)), 2):
         window = join.window.between(left, right)
         assert window is not None, "all inputs are bounded by each other"
         names = _name(join.attributes[left]), _name(join.attributes[right])
-        yield Timed((left, right), names, window)
+        yield TimedPair((left, right), names, window)
     schemas = [branch.schema for branch in join.branches]
     for each in join.also:
         one, other = (input_of(column, schemas) for column in (each.left, each.right))
         assert one is not None
         assert other is not None
-        yield Timed((one, other), (_name(each.left), _name(each.right)), each.window)
+        yield TimedPair((one, other), (_name(each.left), _name(each.right)), each.window)
 
 
 def _name(column: Column) -> str:

@@ -18,7 +18,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.joins.multiway.multiway_join import MultiwayJoin
 from penstock.operators.operator import Progress
 from penstock.optimizer.dataflow.arrangement import arranged
-from penstock.optimizer.dataflow.join_tree import Joined, JoinTree, Leaf, flat, orders_of
+from penstock.optimizer.dataflow.join_tree import Joined, JoinInput, JoinTree, flat, orders_of
 from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
@@ -76,7 +76,7 @@ PICKS = st.lists(st.integers(0, 3), max_size=12)
 def trees(draw: st.DrawFn, numbers: Sequence[int]) -> JoinTree:
     """Any tree over some inputs, with any order of probes."""
     if len(numbers) == 1:
-        return Leaf(numbers[0])
+        return JoinInput(numbers[0])
     mixed = draw(st.permutations(numbers))
     cuts = draw(st.sets(st.integers(1, len(mixed) - 1), min_size=1))
     ends = [0, *sorted(cuts), len(mixed)]
