@@ -24,11 +24,13 @@ from penstock.operators.joins.lookup import LookupOperator
 from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.optimizer.physical.revisions import asked_of_results
+from penstock.optimizer.share_panes import share_panes, shareable_panes, sharing
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.closing import closing_reach, last_tick
 from penstock.plan.joins import Lookup
 from penstock.plan.query import QueryPlan
+from penstock.plan.shared_panes import SharedPanes
 from penstock.runs.answer import Account
 from penstock.runs.outlet import Outlet
 from penstock.runs.tables import Tables
@@ -61,11 +63,34 @@ class LocalRun:
         self.graph.cycle.ask = self.enabling.ask
         self._unfilled: list[OperatorNode] = []
         self._timed: list[OperatorNode] = []
-        for plan, outlet in zip(plans, outlets, strict=True):
-            self.add(plan, outlet)
+        # what is saved is saved for every query apart
+        together = plans if resumable else share_panes(plans)
+        for plan, outlet in zip(together, outlets, strict=True):
+            self._add(plan, outlet)
 
     def add(self, plan: PhysicalPlan, outlet: Outlet) -> None:
-        """One more query, between any two chunks."""
+        """One more query, between any two chunks.  Before the first one, queries that are there
+        share what they have in common with it."""
+        self._add(self._sharing(plan), outlet)
+
+    def _sharing(self, plan: PhysicalPlan) -> PhysicalPlan:
+        wanted = set(shareable_panes(plan))
+        for outlet, placed in list(self.graph.queries.items()) if wanted else ():
+            begun = any(source.begun for source in placed.sources)
+            common = [each for each in shareable_panes(placed.plan) if each in wanted]
+            if common and not begun:
+                self.drop(outlet)
+                self._add(sharing(placed.plan, common), outlet)
+        known = {
+            node.logical
+            for placed in self.graph.queries.values()
+            for node in placed.plan.root.walk()
+            if isinstance(node.logical, SharedPanes)
+            if not any(source.begun for source in placed.sources)
+        }
+        return sharing(plan, [each for each in wanted if each in known])
+
+    def _add(self, plan: PhysicalPlan, outlet: Outlet) -> None:
         placed = self.graph.add(plan, outlet)
         new = [node for node in placed.operators if len(node.outlets) == 1]
         self._unfilled += [each for each in new if isinstance(each.operator, LookupOperator)]
