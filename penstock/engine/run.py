@@ -14,6 +14,8 @@ from time import perf_counter_ns
 from penstock.engine.component import Component
 from penstock.engine.enabling import EnablingMode
 from penstock.engine.graph.operator_node import OperatorNode
+from penstock.engine.graph.placed_query import PlacedQuery
+from penstock.engine.graph.placement import Placement
 from penstock.engine.graph.query_graph import QueryGraph
 from penstock.engine.graph.scans import Scans
 from penstock.engine.graph.source_node import Delivered, Ended, SourceNode
@@ -57,6 +59,7 @@ class LocalRun:
         self.clock = clock
         self.scheduling = scheduling or Scheduling()
         self._strict = strict
+        self._resumable = resumable
         scans = Scans(clock, strict, resumable, follow)
         self.graph = QueryGraph(scans, clock, self.scheduling)
         self.enabling = EnablingMode(self.scheduling.enabling, clock)
@@ -68,37 +71,51 @@ class LocalRun:
         for plan, outlet in zip(together, outlets, strict=True):
             self._add(plan, outlet)
 
-    def add(self, plan: PhysicalPlan, outlet: Outlet) -> None:
-        """One more query, between any two chunks.  Before the first one, queries that are there
-        share what they have in common with it."""
-        self._add(self._sharing(plan), outlet)
+    def add(
+        self,
+        plan: PhysicalPlan,
+        outlet: Outlet,
+        lasting: bool = False,
+        saved: Placement | None = None,
+    ) -> None:
+        """One more query, between any two chunks; see `QueryGraph.add`.  Before the first one,
+        queries that are there share what they have in common with it, unless it is saved."""
+        if not self._resumable and not lasting:
+            plan = self._sharing(plan)
+        self._add(plan, outlet, lasting, saved)
 
     def _sharing(self, plan: PhysicalPlan) -> PhysicalPlan:
         wanted = set(shareable_panes(plan))
         for outlet, placed in list(self.graph.queries.items()) if wanted else ():
-            begun = any(source.begun for source in placed.sources)
             common = [each for each in shareable_panes(placed.plan) if each in wanted]
-            if common and not begun:
+            if common and _can_change(placed):
                 self.drop(outlet)
                 self._add(sharing(placed.plan, common), outlet)
         known = {
             node.logical
             for placed in self.graph.queries.values()
+            if _can_change(placed)
             for node in placed.plan.root.walk()
             if isinstance(node.logical, SharedPanes)
-            if not any(source.begun for source in placed.sources)
         }
         return sharing(plan, [each for each in wanted if each in known])
 
-    def _add(self, plan: PhysicalPlan, outlet: Outlet) -> None:
-        placed = self.graph.add(plan, outlet)
+    def _add(
+        self,
+        plan: PhysicalPlan,
+        outlet: Outlet,
+        lasting: bool = False,
+        saved: Placement | None = None,
+    ) -> None:
+        placed = self.graph.add(plan, outlet, lasting, saved)
         new = [node for node in placed.operators if len(node.outlets) == 1]
         self._unfilled += [each for each in new if isinstance(each.operator, LookupOperator)]
         self._timed += [each for each in new if each.operator.due() is not None]
 
     def drop(self, outlet: Outlet) -> Account:
         """A query leaves; what it has counted."""
-        account = self.account(outlet)
+        account = self.total(outlet)
+        self.before.pop(outlet, None)
         self.graph.drop(outlet)
         self._unfilled, self._timed = (
             [node for node in nodes if node.outlets] for nodes in (self._unfilled, self._timed)
@@ -268,3 +285,8 @@ class LocalRun:
         """Nothing waits there any more."""
         (outlet,) = order.outlets
         self.graph.take_out(order, outlet)
+
+
+def _can_change(placed: PlacedQuery) -> bool:
+    """Whether nothing has come to a query, and nothing of it is saved."""
+    return not placed.lasting and not any(source.begun for source in placed.sources)
