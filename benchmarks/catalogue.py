@@ -26,6 +26,7 @@ from benchmarks import (
     per_sources,
     ratios,
     sequences,
+    shared_queries,
     single_tuples,
     throughput,
 )
@@ -55,4 +56,5 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "nile_costs": nile_costs.run,
     "nile_rates": nile_rates.run,
     "optimizing": optimizing.run,
+    "shared_queries": shared_queries.run,
 }

@@ -13,6 +13,7 @@ from time import perf_counter_ns
 from penstock.engine.component import Component
 from penstock.engine.enabling import EnablingMode
 from penstock.engine.graph.operator_node import OperatorNode
+from penstock.engine.graph.placed_query import PlacedQuery
 from penstock.engine.graph.placement import Placement
 from penstock.engine.graph.query_graph import QueryGraph
 from penstock.engine.graph.scans import Scans
@@ -24,11 +25,13 @@ from penstock.operators.joins.lookup import LookupOperator
 from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.optimizer.physical.revisions import asked_of_results
+from penstock.optimizer.share_panes import share_panes, shareable_panes, sharing
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.closing import closing_reach, last_tick
 from penstock.plan.joins import Lookup
 from penstock.plan.query import QueryPlan
+from penstock.plan.shared_panes import SharedPanes
 from penstock.runs.answer import Account
 from penstock.runs.outlet import Outlet
 from penstock.runs.tables import Tables
@@ -55,14 +58,17 @@ class LocalRun:
         self.clock = clock
         self.scheduling = scheduling or Scheduling()
         self._strict = strict
+        self._resumable = resumable
         scans = Scans(clock, strict, resumable, follow)
         self.graph = QueryGraph(scans, clock, self.scheduling)
         self.enabling = EnablingMode(self.scheduling.enabling, clock)
         self.graph.cycle.ask = self.enabling.ask
         self._unfilled: list[OperatorNode] = []
         self._timed: list[OperatorNode] = []
-        for plan, outlet in zip(plans, outlets, strict=True):
-            self.add(plan, outlet)
+        # what is saved is saved for every query apart
+        together = plans if resumable else share_panes(plans)
+        for plan, outlet in zip(together, outlets, strict=True):
+            self._add(plan, outlet)
 
     def add(
         self,
@@ -71,7 +77,35 @@ class LocalRun:
         lasting: bool = False,
         saved: Placement | None = None,
     ) -> None:
-        """One more query, between any two chunks; see `QueryGraph.add`."""
+        """One more query, between any two chunks; see `QueryGraph.add`.  Before the first one,
+        queries that are there share what they have in common with it, unless it is saved."""
+        if not self._resumable and not lasting:
+            plan = self._sharing(plan)
+        self._add(plan, outlet, lasting, saved)
+
+    def _sharing(self, plan: PhysicalPlan) -> PhysicalPlan:
+        wanted = set(shareable_panes(plan))
+        for outlet, placed in list(self.graph.queries.items()) if wanted else ():
+            common = [each for each in shareable_panes(placed.plan) if each in wanted]
+            if common and _can_change(placed):
+                self.drop(outlet)
+                self._add(sharing(placed.plan, common), outlet)
+        known = {
+            node.logical
+            for placed in self.graph.queries.values()
+            if _can_change(placed)
+            for node in placed.plan.root.walk()
+            if isinstance(node.logical, SharedPanes)
+        }
+        return sharing(plan, [each for each in wanted if each in known])
+
+    def _add(
+        self,
+        plan: PhysicalPlan,
+        outlet: Outlet,
+        lasting: bool = False,
+        saved: Placement | None = None,
+    ) -> None:
         placed = self.graph.add(plan, outlet, lasting, saved)
         new = [node for node in placed.operators if len(node.outlets) == 1]
         self._unfilled += [each for each in new if isinstance(each.operator, LookupOperator)]
@@ -260,3 +294,8 @@ class LocalRun:
 def _goes_on(node: OperatorNode) -> bool:
     """Whether its queries are not paused."""
     return node.component is None or not node.component.held
+
+
+def _can_change(placed: PlacedQuery) -> bool:
+    """Whether nothing has come to a query, and nothing of it is saved."""
+    return not placed.lasting and not any(source.begun for source in placed.sources)

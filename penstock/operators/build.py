@@ -49,6 +49,8 @@ from penstock.operators.windows.punctuated import (
     PunctuatedWid,
 )
 from penstock.operators.windows.rows import RowsOperator
+from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
+from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.operators.windows.slide_by_tuple import SlideByTupleOperator
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
@@ -64,6 +66,8 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.UNION: Meld,
     OperatorKind.PANED: Paned,
     OperatorKind.WID: Wid,
+    OperatorKind.SHARED_PANES: SharedPanesOperator,
+    OperatorKind.WINDOWS_OF_PANES: WindowsOfPanesOperator,
     OperatorKind.ADAPTIVE: AdaptWid,
     OperatorKind.TWO_LEVEL: TwoLevel,
     OperatorKind.BUFFERING: Buffering,

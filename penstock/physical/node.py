@@ -30,6 +30,8 @@ class OperatorKind(Enum):
         "TwoLevel",
         "Buffering",
     )
+    SHARED_PANES = "SharedPanes"
+    WINDOWS_OF_PANES = "WindowsOfPanes"
     LANDMARK = "Landmark"
     ROWS = "Rows"
     SLIDE_BY_TUPLE = "SlideByTuple"

@@ -25,6 +25,7 @@ from penstock.plan.expression_texts import aggregate_text, expression_text, shor
 from penstock.plan.joins import Difference, Join, JoinKind, Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
+from penstock.plan.shared_panes import SharedPanes, WindowsOfPanes
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition, StreamProgress
 from penstock.windows.sliding import Sliding
@@ -130,6 +131,14 @@ class _Describer:
                 return _Described(below.below(title), below.columns)
             case WindowAggregate() | GroupAggregate():
                 return self._aggregate(node)
+            case WindowsOfPanes():
+                return self.of(node.aggregate)
+            case SharedPanes():
+                below = self.of(node.input)
+                parts = [node.attribute, *(key.expression for key in node.keys)]
+                said = [expression_text(each, below.columns) for each in parts]
+                title = f"{self._number()} panes from {node.origin}"
+                return _Described(below.below(title, *said), below.columns)
             case Distinct():
                 below = self.of(node.input)
                 columns = [f"by {text}" for text in _typed(node.input, below)]

@@ -26,6 +26,8 @@ from penstock.engine.strategy.strategy import Strategy
 from penstock.engine.strategy.table import StateTable, TableNode, put_in_place, state_table
 from penstock.model.clock import Clock
 from penstock.operators.build import operator_for
+from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
+from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.optimizer.share_readings import check_can_be_read_in_turn, read_in_turn
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
@@ -102,6 +104,8 @@ class QueryGraph:
 
     def _remove(self, node: OperatorNode) -> None:
         node.leave()
+        if isinstance(node.operator, WindowsOfPanesOperator):
+            node.operator.leave()
         self.operators.remove(node)
         self._computing[node.computes].remove(node)
         self._forget(node)
@@ -216,6 +220,8 @@ class QueryGraph:
         self._computing.setdefault(computes, []).append(made)
         made.as_items = self._as_items
         made.read(producers)
+        if isinstance(made.operator, WindowsOfPanesOperator):
+            _share(made.operator, producers)
         self.operators.append(made)
         return made
 
@@ -369,6 +375,14 @@ class QueryGraph:
             found = f"{name} {number}"
         self._names.add(found)
         return found
+
+
+def _share(operator: WindowsOfPanesOperator, producers: list[_Made]) -> None:
+    """Let an operator make its windows of the panes that the node before it folds."""
+    ((folding, _),) = producers
+    assert isinstance(folding, OperatorNode)
+    assert isinstance(folding.operator, SharedPanesOperator)
+    operator.share(folding.operator)
 
 
 def _keeps(node: PhysicalNode) -> bool:

@@ -51,6 +51,9 @@ class Rows:
 
     def take(self, order: Ints) -> Rows:
         """The rows in another order, or some of them."""
+        return Rows(self.codes[order], self.positions[order], self.arguments_at(order))
+
+    def arguments_at(self, order: Ints) -> list[Arguments]:
         arguments = []
         indices: pa.Array | None = None
         for each in self.arguments:
@@ -63,7 +66,7 @@ class Rows:
                 place = np.cumsum(each.chosen) - 1
                 inner = pa.array(place[order[chosen]])
                 arguments.append(Arguments(chosen, [_TAKE(c, inner) for c in each.columns]))
-        return Rows(self.codes[order], self.positions[order], arguments)
+        return arguments
 
     def slice(self, begin: int, end: int) -> Rows:
         """Neighbouring rows, without copying."""

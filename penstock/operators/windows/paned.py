@@ -124,19 +124,22 @@ class Paned(Base):
         if not missing.any():
             return batch.rows, ticks, None
         late, open_ = broke[missing], np.minimum(open_[missing], stop[missing])
-        still = open_ < stop[missing]
-        spans = np.stack([open_[still], stop[missing][still] - 1])
-        counting = late[still]
-        rows = self.folder.rows(batch.rows.take(pa.array(counting)), ticks[counting])
-        for first_, last_ in np.unique(spans, axis=1).T.tolist():
-            own = rows.take(np.flatnonzero((spans[0] == first_) & (spans[1] == last_)))
-            codes, groups = np.unique(own.codes, return_inverse=True)
-            partials = self.folder.folded(replace(own, codes=groups), len(codes))
-            self.stragglers.append(LatePanes(first_, last_, codes, partials))
+        self._count_apart(batch.rows.take(pa.array(late)), ticks[late], open_, stop[missing])
         kept = np.ones(len(ticks), np.bool_)
         kept[late] = False
         missed = Missed(late, bounds[missing], first[missing], open_ - 1)
         return batch.rows.filter(pa.array(kept)), ticks[kept], missed
+
+    def _count_apart(self, batch: pa.RecordBatch, ticks: Ints, open_: Ints, stop: Ints) -> None:
+        """Let tuples count in the windows from `open_` to before `stop`, beside the panes."""
+        counting = np.flatnonzero(open_ < stop)
+        spans = np.stack([open_[counting], stop[counting] - 1])
+        rows = self.folder.rows(batch.take(pa.array(counting)), ticks[counting])
+        for first, last in np.unique(spans, axis=1).T.tolist():
+            own = rows.take(np.flatnonzero((spans[0] == first) & (spans[1] == last)))
+            codes, groups = np.unique(own.codes, return_inverse=True)
+            partials = self.folder.folded(replace(own, codes=groups), len(codes))
+            self.stragglers.append(LatePanes(first, last, codes, partials))
 
     def on_partials(self, saved: Tree, bounds_of: Callable[[Ints], Ints]) -> int:
         """Take in panes that were begun elsewhere.  No tuple of a pane misses a window that another
@@ -185,12 +188,15 @@ class Paned(Base):
         batch = results.batch()
         if batch is not None:
             items.append(batch)
-        self._dead.forget(self._mark, self._renumber)
+        self._forget_keys()
         items.append(results.progress(last, progress.ended))
         return items
 
     def _release_more(self, last: Bound) -> None:
         """Where something else than the stream can close windows, beyond the `last` one."""
+
+    def _forget_keys(self) -> None:
+        self._dead.forget(self._mark, self._renumber)
 
     def _mark(self, live: Mask) -> None:
         self._mark_panes(live)

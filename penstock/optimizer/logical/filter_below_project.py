@@ -28,7 +28,6 @@ def filter_below_project(query: QueryPlan, settings: Settings) -> QueryPlan:  # 
     ...     print(node.details()[0])
     ...     (node,) = node.inputs
     Project q.y AS y
-    Project y
     Project (s.x * 2.0) AS y
     Filter ((s.x * 2.0) > 3.0)
     """

@@ -1,0 +1,1 @@
+"""Panes that several queries make their windows of."""

@@ -1,0 +1,116 @@
+"""Panes of the tuples that one filter lets through, for all queries with that filter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expressions.compile import compile_predicate
+from penstock.model.arrays import Ints
+from penstock.operators.folding.folder import Folder, Rows
+from penstock.operators.windows.panes.kept import KeptPanes
+from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
+from penstock.plan.aggregates import NamedAggregate
+from penstock.plan.expressions import Expression
+from penstock.plan.shared_panes import SharedPanes
+
+_BY_POSITION = ("first", "last")
+_TIMES = 8  # as many panes as a query would have alone, at the most
+
+
+class SortedRows(NamedTuple):
+    """Rows in the order of pieces of time: the numbers of those, and where each begins and ends."""
+
+    rows: Rows
+    numbers: Ints
+    cuts: Ints
+
+
+class PanePart:
+    """`places` are those of its aggregates among the aggregates of all parts."""
+
+    def __init__(
+        self,
+        node: SharedPanes,
+        predicate: Expression | None,
+        pane: int,
+        users: Sequence[WindowsOfPanesOperator],
+        calls: Sequence[NamedAggregate],
+    ) -> None:
+        schema = node.input.schema
+        self.pane = pane
+        self._holds = None if predicate is None else compile_predicate(predicate, schema)
+        wanted = {each.call for user in users for each in user.node.aggregates}
+        found = [(place, each) for place, each in enumerate(calls) if each.call in wanted]
+        self._places = [place for place, each in found if not counts_rows(each)]
+        own = [calls[place] for place in self._places]
+        self._positioned = any(each.call.function.name in _BY_POSITION for each in own)
+        self.folder = Folder(node.keys, own, schema, node.key_order)
+        self.panes = KeptPanes(self.folder)
+        self.users = list(users)
+        known = {each.call: place for place, each in enumerate(own)}
+        for user in users:
+            user.use(self.panes, pane, [known.get(each.call) for each in user.node.aggregates])
+
+    def fold(self, batch: pa.RecordBatch, order: Ints | None, some: SortedRows, unit: int) -> None:
+        """Rows of a batch that are cut into pieces of `unit` ticks; `order` is theirs in it."""
+        rows, cuts = some.rows, some.cuts
+        positions = rows.positions if self._positioned else rows.codes  # nobody looks at them
+        rows = Rows(rows.codes, positions, [rows.arguments[place] for place in self._places])
+        if self._holds is not None:
+            mask = np.asarray(self._holds(batch))
+            chosen = np.flatnonzero(mask if order is None else mask[order])
+            if not len(chosen):
+                return
+            if len(chosen) < len(rows):
+                rows, cuts = self._taken(rows, chosen), np.searchsorted(chosen, cuts)
+        numbers = some.numbers // (self.pane // unit)
+        changes = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+        first = [0, *changes.tolist()]
+        for begin, end in zip(first, [*first[1:], len(numbers)], strict=True):
+            if cuts[begin] < cuts[end]:
+                pane = self.panes.open(int(numbers[begin]))
+                self.folder.fold(pane, rows.slice(int(cuts[begin]), int(cuts[end])))
+
+    def let_go(self, user: WindowsOfPanesOperator) -> None:
+        if user in self.users:
+            self.users.remove(user)
+
+    def _taken(self, rows: Rows, chosen: Ints) -> Rows:
+        if self._positioned:
+            return rows.take(chosen)
+        codes = rows.codes[chosen]
+        return Rows(codes, codes, rows.arguments_at(chosen))
+
+    def forget(self) -> None:
+        """The panes that no query needs any more."""
+        passed = min((user.passed for user in self.users), default=None)
+        if passed is not None and self.panes.numbers and self.panes.numbers[0] < passed:
+            self.panes.forget(passed)  # type: ignore[arg-type]
+
+
+def counts_rows(aggregate: NamedAggregate) -> bool:
+    """Panes count their rows anyway."""
+    call = aggregate.call
+    return call.function.name == "count" and not call.arguments and call.where is None
+
+
+def common_panes(
+    users: Sequence[WindowsOfPanesOperator],
+) -> list[tuple[int, list[WindowsOfPanesOperator]]]:
+    """Queries that have panes in common: those whose greatest common pane is not much smaller than
+    what each would have alone.  The length of the panes, and the queries."""
+    found: list[tuple[int, list[WindowsOfPanesOperator]]] = []
+    for user in sorted(users, key=lambda each: each.pane):
+        for place, (pane, others) in enumerate(found):
+            common = gcd(pane, user.pane)
+            if common * _TIMES >= others[0].pane:
+                found[place] = common, [*others, user]
+                break
+        else:
+            found.append((user.pane, [user]))
+    return found

@@ -1,0 +1,179 @@
+"""Tuples of a stream folded into panes once, for all queries that aggregate them by the same keys.
+
+Key codes, pieces of time and arguments are computed once for a batch.  Queries with one filter have
+panes in common, as long as the greatest common divisor of theirs; queries with different filters
+have masks over the same codes.  Every query gives out its own windows (`windows_of_panes.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expressions.compile import compile_expression
+from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.operators.batch import Batch
+from penstock.operators.bounds import BoundOf
+from penstock.operators.folding.folder import Folder, Partials
+from penstock.operators.folding.key_expiry import DeadKeys, mark_groups
+from penstock.operators.folding.small_batches import SmallBatches
+from penstock.operators.open_results import NOTHING_OPEN, OpenResults
+from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.ticks import to_ticks
+from penstock.operators.windows.shared.pane_part import PanePart, SortedRows, common_panes
+from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
+from penstock.plan.shared_panes import SharedPanes
+from penstock.state.chunks import ChunkStore
+from penstock.windows.columns import extreme_quotients, floor_div
+
+_NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
+
+
+class SharedPanesOperator(Base):
+    """Queries join before the first tuple comes; those that leave are forgotten."""
+
+    def __init__(self, node: SharedPanes) -> None:
+        self.node = node
+        self._type = node.attribute.type
+        self._attribute = compile_expression(node.attribute, node.input.schema)
+        self._bound = BoundOf(node.attribute)
+        self._users: list[WindowsOfPanesOperator] = []
+        self._begun = False
+        self._parts: list[PanePart] = []
+        self._folder = Folder(node.keys, (), node.input.schema, node.key_order)
+        self._unit = 1  # of time, which all panes are multiples of
+        self._told: Bound | None = None  # the last unit that progress has passed
+        self._dead = DeadKeys(self._folder)
+        self._waiting = SmallBatches()
+
+    def join(self, user: WindowsOfPanesOperator) -> None:
+        assert not self._begun, "tuples have come"
+        self._users.append(user)
+
+    def let_go(self, user: WindowsOfPanesOperator) -> None:
+        self._users.remove(user)
+        for part in self._parts:
+            part.let_go(user)
+        self._parts = [part for part in self._parts if part.users]
+
+    def _begin(self) -> None:
+        """Everybody is there."""
+        self._begun, joined = True, self._users
+        calls = list({each.call: each for user in joined for each in user.node.aggregates}.values())
+        node = self.node
+        self._folder = Folder(node.keys, calls, node.input.schema, node.key_order)
+        self._dead = DeadKeys(self._folder)
+        for predicate in dict.fromkeys(user.predicate for user in joined):
+            own = [user for user in joined if user.predicate == predicate]
+            for pane, users in common_panes(own):
+                self._parts.append(PanePart(node, predicate, pane, users, calls))
+        self._unit = gcd(*(part.pane for part in self._parts))
+        self._tell_keys()
+
+    def _tell_keys(self) -> None:
+        """All number groups alike."""
+        keys = self._folder.keys
+        for part in self._parts:
+            part.folder.keys = keys
+        for user in self._users:
+            user.number_groups_by(keys)
+
+    # --- tuples ----------------------------------------------------------------------------------
+
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+        if not self._begun:
+            self._begin()
+        rows = batch.rows
+        if batch.broken is not None:
+            broke, _ = self._bound.broken(batch)
+            if len(broke):
+                kept = np.ones(batch.num_rows, np.bool_)
+                kept[broke] = False
+                rows = rows.filter(pa.array(kept))
+                yield batch.take(broke)
+        for ready in self._waiting.add(rows):
+            self._fold(ready)
+
+    def gather(self) -> None:
+        for batch in self._waiting.take():
+            self._fold(batch)
+
+    def _fold(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        ticks = to_ticks(self._attribute(batch), self._type)
+        rows = self._folder.rows(batch, ticks)
+        origin, unit = self.node.origin, self._unit
+        first, last = extreme_quotients(ticks, plus=-origin, by=unit)
+        order: Ints | None = None
+        units = np.zeros(1, np.int64)
+        if first != last:
+            units = floor_div(ticks, plus=-origin, by=unit) - first
+            if not (units[1:] >= units[:-1]).all():
+                narrow = _NARROW.get((last - first).bit_length() + 7 >> 3)
+                order = np.argsort(units if narrow is None else units.astype(narrow), kind="stable")
+                units, rows = units[order], rows.take(order)
+        changes = np.flatnonzero(units[1:] != units[:-1]) + 1
+        numbers = units[np.concatenate([[0], changes])] + first
+        cuts = np.concatenate([[0], changes, [len(rows)]])
+        some = SortedRows(rows, numbers, cuts)
+        for part in self._parts:
+            part.fold(batch, order, some, unit)
+
+    # --- progress --------------------------------------------------------------------------------
+
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
+        """Windows end where units do, so others need not be told of less."""
+        if not self._begun:
+            self._begin()
+        bound = self._bound.promised(progress)
+        passed: Bound = bound
+        if bound not in (BEGINNING, END):
+            passed = (int(bound) - self.node.origin) // self._unit
+        if passed == self._told and not progress.ended:
+            return
+        self._told = passed
+        self.gather()
+        for part in self._parts:
+            part.forget()
+        self._dead.forget(self._mark, self._renumber)
+        self._tell_keys()
+        yield progress
+
+    def _mark(self, live: Mask) -> None:
+        for part in self._parts:
+            for pane in part.panes.all():
+                mark_groups(live, pane)
+        for user in self._users:
+            user.mark_late(live)
+
+    def _renumber(self, codes: Codes, place: Codes) -> None:
+        for part in self._parts:
+            folder = part.folder
+
+            def change(partials: Partials, folder: Folder = folder) -> Partials:
+                return folder.take(partials, codes)
+
+            part.panes.renumber(change)
+        for user in self._users:
+            user.renumber(codes, place)
+
+    # --- what it holds ---------------------------------------------------------------------------
+
+    def rows_held(self) -> int:
+        return sum(batch.num_rows for batch in self._waiting.batches)
+
+    def open_results(self) -> OpenResults:
+        return NOTHING_OPEN  # they are those of the queries
+
+    def save(self, store: ChunkStore) -> None:  # noqa: ARG002
+        raise AssertionError("runs that are saved do not share panes")
+
+    def load(self, store: ChunkStore) -> None:  # noqa: ARG002
+        raise AssertionError("runs that are saved do not share panes")

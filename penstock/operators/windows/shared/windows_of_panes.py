@@ -1,0 +1,125 @@
+"""The windows of one query, made of panes that it shares with others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expressions.compile import compile_predicate
+from penstock.model.arrays import Codes, Mask
+from penstock.model.punctuation import BEGINNING, Bound
+from penstock.operators.batch import Batch
+from penstock.operators.folding.keys import KeyCodes
+from penstock.operators.metrics import Metrics, bytes_of
+from penstock.operators.operator import Item, at_once
+from penstock.operators.windows.paned import Paned
+from penstock.operators.windows.panes.contents import contents_over
+from penstock.operators.windows.panes.kept import KeptPanes
+from penstock.operators.windows.results import Missed
+from penstock.operators.windows.shared.panes_of_query import PanesOfQuery
+from penstock.plan.shared_panes import WindowsOfPanes
+from penstock.state.chunks import ChunkStore
+from penstock.windows.columns import floor_div
+
+
+class FoldsPanes(Protocol):
+    """Whoever folds tuples into panes for several queries."""
+
+    def join(self, user: WindowsOfPanesOperator) -> None: ...
+
+    def let_go(self, user: WindowsOfPanesOperator) -> None: ...
+
+    def gather(self) -> None:
+        """Fold everything that has come."""
+        ...
+
+
+class WindowsOfPanesOperator(Paned):
+    """Gives out windows as `Paned` does.  Tuples come to it only if they have broken a promise:
+    which windows these miss is decided here, and they count in the others one by one."""
+
+    def __init__(self, node: WindowsOfPanes) -> None:
+        super().__init__(node.aggregate)
+        self.predicate = node.predicate
+        schema = node.input.schema
+        self._holds = None if node.predicate is None else compile_predicate(node.predicate, schema)
+        self._folding: FoldsPanes | None = None
+
+    # --- what it shares --------------------------------------------------------------------------
+
+    def share(self, folding: FoldsPanes) -> None:
+        """Before the first tuple comes."""
+        folding.join(self)
+        self._folding = folding
+
+    def leave(self) -> None:
+        """Nobody asks for these windows any more."""
+        if self._folding is not None:
+            self._folding.let_go(self)
+
+    def use(self, panes: KeptPanes, pane: int, aggregates: Sequence[int | None]) -> None:
+        """The panes, how long they are, and where its own aggregates are in them."""
+        self.pane = pane
+        self.per_window = self.window.range // pane
+        self.per_slide = self.window.slide // pane
+        self.panes = self._own = PanesOfQuery(panes, self.folder, aggregates)
+        self.contents = contents_over(self.folder, self.panes)
+
+    def number_groups_by(self, keys: KeyCodes) -> None:
+        self.folder.keys = keys
+
+    @property
+    def passed(self) -> Bound:
+        """The first pane that it still needs."""
+        return self._own.passed if isinstance(self.panes, PanesOfQuery) else BEGINNING
+
+    def mark_late(self, live: Mask) -> None:
+        for straggler in self.stragglers:
+            live[straggler.codes] = True
+
+    def renumber(self, codes: Codes, place: Codes) -> None:
+        self._renumber(codes, place)
+
+    def _settle(self) -> None:
+        if self._folding is not None:
+            self._folding.gather()
+
+    # --- tuples that have broken a promise -------------------------------------------------------
+
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+        if self._holds is not None:
+            batch = batch.filter(pa.array(np.asarray(self._holds(batch.rows))))
+        if not batch.num_rows:
+            return
+        ticks = self._ticks(batch.rows)
+        _, bounds = self._bound.broken(batch)
+        first, stop = self.window.wid_bounds(ticks)
+        open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
+        from_ = np.minimum(np.maximum(open_, first), stop)
+        self._count_apart(batch.rows, ticks, from_, stop)
+        missing = np.flatnonzero((open_ > first) & (first < stop))
+        if len(missing):
+            missed = Missed(missing, bounds[missing], first[missing], from_[missing] - 1)
+            yield missed.late_rows(batch.rows, self.attribute_type, self.node.schema.fields[0].type)
+
+    def _forget_keys(self) -> None:
+        """Whoever folds the panes knows which keys all queries are done with."""
+
+    # --- what it holds ---------------------------------------------------------------------------
+
+    def rows_held(self) -> int:
+        return 0
+
+    def metrics(self) -> Metrics:
+        held = bytes_of([self.stragglers, getattr(self.contents, "_content", None)])
+        return Metrics(0, held, self.open_results().count)
+
+    def save(self, store: ChunkStore) -> None:  # noqa: ARG002
+        raise AssertionError("runs that are saved do not share panes")
+
+    def load(self, store: ChunkStore) -> None:  # noqa: ARG002
+        raise AssertionError("runs that are saved do not share panes")

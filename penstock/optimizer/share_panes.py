@@ -1,0 +1,129 @@
+"""Aggregations of several queries over one stream that fold its tuples once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from penstock.physical.node import OperatorKind, PhysicalNode, Port
+from penstock.physical.plan import PhysicalPlan
+from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.algorithms import Reason
+from penstock.plan.can_fail import may_fail
+from penstock.plan.expressions import Expression, all_of, conjuncts
+from penstock.plan.shared_panes import SharedPanes, WindowsOfPanes
+from penstock.plan.stateless import Filter, Scan
+from penstock.windows.sliding import Sliding
+
+_SLIDING = (
+    OperatorKind.PANED,
+    OperatorKind.WID,
+    OperatorKind.ADAPTIVE,
+    OperatorKind.TWO_LEVEL,
+    OperatorKind.BUFFERING,
+)
+_FOR_STATE = (Reason.BUDGET, Reason.STATE)
+
+
+def share_panes(plans: Sequence[PhysicalPlan]) -> list[PhysicalPlan]:
+    """Sliding windows over one stream, with the same windowing attribute, keys and origin, whatever
+    their lengths, filters and aggregates are.  Nothing in them may fail: a query must not end
+    because of another.  Results that are revised, groups that leave ahead of others, rows that are
+    counted, windows with gaps, and algorithms that a hint asks for, or that were chosen because
+    others would keep too much, are left alone.
+
+    before: Paned (Filter x > 3 (Read s)), Paned (Read s)
+    after:  WindowsOfPanes (SharedPanes (Read s)), WindowsOfPanes (SharedPanes (Read s))
+
+    >>> import penstock as ps
+    >>> from penstock.optimizer.optimize import physical_plan
+    >>> from penstock.optimizer.settings import Settings
+    >>> db = ps.connect()
+    >>> db.stream("s", [{"k": 3, "t": 4}], progress=ps.progress("t", delay=5))
+    >>> counts = "SELECT count(*) AS n [RANGE {0}, SLIDE {0}, WA t] FROM s WHERE k > {0}"
+    >>> plans = [physical_plan(db.sql(counts.format(n)).plan, Settings()) for n in (4, 6)]
+    >>> [each.operator.value for each in share_panes(plans)[0].root.walk()]
+    ['Project', 'WindowsOfPanes', 'SharedPanes', 'Read']
+    """
+    asked = Counter(panes for plan in plans for panes in set(shareable_panes(plan)))
+    return [sharing(plan, [panes for panes in asked if asked[panes] > 1]) for plan in plans]
+
+
+def shareable_panes(plan: PhysicalPlan) -> Iterator[SharedPanes]:
+    """What a plan could share with others."""
+    for node in plan.root.walk():
+        panes = _panes(node)
+        if panes is not None:
+            yield panes
+
+
+def sharing(plan: PhysicalPlan, shared: Sequence[SharedPanes]) -> PhysicalPlan:
+    """The plan that makes its windows of some panes that others have, too."""
+    root = _over(plan.root, shared)
+    return plan if root is plan.root else replace(plan, root=root)
+
+
+def _over(node: PhysicalNode, shared: Sequence[SharedPanes]) -> PhysicalNode:
+    panes = _panes(node)
+    if panes is not None and panes in shared:
+        aggregate = node.logical
+        assert isinstance(aggregate, WindowAggregate)
+        read = node
+        while read.ports:
+            read = read.ports[0].input
+        keys = node.ports[0].keys
+        folded = PhysicalNode(panes, OperatorKind.SHARED_PANES, (Port(read, keys),))
+        logical = WindowsOfPanes(panes, aggregate, _predicate(aggregate))
+        port = Port(folded, keys)
+        return PhysicalNode(
+            logical, OperatorKind.WINDOWS_OF_PANES, (port,), None, node.ordering, notes=node.notes
+        )
+    ports = tuple(replace(port, input=_over(port.input, shared)) for port in node.ports)
+    same = all(new.input is old.input for new, old in zip(ports, node.ports, strict=True))
+    return node if same else replace(node, ports=ports)
+
+
+def _panes(node: PhysicalNode) -> SharedPanes | None:
+    aggregate = node.logical
+    if not isinstance(aggregate, WindowAggregate) or node.operator not in _SLIDING:
+        return None
+    if aggregate.hint is not None or node.asked is not None:
+        return None
+    if aggregate.choice is not None and aggregate.choice.reason in _FOR_STATE:
+        return None
+    if node.whole_windows or node.punctuated:
+        return None
+    window, attribute = aggregate.window, aggregate.attribute
+    if not isinstance(window, Sliding) or attribute is None or window.slide > window.range:
+        return None
+    scan = _scan(aggregate)
+    if scan is None or _can_fail(aggregate, attribute):
+        return None
+    return SharedPanes(scan, attribute, aggregate.keys, aggregate.key_order, window.origin)
+
+
+def _scan(aggregate: WindowAggregate) -> Scan | None:
+    node = aggregate.input
+    while isinstance(node, Filter):
+        node = node.input
+    return node if isinstance(node, Scan) else None
+
+
+def _predicate(aggregate: WindowAggregate) -> Expression | None:
+    found: list[Expression] = []
+    node = aggregate.input
+    while isinstance(node, Filter):
+        found = [*conjuncts(node.predicate), *found]
+        node = node.input
+    return all_of(found)
+
+
+def _can_fail(aggregate: WindowAggregate, attribute: Expression) -> bool:
+    predicate = _predicate(aggregate)
+    computed = [attribute, *(key.expression for key in aggregate.keys)]
+    computed += [predicate] if predicate is not None else []
+    given = [argument for each in aggregate.aggregates for argument in each.call.arguments]
+    given += [each.call.where for each in aggregate.aggregates if each.call.where is not None]
+    own = any(each.call.function.implementation for each in aggregate.aggregates)
+    return own or any(map(may_fail, [*computed, *given]))

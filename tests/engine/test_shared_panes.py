@@ -1,0 +1,235 @@
+"""Aggregations of several queries over one stream: folded once, each with its own answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.engine.run import LocalRun
+from penstock.model.clock import ManualClock
+from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
+from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
+from penstock.physical.node import OperatorKind
+from penstock.runs.answer import Account
+from penstock.runs.outlet import Outlet
+from penstock.sinks.sink import Collected
+from tests.engine.helpers import recut
+from tests.planning import in_process
+from tests.reference.helpers import Row, Stream, bag, database, tuples
+
+ALONE = (OperatorKind.PANED, OperatorKind.WID, OperatorKind.BUFFERING, OperatorKind.ADAPTIVE)
+SCHEMA = "k STRING, x INT, p STRING, t INT"
+CALLS = (
+    "count(*)",
+    "count(x)",
+    "sum(x)",
+    "avg(x)",
+    "max(x)",
+    "first(x)",
+    "last(x)",
+    "median(x)",
+    "count(DISTINCT x)",
+    "sum(x) FILTER (WHERE x > 1)",
+)
+WINDOWS = ((10, 5), (6, 6), (12, 4), (7, 3), (20, 10), (5, 1))
+FILTERS = ("TRUE", "x > 1", "x <> 2", "k = 'a'", "x > 1 AND k IS NOT NULL")
+QUERY = st.builds(
+    lambda window, calls, where, having: (
+        f"SELECT k, {', '.join(f'{call} AS a{n}' for n, call in enumerate(calls))}"
+        f" [RANGE {window[0]}, SLIDE {window[1]}, WA t] FROM s WHERE {where} GROUP BY k{having}"
+        " LATE SIDE"
+    ),
+    st.sampled_from(WINDOWS),
+    st.lists(st.sampled_from(CALLS), min_size=1, max_size=3, unique=True),
+    st.sampled_from(FILTERS),
+    st.sampled_from(["", " HAVING count(*) > 1"]),
+)
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", None]),
+        st.sampled_from([None, 0, 1, 2, 3]),
+        st.sampled_from(["one", "two"]),
+        st.integers(0, 40),
+    ),
+    max_size=25,
+)
+
+
+class Several:
+    """Some queries of one database in one run, which may be added one by one."""
+
+    def __init__(self, queries: Sequence[ps.Query], one_by_one: bool = False) -> None:
+        self.queries = queries
+        self.rows = [Collected() for _ in queries]
+        self.late = [Collected() for _ in queries]
+        self.outlets = [
+            Outlet(query.plan, rows, late)
+            for query, rows, late in zip(queries, self.rows, self.late, strict=True)
+        ]
+        plans = [in_process(query.plan) for query in queries]
+        if one_by_one:
+            self.run = LocalRun([], [], ManualClock(), strict=True)
+            for plan, outlet in zip(plans, self.outlets, strict=True):
+                self.run.add(plan, outlet)
+        else:
+            self.run = LocalRun(plans, self.outlets, ManualClock(), strict=True)
+
+    def drive(self) -> None:
+        for scan in self.run.scans:
+            for chunk in scan.chunks():
+                self.run.feed(scan, chunk)
+            self.run.end(scan)
+
+    def outcome(self, number: int) -> tuple[list[Row], list[Row], Account]:
+        late = [row for batch in self.late[number].batches for row in batch.to_pylist()]
+        found = bag(tuples(self.rows[number].table))
+        account = self.run.account(self.outlets[number])
+        return found, bag([tuple(row.values()) for row in late]), account
+
+    @property
+    def kinds(self) -> list[OperatorKind]:
+        return [node.node.operator for node in self.run.graph.operators]
+
+
+def expected(query: ps.Query) -> tuple[list[Row], list[Row], Account]:
+    return bag(tuples(query.collect())), bag(tuples(query.late)), query.account
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    texts=st.lists(QUERY, min_size=2, max_size=5),
+    rows=ROWS,
+    delay=st.sampled_from([0, 3, 50]),
+    cut=st.sampled_from([1, 7, None]),
+    per=st.booleans(),
+    one_by_one=st.booleans(),
+)
+def test_every_query_has_its_own_answer(
+    texts: list[str], rows: list[Row], delay: int, cut: int | None, per: bool, one_by_one: bool
+) -> None:
+    promise = ps.progress("t", delay=delay, per="p" if per else None)
+    db = database(s=Stream(SCHEMA, rows, promise))
+    recut(db, cut)
+    queries = [db.sql(text) for text in texts]
+    assert all(isinstance(query, ps.Query) for query in queries)
+    several = Several(queries, one_by_one)  # type: ignore[arg-type]
+    event(f"{several.kinds.count(OperatorKind.WINDOWS_OF_PANES)} share")
+    several.drive()
+    for number, query in enumerate(queries):
+        assert isinstance(query, ps.Query)
+        assert several.outcome(number) == expected(query), texts[number]
+
+
+MANY = Stream(
+    "k INT, x INT, t INT", [(n, n % 7, n // 10) for n in range(30_000)], ps.progress("t", delay=5)
+)
+SELECT = "SELECT k, sum(x) AS s [RANGE {0}, SLIDE {1}, WA t] FROM s WHERE x > {2} GROUP BY k"
+
+
+def queries_over(stream: Stream, *texts: str, cut: int | None = None) -> list[ps.Query]:
+    db = database(s=stream)
+    recut(db, cut)
+    found = [db.sql(text) for text in texts]
+    return [query for query in found if isinstance(query, ps.Query)]
+
+
+def test_they_share() -> None:
+    several = Several(queries_over(MANY, SELECT.format(20, 10, 1), SELECT.format(40, 20, 3)))
+    assert several.kinds.count(OperatorKind.SHARED_PANES) == 1
+    assert not set(several.kinds) & set(ALONE)
+
+
+def test_keys_and_panes_are_forgotten() -> None:
+    texts = [SELECT.format(20, 10, 1), SELECT.format(40, 20, 1), SELECT.format(20, 20, 3)]
+    several = Several(queries_over(MANY, *texts, cut=1000))
+    several.drive()
+    (folding,) = [
+        node.operator
+        for node in several.run.graph.operators
+        if isinstance(node.operator, SharedPanesOperator)
+    ]
+    assert len(folding._folder.keys) < 15_000
+    assert all(len(part.panes.numbers) < 20 for part in folding._parts)
+    for number, query in enumerate(queries_over(MANY, *texts)):
+        assert several.outcome(number) == expected(query)
+
+
+def test_a_query_that_leaves_is_forgotten() -> None:
+    texts = [SELECT.format(1000, 10, 1), SELECT.format(20, 10, 1)]
+    several = Several(queries_over(MANY, *texts, cut=1000))
+    (scan,) = several.run.scans
+    for number, chunk in enumerate(scan.chunks()):
+        if number == 5:
+            several.run.drop(several.outlets[0])
+        several.run.feed(scan, chunk)
+    several.run.end(scan)
+    (folding,) = [
+        node.operator
+        for node in several.run.graph.operators
+        if isinstance(node.operator, SharedPanesOperator)
+    ]
+    assert all(len(part.panes.numbers) < 20 for part in folding._parts)
+    (query,) = queries_over(MANY, texts[1])
+    assert several.outcome(1) == expected(query)
+
+
+def test_who_comes_later_has_panes_of_its_own() -> None:
+    texts = [SELECT.format(20, 10, 1), SELECT.format(20, 20, 1), SELECT.format(10, 10, 2)]
+    queries = queries_over(MANY, *texts, cut=1000)
+    several = Several(queries[:2])
+    (scan,) = several.run.scans
+    several.run.feed(scan, next(iter(scan.chunks())))
+    several.run.add(in_process(queries[2].plan), Outlet(queries[2].plan, Collected()))
+    assert several.kinds.count(OperatorKind.SHARED_PANES) == 1
+    assert several.kinds.count(OperatorKind.WINDOWS_OF_PANES) == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "SELECT /*+ wid */ k, count(*) AS n [RANGE 20, SLIDE 10, WA t] FROM s GROUP BY k",
+        "SELECT k, count(*) AS n [RANGE 20, SLIDE 10, WA t] FROM s GROUP BY k LATE AMEND",
+        "SELECT k, count(*) AS n [RANGE 2, SLIDE 10, WA t] FROM s GROUP BY k",
+        "SELECT x, count(*) AS n [RANGE 20, SLIDE 10, WA t] FROM s GROUP BY x",
+        "SELECT k, count(*) AS n [RANGE 20, SLIDE 10, WA t, ORIGIN 3] FROM s GROUP BY k",
+        "SELECT k, sum(CAST(x * 1e9 AS INT)) AS n [RANGE 20, SLIDE 10, WA t] FROM s GROUP BY k",
+        "SELECT k, count(*) AS n [RANGE ALL, SLIDE 10, WA t] FROM s GROUP BY k",
+    ],
+)
+def test_what_is_left_alone(other: str) -> None:
+    several = Several(queries_over(MANY, SELECT.format(20, 10, 1), other))
+    assert OperatorKind.SHARED_PANES not in several.kinds
+
+
+def test_one_query_is_left_alone() -> None:
+    assert set(Several(queries_over(MANY, SELECT.format(20, 10, 1))).kinds) & set(ALONE)
+
+
+def test_runs_that_are_saved_do_not_share() -> None:
+    queries = queries_over(MANY, SELECT.format(20, 10, 1), SELECT.format(20, 20, 1))
+    outlets = [Outlet(query.plan, Collected()) for query in queries]
+    plans = [in_process(query.plan) for query in queries]
+    run = LocalRun(plans, outlets, ManualClock(), resumable=True)
+    assert all(node.node.operator is not OperatorKind.SHARED_PANES for node in run.graph.operators)
+
+
+def test_what_is_held_and_open() -> None:
+    texts = [SELECT.format(20, 10, 1), SELECT.format(40, 20, 1)]
+    several = Several(queries_over(MANY, *texts, cut=1000))
+    alone = [Several([query]) for query in queries_over(MANY, *texts, cut=1000)]
+    for run in (several.run, *(each.run for each in alone)):
+        (scan,) = run.scans
+        for number, chunk in enumerate(scan.chunks()):
+            if number == 7:
+                break
+            run.feed(scan, chunk)
+    for number, other in enumerate(alone):
+        own = several.run.open_results(several.outlets[number]).count
+        assert own == other.run.open_results(other.outlets[0]).count > 0
+    users = [node.operator for node in several.run.graph.operators]
+    held = [each.metrics().bytes for each in users if isinstance(each, WindowsOfPanesOperator)]
+    assert all(held)
