@@ -48,6 +48,7 @@ from penstock.operators.windows.punctuated import (
     PunctuatedWid,
 )
 from penstock.operators.windows.rows import RowsOperator
+from penstock.operators.windows.session import SessionOperator
 from penstock.operators.windows.slide_by_tuple import SlideByTupleOperator
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
@@ -69,6 +70,7 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.LANDMARK: LandmarkOperator,
     OperatorKind.ROWS: RowsOperator,
     OperatorKind.SLIDE_BY_TUPLE: SlideByTupleOperator,
+    OperatorKind.SESSIONS: SessionOperator,
     OperatorKind.GROUPED: GroupedOperator,
     OperatorKind.DISTINCT: DistinctOperator,
     OperatorKind.DISTINCT_ON: DistinctOnOperator,
@@ -85,6 +87,7 @@ _PUNCTUATED: dict[OperatorKind, Callable[[Any], Operator]] = {
 # from the logical node, and what is asked of results that may be revised
 _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
     OperatorKind.AMENDING_DISTINCT: AmendingDistinct,
+    OperatorKind.DEFERRED_SESSIONS: lambda node, asked: Deferred(node, asked, SessionOperator),
     OperatorKind.DEFERRED_ROWS: lambda node, asked: Deferred(node, asked, RowsOperator),
     OperatorKind.DEFERRED_SLIDE_BY_TUPLE: lambda node, asked: Deferred(
         node, asked, SlideByTupleOperator

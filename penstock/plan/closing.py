@@ -22,6 +22,7 @@ from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 from penstock.windows.landmark import Landmark
+from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
@@ -91,6 +92,8 @@ def _own_reach(node: Node) -> int | None:
             return span if _keeps_ticks(node.input, attribute) else None
         case WindowAggregate(window=Landmark(slide), attribute=attribute):
             return slide if _keeps_ticks(node.input, attribute) else None
+        case WindowAggregate(window=Session() as session, attribute=attribute):
+            return session.shortest if _keeps_ticks(node.input, attribute) else None
         case WindowAggregate(window=SlideByTuple(), attribute=attribute):
             return 1 if _keeps_ticks(node.input, attribute) else None
         case Join():

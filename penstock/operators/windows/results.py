@@ -23,6 +23,7 @@ from penstock.state.chunks import Tree
 from penstock.windows.columns import extremes
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow
+from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
@@ -136,6 +137,7 @@ def _window_bounds(node: WindowAggregate | DistinctOn, ids: Ints) -> tuple[Ints 
     """Of all windows at once.  Scans leave out the tuples that this has no room for, so what fits
     at both ends fits in between, and its last 64 bits are all of it."""
     window, room = node.window, ticks_of(node.bound_type)
+    assert not isinstance(window, Session)  # which ends where its tuples say
     at_ends = [window.bounds(each) for each in extremes(ids)] if len(ids) else []
     if not all(room.holds(tick) for bounds in at_ends for tick in bounds if tick is not None):
         raise RunError(f"a window reaches beyond the range of {node.bound_type}")
