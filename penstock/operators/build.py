@@ -25,6 +25,7 @@ from penstock.operators.revising.distinct import AmendingDistinct
 from penstock.operators.revising.distinct_on import RevisingDistinctOn
 from penstock.operators.revising.groups import RevisingGroups
 from penstock.operators.revising.landmark import RevisingLandmark
+from penstock.operators.revising.sessions import RevisingSessions
 from penstock.operators.revising.sliding import RevisingSliding
 from penstock.operators.signed.distinct import SignedDistinct
 from penstock.operators.signed.groups import SignedGroups
@@ -118,6 +119,7 @@ _REVISING: dict[OperatorKind, Callable[[Any, Asked, Clock], Operator]] = {
     OperatorKind.REVISING_LANDMARK: RevisingLandmark,
     OperatorKind.REVISING_GROUPS: RevisingGroups,
     OperatorKind.REVISING_DISTINCT_ON: RevisingDistinctOn,
+    OperatorKind.REVISING_SESSIONS: RevisingSessions,
 }
 
 

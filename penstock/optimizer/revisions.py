@@ -98,8 +98,16 @@ def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
             return OperatorKind.DEFERRED_ROWS
         case WindowAggregate(window=RowWindow()) if not asked.answers_early:
             return OperatorKind.SIGNED_ROWS
+        case WindowAggregate(window=Session(longest=None)):
+            return OperatorKind.REVISING_SESSIONS
         case WindowAggregate(window=Session(), attribute=Column()) if not asked.answers_early:
             return OperatorKind.DEFERRED_SESSIONS
+        case WindowAggregate(window=Session()) if not asked.answers_early:
+            raise EngineError(
+                "the local engine cannot amend sessions with a MAX over a computed time yet",
+                span=node.span,
+                hint="the time as a column of a sub-query below, or no MAX",
+            )
         case WindowAggregate(attribute=Column()) if not asked.answers_early:
             return OperatorKind.DEFERRED_SLIDE_BY_TUPLE
         case WindowAggregate() if not asked.answers_early:

@@ -60,7 +60,12 @@ def _waits_for_amendments(query: QueryPlan) -> bool:
     folding = [n for n in query.walk() if isinstance(n, kinds)]
     alone = any(isinstance(n, Join) and any(n.kind.keeps) for n in folding)
     by_tuple = [n for n in folding if isinstance(n, WindowAggregate)]
-    return alone or len(folding) > 1 or any(isinstance(n.window, SlideByTuple) for n in by_tuple)
+    held = any(
+        isinstance(n.window, SlideByTuple)
+        or (isinstance(n.window, Session) and n.window.longest is not None)
+        for n in by_tuple
+    )
+    return alone or len(folding) > 1 or held
 
 
 def _reach(node: Node) -> int | None:

@@ -8,6 +8,7 @@ and is merged when the session leaves, or when so much lies about that all are n
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,13 @@ _BLOCK = 1024  # sessions that are saved together
 _NOBODY = -1
 
 
+class Changed(NamedTuple):
+    """The sessions that tuples have come to, and those that have been absorbed."""
+
+    sessions: Ints
+    absorbed: Ints
+
+
 class OpenSessions:
     def __init__(self, folder: Folder, window: Session) -> None:
         self._folder = folder
@@ -51,7 +59,7 @@ class OpenSessions:
         self._order: Ints = np.zeros(0, np.int64)
         self._groups_in_order: Codes = np.zeros(0, np.int64)
         self._gone = 0
-        self._lowest: Bound = END  # no session ends before it
+        self.lowest: Bound = END  # no session ends before it that has not been found to
         self._touched: set[int] = set()  # blocks, since the last save
         self._blocks = 0  # that a store may have
 
@@ -60,9 +68,8 @@ class OpenSessions:
 
     # --- tuples ----------------------------------------------------------------------------------
 
-    def take_in(self, rows: Rows) -> Ints:
-        """Tuples in any order, by the groups and ticks of rows; the result says which sessions they
-        are in now."""
+    def take_in(self, rows: Rows) -> Changed:
+        """Tuples in any order, by the groups and ticks of rows."""
         order = in_order(rows.codes, rows.positions)
         rows = rows if order is None else rows.take(order)
         begins = cut(rows.codes, rows.positions, self._gap)
@@ -76,10 +83,9 @@ class OpenSessions:
             np.concatenate([self.lasts[numbers], found.lasts]),
         )
         known = np.concatenate([numbers, np.full(len(found), _NOBODY)])
-        made, of_items = self._united(both, known, low)
-        numbers_of_rows = made[of_items[len(numbers) :]][of_rows]
-        self._fold(rows, numbers_of_rows)
-        return made
+        changed, of_items = self._united(both, known, low)
+        self._fold(rows, changed.sessions[of_items[len(numbers) :]][of_rows])
+        return changed
 
     def follow(self, rows: Rows) -> None:
         """Tuples that come after all others of their groups, where sessions may have to end before
@@ -132,10 +138,10 @@ class OpenSessions:
         )
         return low, high
 
-    def _united(self, items: Sessions, known: Ints, places: Ints) -> tuple[Ints, Ints]:
-        """Let items that touch be one session: the numbers of these, and which one each item is in.
-        Items with a number are open; the others are in order, and `places` says where they belong
-        among the open ones."""
+    def _united(self, items: Sessions, known: Ints, places: Ints) -> tuple[Changed, Ints]:
+        """Let items that touch be one session: these, and which one each item is in.  Items with a
+        number are open; the others are in order, and `places` says where they belong among the
+        open ones."""
         order = np.lexsort((items.firsts, items.groups))
         items, known = Sessions(*(each[order] for each in items)), known[order]
         begins = touching(items, self._gap)
@@ -148,8 +154,9 @@ class OpenSessions:
         old = numbers != _NOBODY
         self.starts[numbers[old]] = items.firsts[heads[old]]
         self.lasts[numbers[old]] = lasts[old]
-        absorbed = known[open_][known[open_] != numbers[of_sorted[open_]]]
-        into = numbers[of_sorted[open_]][known[open_] != numbers[of_sorted[open_]]]
+        into = numbers[of_sorted[open_]]
+        goes = known[open_] != into
+        absorbed, into = known[open_][goes], into[goes]
         # whoever touches nothing open stands for itself
         fresh = heads[~old]
         own_places = places[order[fresh] - len(open_)]
@@ -160,7 +167,7 @@ class OpenSessions:
             self._absorb(absorbed, into)
         of_items = np.empty(len(order), np.int64)
         of_items[order] = of_sorted
-        return numbers, of_items
+        return Changed(numbers, absorbed), of_items
 
     def _open(self, made: Sessions, places: Ints) -> Ints:
         """Number new sessions, that belong to places in the order."""
@@ -194,7 +201,7 @@ class OpenSessions:
     def _look_at(self, numbers: Ints) -> None:
         """Some sessions have changed."""
         self._touch(numbers)
-        self._lowest = min(self._lowest, int(self.ends(numbers).min()))
+        self.lowest = min(self.lowest, int(self.ends(numbers).min()))
 
     # --- leaving ---------------------------------------------------------------------------------
 
@@ -205,19 +212,30 @@ class OpenSessions:
         return np.minimum(ends, plus(self.starts[numbers], self._window.longest))
 
     def ended(self, bound: Bound) -> Ints:
-        """The sessions that end at or below a bound, the first to end first, then by their keys."""
-        if bound == BEGINNING or bound < self._lowest:
+        """The sessions that end at or below a bound."""
+        if bound == BEGINNING:
             return np.zeros(0, np.int64)
-        every = np.arange(self._count)
-        open_ = np.flatnonzero(self._owners[: self._count] == every)
+        open_ = self._open_ones()
         ends = self.ends(open_)
         passed = np.ones(len(open_), np.bool_) if bound == END else ends <= int(bound)
         left = ends[~passed]
-        self._lowest = int(left.min()) if len(left) else END
-        numbers, ends = open_[passed], ends[passed]
+        self.lowest = int(left.min()) if len(left) else END
+        return open_[passed]
+
+    def leaving(self, numbers: Ints) -> Ints:
+        """How to put sessions in order: the first to end first, then by their keys."""
         by_key = self._folder.keys.order_of(self.groups[numbers])
-        order: Ints = by_key[np.argsort(ends[by_key], kind="stable")]
-        return numbers[order]
+        order: Ints = by_key[np.argsort(self.ends(numbers)[by_key], kind="stable")]
+        return order
+
+    def ending_above(self, bound: Bound) -> int:
+        """How many end above a bound."""
+        if bound in (BEGINNING, END):
+            return len(self) if bound == BEGINNING else 0
+        return int(np.count_nonzero(self.ends(self._open_ones()) > int(bound)))
+
+    def _open_ones(self) -> Ints:
+        return np.flatnonzero(self._owners[: self._count] == np.arange(self._count))
 
     def results(self, numbers: Ints) -> list[pa.Array]:
         """The keys and results of some sessions."""
@@ -251,32 +269,40 @@ class OpenSessions:
         self._owners[parts] = _NOBODY
         self._absorbed = self._absorbed[self._owners[self._absorbed] != _NOBODY]
         self._gone += len(parts)
-        if self._count > _FEW and self._count > 2 * len(self):
-            self.number_anew()
 
-    def number_anew(self) -> None:
-        """Only what is open, in as many numbers; absorbed sessions are merged for good."""
-        order = self._order
-        kept = order[self._owners[order] == order]
+    def tidy(self) -> Ints | None:
+        """If most numbers are given in vain, give them anew: the new one of each old one."""
+        many = self._count > _FEW and self._count > 2 * len(self)
+        return self.number_anew() if many else None
+
+    def number_anew(self) -> Ints:
+        """Only what is open has a number, in the same order; absorbed sessions are merged for
+        good."""
+        kept = self._open_ones()
+        place = np.full(self._count, _NOBODY)
+        place[kept] = np.arange(len(kept))
         parts, wholes = self._parts(kept)
         self._partials = united(self._folder, self._partials, parts, wholes)
         self.groups, self.starts = self.groups[kept], self.starts[kept]
         self.lasts, self._owners = self.lasts[kept], np.arange(len(kept))
-        self._order, self._groups_in_order = np.arange(len(kept)), self.groups.copy()
+        order = place[self._order]
+        self._order = order[order != _NOBODY]
+        self._groups_in_order = self.groups[self._order]
         self._absorbed = np.zeros(0, np.int64)
         self._gone, self._count = 0, len(kept)
         self._touched = set(range(-(-self._count // _BLOCK)))
+        return place
 
     def mark(self, live: Mask) -> None:
         """Mark the groups that have a session."""
-        owners = self._owners[: self._count]
-        live[self.groups[: self._count][owners == np.arange(self._count)]] = True
+        live[self.groups[self._open_ones()]] = True
 
-    def renumber(self, place: Codes) -> None:
-        """Groups have other numbers, in the same order."""
-        self.number_anew()
-        self.groups = place[self.groups]
-        self._groups_in_order = self.groups.copy()
+    def renumber(self, groups: Codes) -> Ints:
+        """Groups have other codes, in the same order, and so sessions have numbers."""
+        place = self.number_anew()
+        self.groups = groups[self.groups]
+        self._groups_in_order = self.groups[self._order]
+        return place
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -320,13 +346,13 @@ class OpenSessions:
             self.lasts[kept], self._owners[kept] = saved["lasts"], saved["owners"]
             wide = self._folder.spread_apart(partials, kept, self._count)
             self._folder.merge_apart(self._partials, wide)
+        open_ = self._open_ones()
         every = np.arange(self._count)
         self._gone = int(np.count_nonzero(self._owners == _NOBODY))
         self._absorbed = np.flatnonzero((self._owners != every) & (self._owners != _NOBODY))
-        open_ = np.flatnonzero(self._owners == every)
         self._order = open_[np.lexsort((self.starts[open_], self.groups[open_]))]
         self._groups_in_order = self.groups[self._order]
-        self._lowest = int(self.ends(open_).min()) if len(open_) else END
+        self.lowest = int(self.ends(open_).min()) if len(open_) else END
 
 
 def _sessions(rows: Rows, begins: Mask) -> tuple[Sessions, Ints]:

@@ -33,7 +33,6 @@ class SessionOperator(Base):
         assert isinstance(node.window, Session)
         assert node.attribute is not None
         self.node = node
-        self.schema = node.schema.arrow
         self._id_type = node.schema.fields[0].type
         self._in_time = InTime([node.attribute], node.input)
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
@@ -60,22 +59,18 @@ class SessionOperator(Base):
             passed = self._waiting.below(bound)
             if passed is not None:
                 self.sessions.follow(self.folder.rows(*passed))
-        numbers = self.sessions.ended(bound)
-        if len(numbers):
-            yield Batch(self._given(numbers))
-            self.sessions.drop(numbers)
-            self._dead.forget(self.sessions.mark, self._renumber)
-        high = {} if self.high == BEGINNING else {"window_end": self.high}
-        if progress.ended or bound == BEGINNING:
-            yield Progress({}, high, progress.ended)
-        else:  # what is left ends above the bound
-            yield Progress({"window_end": min(int(bound) + 1, INT64_MAX)}, high)
+        if bound >= self.sessions.lowest:
+            yield from self._release(self.sessions.ended(bound))
+        yield promised(bound, self.high, progress.ended)
 
-    def _given(self, numbers: Ints) -> pa.RecordBatch:
-        starts, ends = self.sessions.starts[numbers], self.sessions.ends(numbers)
-        self.high = max(self.high, int(ends[-1]))
-        begin, end = (from_ticks(each, self.node.bound_type) for each in (starts, ends))
-        return as_batch([begin, begin, end, *self.sessions.results(numbers)], self.schema)
+    def _release(self, numbers: Ints) -> Iterator[Item]:
+        if len(numbers):
+            self.high = max(self.high, int(self.sessions.ends(numbers).max()))
+            in_order = numbers[self.sessions.leaving(numbers)]
+            yield Batch(session_rows(self.node, self.sessions, in_order))
+            self.sessions.drop(numbers)
+            self.sessions.tidy()
+            self._dead.forget(self.sessions.mark, self._renumber)
 
     def rows_held(self) -> int:
         return 0 if self._waiting is None else self._waiting.rows
@@ -103,3 +98,18 @@ class SessionOperator(Base):
         if self._waiting is not None:
             self._waiting.load(store)
         self.high = saved["high"]
+
+
+def session_rows(node: WindowAggregate, sessions: OpenSessions, numbers: Ints) -> pa.RecordBatch:
+    """The results of some sessions."""
+    bounds = sessions.starts[numbers], sessions.ends(numbers)
+    start, end = (from_ticks(each, node.bound_type) for each in bounds)
+    return as_batch([start, start, end, *sessions.results(numbers)], node.schema.arrow)
+
+
+def promised(bound: Bound, high: Bound, ended: bool) -> Progress:
+    """What results promise: what has not left ends above the bound."""
+    reached: dict[str, Bound] = {} if high == BEGINNING else {"window_end": high}
+    if ended or bound == BEGINNING:
+        return Progress({}, reached, ended)
+    return Progress({"window_end": min(int(bound) + 1, INT64_MAX)}, reached)
