@@ -22,6 +22,7 @@ from benchmarks import (
     per_sources,
     ratios,
     sequences,
+    sessions,
     single_tuples,
     throughput,
 )
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "ratios": ratios.run,
     "per_sources": per_sources.run,
     "sequences": sequences.run,
+    "sessions": sessions.run,
     "memory": memory.run,
     "join_memory": join_memory.run,
     "figure_6_10": figure_6_10.run,

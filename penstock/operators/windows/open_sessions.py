@@ -74,17 +74,8 @@ class OpenSessions:
         rows = rows if order is None else rows.take(order)
         begins = cut(rows.codes, rows.positions, self._gap)
         found, of_rows = _sessions(rows, begins)
-        low, high = self._near(found)
-        near = _places(low, high)
-        numbers = self._order[near]
-        both = Sessions(
-            np.concatenate([self.groups[numbers], found.groups]),
-            np.concatenate([self.starts[numbers], found.firsts]),
-            np.concatenate([self.lasts[numbers], found.lasts]),
-        )
-        known = np.concatenate([numbers, np.full(len(found), _NOBODY)])
-        changed, of_items = self._united(both, known, low)
-        self._fold(rows, changed.sessions[of_items[len(numbers) :]][of_rows])
+        changed, numbers = self._merged(found)
+        self._fold(rows, numbers[of_rows])
         return changed
 
     def follow(self, rows: Rows) -> None:
@@ -138,11 +129,36 @@ class OpenSessions:
         )
         return low, high
 
+    def _merged(self, found: Sessions) -> tuple[Changed, Ints]:
+        """Let sessions be one with the open ones that they touch: the number that each has now."""
+        low, high = self._near(found)
+        touching_one = high - low == 1
+        own = low[touching_one]
+        if (high - low <= 1).all() and (own[1:] > own[:-1]).all():  # so it is with most of them
+            numbers = np.full(len(found), _NOBODY)
+            numbers[touching_one] = old = self._order[own]
+            self.starts[old] = np.minimum(self.starts[old], found.firsts[touching_one])
+            self.lasts[old] = np.maximum(self.lasts[old], found.lasts[touching_one])
+            made = Sessions(*(each[~touching_one] for each in found))
+            numbers[~touching_one] = self._open(made, low[~touching_one])
+            self._look_at(numbers)
+            return Changed(numbers, numbers[:0]), numbers
+        near = self._order[_places(low, high)]
+        items = Sessions(
+            np.concatenate([self.groups[near], found.groups]),
+            np.concatenate([self.starts[near], found.firsts]),
+            np.concatenate([self.lasts[near], found.lasts]),
+        )
+        known = np.concatenate([near, np.full(len(found), _NOBODY)])
+        changed, of_items = self._united(items, known, low)
+        return changed, changed.sessions[of_items[len(near) :]]
+
     def _united(self, items: Sessions, known: Ints, places: Ints) -> tuple[Changed, Ints]:
         """Let items that touch be one session: these, and which one each item is in.  Items with a
         number are open; the others are in order, and `places` says where they belong among the
         open ones."""
-        order = np.lexsort((items.firsts, items.groups))
+        order = in_order(items.groups, items.firsts)
+        order = np.arange(len(items)) if order is None else order
         items, known = Sessions(*(each[order] for each in items)), known[order]
         begins = touching(items, self._gap)
         heads = np.flatnonzero(begins)
@@ -307,7 +323,7 @@ class OpenSessions:
     # --- state -----------------------------------------------------------------------------------
 
     def _touch(self, numbers: Ints) -> None:
-        self._touched.update(np.unique(numbers // _BLOCK).tolist())
+        self._touched.update(np.flatnonzero(np.bincount(numbers // _BLOCK)).tolist())
 
     def save(self, store: ChunkStore) -> None:
         blocks = -(-self._count // _BLOCK)

@@ -34,13 +34,22 @@ def in_order(groups: Codes, ticks: Ints) -> Ints | None:
     rising = ticks[1:] >= ticks[:-1]
     if ((groups[1:] > groups[:-1]) | ((groups[1:] == groups[:-1]) & rising)).all():
         return None
-    lowest, highest = int(ticks.min()), int(ticks.max())
-    bits = (highest - lowest).bit_length()
-    if bits + int(groups.max()).bit_length() > _BITS:
+    places = _places(groups, ticks)
+    if places is None:
         return np.lexsort((ticks, groups))
-    if rising.all() and by_digits.pays(len(groups), int(groups.max()).bit_length()):
-        return by_digits.stable_order(groups)
-    return np.argsort((groups << bits) | (ticks - lowest), kind="stable")
+    if by_digits.pays(len(places), int(places.max()).bit_length()):
+        return by_digits.stable_order(places)
+    return np.argsort(places, kind="stable")  # what is in order piece by piece is merged
+
+
+def _places(groups: Codes, ticks: Ints) -> Ints | None:
+    """Group and tick as one number; None if that would be too large."""
+    lowest = int(ticks.min())
+    bits = (int(ticks.max()) - lowest).bit_length()
+    if bits + int(groups.max()).bit_length() > _BITS:
+        return None
+    places: Ints = (groups << bits) | (ticks - lowest)
+    return places
 
 
 def cut(groups: Codes, ticks: Ints, gap: int) -> Mask:
@@ -109,10 +118,12 @@ def touching(items: Sessions, gap: int) -> Mask:
 
 def _highest_so_far(groups: Codes, values: Ints) -> Ints:
     """The running maximum of every group."""
-    order = np.argsort(values, kind="stable")
+    places = _places(groups, values)
+    order = np.argsort(values if places is None else places, kind="stable")
     ranks = np.empty(len(values), np.int64)
     ranks[order] = np.arange(len(values))
-    base = np.cumsum(np.diff(groups, prepend=groups[0]) != 0) * len(values)
-    highest = np.maximum.accumulate(ranks + base) - base
+    if places is None:
+        ranks += np.cumsum(np.diff(groups, prepend=groups[0]) != 0) * len(values)
+    highest = np.maximum.accumulate(ranks) % len(values)
     found: Ints = values[order[highest]]
     return found
