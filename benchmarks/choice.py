@@ -1,7 +1,8 @@
 """What the choice between window algorithms rests on: python -m benchmarks.choice [part ...]
 
-`calibrate` measures the table of penstock/optimizer/constants.py and prints it; `check` runs every
-algorithm on some workloads, and says how the predicted order compares with the measured one.
+`calibrate` measures the table of penstock/optimizer/estimates/constants.py and prints it; `check`
+runs every algorithm on some workloads, and says how the predicted order compares with the measured
+one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.panes.contents import Panes, SlidingContents
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Tagger, Wid, joined
-from penstock.optimizer.constants import Class, Constants, Cost
+from penstock.optimizer.estimates.constants import Class, Constants, Cost
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.query import QueryPlan

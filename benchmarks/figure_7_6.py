@@ -28,7 +28,7 @@ from penstock.operators.joins.oa_join import OaJoin
 from penstock.operators.joins.ordered.opib_join import OpibJoin
 from penstock.operators.joins.ordered.opob_join import OpobJoin
 from penstock.operators.operator import Item, Operator, Progress
-from penstock.optimizer.lower import lower_node
+from penstock.optimizer.physical.lower import lower_node
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.joins import Join
 

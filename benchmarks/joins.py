@@ -23,7 +23,7 @@ from penstock.model.clock import ManualClock
 from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.operator import Progress
-from penstock.optimizer.lower import lower_node
+from penstock.optimizer.physical.lower import lower_node
 from penstock.plan.joins import Join
 
 LARGE, SMALL = "Penstock, 64 Ki rows", "Penstock, 1 Ki rows"

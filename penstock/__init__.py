@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.api.database import Database, connect, sql
     from penstock.api.explanation import Explanation
-    from penstock.api.live import Live, LiveQuery
+    from penstock.api.live import Live
+    from penstock.api.live_query import LiveQuery
     from penstock.api.progress_clause import progress
     from penstock.api.query import Query
     from penstock.errors import (
@@ -61,7 +62,8 @@ _HOMES = {
     "penstock.runs.answer": ("Account",),
     "penstock.api.database": ("Database", "connect", "sql"),
     "penstock.api.explanation": ("Explanation",),
-    "penstock.api.live": ("Live", "LiveQuery"),
+    "penstock.api.live": ("Live",),
+    "penstock.api.live_query": ("LiveQuery",),
     "penstock.model.clock": ("ManualClock", "SystemClock"),
     "penstock.api.progress_clause": ("progress",),
     "penstock.api.query": ("Query",),

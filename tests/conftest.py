@@ -37,6 +37,7 @@ def spark() -> Iterator[SparkSession]:
     started.stop()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests on Spark go to one process, so that one session serves them all."""
     for item in items:

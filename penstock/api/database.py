@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.definitions import RememberingCatalog, text_of
 from penstock.api.explanation import Explanation
 from penstock.api.given import (
     SchemaLike,
@@ -131,12 +133,28 @@ class Database:
             list(queries), given, late_sinks, rejected_sinks, rows=rows, options=options
         )
 
-    def live(self, *, overload: str = "block") -> Live:
+    def live(
+        self,
+        *,
+        overload: str = "block",
+        checkpoint: str | Path | None = None,
+        trigger: str = AVAILABLE_NOW,
+    ) -> Live:
         """An engine on which queries are created and dropped while others run.  `overload` is what
         happens to rows of sockets and asynchronous iterables that come too fast: "block" lets them
         wait; with "drop-oldest", or "drop-oldest 10000", so many rows may wait, and those that have
-        waited longest are dropped and counted."""
-        return Live(self, overload)
+        waited longest are dropped and counted.  With a directory for a `checkpoint`, the queries
+        that CREATE QUERY has started are there again when the next engine is made on it, and go on
+        where they were.  With a time as `trigger`, like "5 seconds", files are looked at again that
+        often; otherwise a query reads what is there."""
+        options = run_options(checkpoint, trigger, False)
+        return Live(self, overload, options.checkpoint, options.every)
+
+    def beside(self) -> Database:
+        """One with the same streams and setting, and no queries yet."""
+        other = copy(self)
+        other.catalog = self.catalog.beside()
+        return other
 
     @property
     def setting(self) -> Setting:
@@ -243,6 +261,8 @@ class Database:
             case CreateStream():
                 stream = bind_stream(statement, self.catalog, self.base, self.allowed)
                 self.catalog.add_stream(stream, statement.name.span)
+                made_by = text_of(statement, text, RememberingCatalog())
+                self.catalog.texts[stream.name.casefold()] = made_by
             case CreateQuery(into=Name(span=span)) | AlterQuery(span=span):
                 raise BindError(
                     "INTO and ALTER QUERY are for queries that run at once",
@@ -252,13 +272,16 @@ class Database:
             case Show(what):
                 listed = list_streams if what == "STREAMS" else list_queries
                 return listed(self.catalog)
-            case CreateQuery():
-                bound = bind_query(statement.query, self.catalog)
-                self.catalog.add_query(statement.name.text, bound, statement.name.span)
+            case CreateQuery(name):
+                reading = RememberingCatalog.of(self.catalog)
+                bound = bind_query(statement.query, reading)
+                self.catalog.add_query(name.text, bound, name.span)
+                self.catalog.texts[name.text.casefold()] = text_of(statement, text, reading)
             case Split():
-                parts = bind_split(statement, self.catalog)
-                for name, plan in parts:
+                reading = RememberingCatalog.of(self.catalog)
+                for name, plan in bind_split(statement, reading):
                     self.catalog.add_query(name.text, plan, name.span)
+                    self.catalog.texts[name.text.casefold()] = text_of(statement, text, reading)
             case Drop(kind, name, if_exists):
                 self._drop(kind, name, if_exists)
             case Explain():

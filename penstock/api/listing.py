@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.api.explanation import Explanation
-from penstock.engine.live_status import QueryStatus
+from penstock.engine.live.status import QueryStatus
 from penstock.plan.catalog import Catalog
 from penstock.sinks.text import write_table
 

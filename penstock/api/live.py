@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
+from penstock.api.definitions import RememberingCatalog, definition_of, text_of
 from penstock.api.explanation import Explanation
 from penstock.api.listing import list_running
+from penstock.api.live_query import LiveQuery
 from penstock.api.query import Query
+from penstock.api.restoring import Restored, bound_again, place_of, streams_again
 from penstock.api.stalls import explain_stall
-from penstock.engine.live import LiveEngine
-from penstock.engine.live_status import QueryStatus
+from penstock.engine.live.engine import LiveEngine
+from penstock.engine.live.queries import Lasting
+from penstock.engine.live.records import Definition, QueryRecord
+from penstock.engine.live.status import QueryStatus
 from penstock.engine.overload import Overload
 from penstock.engine.status import GraphStatus
-from penstock.errors import BindError, EngineError, RunError
+from penstock.errors import BindError, EngineError
 from penstock.language.binding.select import bind_query
 from penstock.language.parse import parse_script, pointing_into
-from penstock.language.syntax import AlterQuery, CreateQuery, Drop, Name, Show, Statement
+from penstock.language.syntax import (
+    AlterQuery,
+    CreateQuery,
+    CreateStream,
+    Drop,
+    Name,
+    Show,
+    Statement,
+)
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.runs.answer import Account
@@ -40,9 +51,16 @@ if TYPE_CHECKING:
 
 class Live:
     """The queries that CREATE QUERY has started.  Everything here may be called from any thread but
-    the one that hands rows to functions: what is asked for is done between two steps."""
+    the one that hands rows to functions: what is asked for is done between two steps.  With a
+    `checkpoint`, all that a script has changed is saved when `sql` returns."""
 
-    def __init__(self, database: Database, overload: str = "block") -> None:
+    def __init__(
+        self,
+        database: Database,
+        overload: str = "block",
+        checkpoint: Path | None = None,
+        every: int | None = None,
+    ) -> None:
         setting = database.setting
         if setting.engine != "local":
             raise EngineError(
@@ -54,11 +72,38 @@ class Live:
         self._numbers = count(1)
         self._subscribers: dict[str, Subscribers] = {}
         self._plans: dict[str, QueryPlan] = {}
+        self._places: dict[str, Path] = {}  # where rows go, by the name of their query
+        self._restored = Restored()
         self._turn = threading.RLock()  # names are looked up and taken by one at a time
         self._engine = LiveEngine(
-            setting.clock, setting.strict, setting.scheduling, Overload.of(overload)
+            setting.clock,
+            setting.strict,
+            setting.scheduling,
+            Overload.of(overload),
+            checkpoint,
+            every,
         )
-        self._engine.start()
+        try:
+            self._bring_back()
+            self._engine.start()
+        except BaseException:
+            self._engine.give_up()
+            raise
+
+    def _bring_back(self) -> None:
+        """The queries of the checkpoint, and those of their streams that SQL has made."""
+        database, kept = self._database, self._engine.kept
+        for record in kept.records() if kept is not None else []:
+            self._restored.streams |= streams_again(record, database)
+            source = record.definition.text
+            bound = bound_again(source, record.name, database)
+            place = place_of(source)
+            into = None if place is None else self._place(place, record.name)
+            query = Query(bound, source.text, self._setting, record.name)
+            self._begin(record.name, query, into, record=record)
+            database.catalog.add_query(record.name, bound)
+            database.catalog.texts[record.name.casefold()] = source
+            self._restored.queries[record.name.casefold()] = (bound, into)
 
     def __enter__(self) -> Live:
         return self
@@ -75,9 +120,15 @@ class Live:
         query at once.  SELECT starts one without a name, whose rows go to `sink` as in `Query.run`,
         or are kept."""
         result: LiveQuery | Explanation | None = None
-        for statement in parse_script(text):
-            with pointing_into(text), self._turn:
-                result = self._execute(statement, text, sink, rows)
+        changed = False
+        try:
+            for statement in parse_script(text):
+                with pointing_into(text), self._turn:
+                    result = self._execute(statement, text, sink, rows)
+                    changed |= isinstance(statement, CreateQuery | AlterQuery | Drop)
+        finally:
+            if changed:
+                self._engine.save()
         return result
 
     def _execute(
@@ -86,12 +137,9 @@ class Live:
         catalog = self._database.catalog
         match statement:
             case CreateQuery():
-                name = statement.name
-                catalog.refuse_taken(name.text, name.span)
-                bound = bind_query(statement.query, catalog)
-                into = None if statement.into is None else self._place(statement.into)
-                self._begin(name.text, Query(bound, text, self._setting, name.text), into)
-                catalog.add_query(name.text, bound, name.span)
+                self._create(statement, text)
+            case CreateStream() if self._restored.has_stream(statement, self._database):
+                pass
             case Drop("QUERY", name) if self._known(name.text) is not None:
                 self._engine.drop(self._forget(name.text))
                 if name.text.casefold() in catalog.queries:
@@ -107,42 +155,91 @@ class Live:
                 return result
         return None
 
+    def _create(self, statement: CreateQuery, text: str) -> None:
+        catalog, name = self._database.catalog, statement.name
+        reading = RememberingCatalog.of(catalog)
+        if self._restored.has_query(statement, catalog, self._path):
+            return
+        catalog.refuse_taken(name.text, name.span)
+        bound = bind_query(statement.query, reading)
+        source = text_of(statement, text, reading)
+        definition = definition_of(bound, source, catalog)
+        into = None if statement.into is None else self._place(statement.into, name.text)
+        query = Query(bound, text, self._setting, name.text)
+        self._begin(name.text, query, into, definition=definition)
+        catalog.add_query(name.text, bound, name.span)
+        catalog.texts[name.text.casefold()] = source
+
     def _select(self, query: Query, sink: SinkLike | None, rows: bool) -> LiveQuery:
         name = f"select {next(self._numbers)}"
         kept = Kept("rows")
         self._begin(name, query, kept if sink is None else sink, rows)
         return LiveQuery(self, name, kept)
 
-    def _begin(self, name: str, query: Query, sink: SinkLike | None, rows: bool = False) -> None:
+    def _begin(
+        self,
+        name: str,
+        query: Query,
+        sink: SinkLike | None,
+        rows: bool = False,
+        *,
+        definition: Definition | None = None,
+        record: QueryRecord | None = None,
+    ) -> None:
+        """With a checkpoint, what has a `definition` is saved; a `record` is what was saved."""
+        kept = self._engine.kept if definition is not None or record is not None else None
+        number = record.number if record is not None else kept.next_number if kept else 0
+        if record is not None and record.error is not None:
+            sink = None  # nothing more comes
         with ExitStack() as failing:
-            delivery = failing.enter_context(Delivery(RunOptions(), rows))
+            ledger, prefix = (None, "") if kept is None else (kept.ledger, f"{number}/")
+            options = RunOptions()
+            delivery = failing.enter_context(Delivery(options, rows, ledger=ledger, name=prefix))
             (target,) = delivery.targets([[Subscribers() if sink is None else sink, None, None]])
             fan = target.rows if isinstance(target.rows, Subscribers) else Subscribers(target.rows)
             outlet = IsolatedOutlet(query.plan, fan)
-            self._engine.add(name, query.physical, outlet, _closing(delivery))
+            if record is not None:
+                self._engine.restore(record, query.physical, outlet, _closing(delivery))
+            else:
+                lasting = definition and kept and Lasting(kept.take_number(), definition)
+                self._engine.add(name, query.physical, outlet, _closing(delivery), lasting or None)
             failing.pop_all()
         self._subscribers[name], self._plans[name] = fan, query.plan
+        if isinstance(sink, str):
+            self._places[name] = Path(sink).resolve()
 
-    def _place(self, into: Name) -> str:
-        """The file that rows go to, which is where the database may read as well if not everything
-        is allowed.  The files of a directory would appear at the end of epochs, and a live engine
-        has none."""
+    def _path(self, into: Name) -> str:
+        """With a stroke at its end if it was written with one: then it is a directory."""
         base = self._database.base or Path.cwd()
-        if into.text.endswith("/") or not Path(into.text).suffix or (base / into.text).is_dir():
+        return f"{base / into.text}{'/' * into.text.endswith('/')}"
+
+    def _place(self, into: Name, name: str) -> str:
+        """The file that rows go to, which is where the database may read as well if not everything
+        is allowed.  The files of a directory appear when they are saved."""
+        path = self._path(into)
+        directory = path.endswith("/") or not Path(path).suffix or Path(path).is_dir()
+        if directory and self._engine.kept is None:
             raise BindError(
                 f"{into.text!r} names a directory",
                 span=into.span,
-                expected="a file, whose ending tells the format",
-                hint="INTO 'rows.jsonl'",
+                expected="a file, whose ending tells the format; or a checkpoint",
+                hint="INTO 'rows.jsonl', or db.live(checkpoint=…)",
             )
         allowed = self._database.allowed
-        if allowed is not None and not allowed.file(base / into.text):
+        if allowed is not None and not allowed.file(Path(path)):
             raise BindError(
                 f"{into.text!r} may not be written",
                 span=into.span,
                 expected=f"what is allowed: {allowed}",
             )
-        return str(base / into.text)
+        taken = [other for other, place in self._places.items() if place == Path(path).resolve()]
+        if self._engine.kept is not None and taken and taken[0].casefold() != name.casefold():
+            raise BindError(
+                f"the rows of query {taken[0]} go to {into.text!r}",
+                span=into.span,
+                expected="a place of its own for every query",
+            )
+        return path
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -198,6 +295,8 @@ class Live:
     def _forget(self, name: str) -> str:
         known = self._name(name)
         del self._plans[known], self._subscribers[known]
+        self._places.pop(known, None)
+        self._restored.queries.pop(known.casefold(), None)
         return known
 
     def drop(self, name: str) -> Account:
@@ -205,7 +304,9 @@ class Live:
         with self._turn:
             known = self._forget(name)
             self._database.catalog.queries.pop(known.casefold(), None)
-            return self._engine.drop(known)
+            account = self._engine.drop(known)
+        self._engine.save()
+        return account
 
     def error(self, name: str) -> BaseException | None:
         """What has stopped a query."""
@@ -214,35 +315,6 @@ class Live:
     def __repr__(self) -> str:
         state = "running" if self.active else "stopped"
         return f"<penstock.Live {state}, {len(self._plans)} queries>"
-
-
-class LiveQuery:
-    """A SELECT at work beside the program."""
-
-    def __init__(self, live: Live, name: str, kept: Kept) -> None:
-        self._live = live
-        self._kept = kept
-        self.name = name
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Until its streams end; whether they have, within so many seconds."""
-        over = self._live.wait(self.name, timeout)
-        error = self._live.error(self.name)
-        if error is not None:
-            raise RunError(f"query {self.name} has failed: {error}") from error
-        return over
-
-    def stop(self) -> Account:
-        return self._live.drop(self.name)
-
-    @property
-    def table(self) -> pa.Table:
-        """The rows so far, if no sink takes them: the first 10,000."""
-        return self._kept.table
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows so far."""
-        return iter(self.table.to_pylist())
 
 
 def _closing(delivery: Delivery) -> Callable[[BaseException | None], None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -60,11 +60,12 @@ class Setting:
         host = Host.SPARK if self.engine == "spark" else Host.LOCAL
         return Settings(self.state_budget, host, alpha=self.alpha)
 
-    def planned(self, query: QueryPlan) -> PhysicalPlan:
-        """What the engine executes for a query that the logical rules have rewritten."""
+    def planned(self, query: QueryPlan, simplified: Collection[str] | None = None) -> PhysicalPlan:
+        """What the engine executes for a query that the logical rules have rewritten; `simplified`
+        by some rules, or by all."""
         if self.engine == "spark":
-            return self.on_spark.planned(query)
-        return physical_plan(query, self.settings)
+            return self.on_spark.planned(query, simplified)
+        return physical_plan(query, self.settings, simplified)
 
     def state_table(self, query: QueryPlan) -> str:
         """The nodes of a query in process, and the rules that lead from one to the next."""
@@ -122,6 +123,7 @@ class Running:
                 options,
                 watch,
                 setting.scheduling,
+                lambda number, rules: setting.planned(queries[number], rules),
             )
         elif setting.engine == "spark":
             self._job = RunningOnSpark(

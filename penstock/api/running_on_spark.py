@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
@@ -65,12 +65,13 @@ class SparkSetting:
         if is_at_once(query):
             return BatchRun(self.planned(query), self.session, receiver, self.buckets, strict)
         chosen = Options(**asdict(options), buckets=self.buckets)
-        return SparkRun(self.planned(query), self.session, receiver, chosen, strict)
+        as_begun = partial(self.planned, query)
+        return SparkRun(as_begun(), self.session, receiver, chosen, strict, as_begun)
 
-    def planned(self, query: QueryPlan) -> PhysicalPlan:
+    def planned(self, query: QueryPlan, simplified: Collection[str] | None = None) -> PhysicalPlan:
         rows, alpha = self.broadcast_rows, self.alpha
         settings = Settings(host=Host.SPARK, broadcast_rows=rows, alpha=alpha)
-        return physical_plan(query, settings)
+        return physical_plan(query, settings, simplified)
 
     def explain(self, query: QueryPlan) -> str:
         try:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from penstock.engine.graph.node import GraphNode
 from penstock.engine.strategy.moves import Move
 
+_FORWARD, _ENCORE, _EXIT = Move.FORWARD, Move.ENCORE, Move.EXIT
+
 
 class Cycle:
     """`executed` is told of every execution, for whoever measures or simulates.  `ask` is where a
@@ -33,15 +35,15 @@ class Cycle:
                 return node
             while True:
                 move = node.rule(node, handled >= node.step)
-                if move is Move.ENCORE:
+                if move is _ENCORE:
                     break
-                if move is Move.EXIT:
+                if move is _EXIT:
                     if self.ask is None or not self.ask(node) or not node.yields:
                         self.current = None
                         return node
-                    move = Move.FORWARD
+                    move = _FORWARD
                 handled = 0
-                if move is Move.FORWARD:
+                if move is _FORWARD:
                     node = node.forward()
                     break
                 node = node.backward()

@@ -43,15 +43,21 @@ class Feeding(ABC):
 def chunks_of(
     scan: SourceNode, attention: Attention, growing: bool, every: int | None
 ) -> Generator[Chunk, None, None]:
-    """What a source has; if it is followed, what it has later on as well."""
+    """What a source has; if it is followed, what it has later on as well.  Where to go on is known
+    as soon as all that was handed over has been taken in, and not before."""
+    looks = scan.looks
     while True:
         with _closing(scan.chunks(growing, attention)) as chunks:
             yield from chunks
         if every is None or not scan.ingest.followed:
             return
         yield nothing(scan.ingest.stream.input_schema)
-        if attention.bell.pause(every / _SECOND):
-            return
+        looks += 1
+        while True:
+            if attention.bell.pause(every / _SECOND):
+                return
+            if scan.looks >= looks:
+                break
 
 
 class InStep(Feeding):

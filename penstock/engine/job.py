@@ -9,6 +9,7 @@ from penstock.engine.checkpoint import Checkpoints
 from penstock.engine.epochs import EVERY, Epochs
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.options import Scheduling
+from penstock.engine.resuming import Planned, as_begun
 from penstock.engine.run import LocalRun
 from penstock.engine.scheduler import Scheduler
 from penstock.engine.status import GraphStatus, graph_status, source_status
@@ -34,15 +35,26 @@ class LocalJob:
         options: RunOptions | None = None,
         watch: Watch | None = None,
         scheduling: Scheduling | None = None,
+        planned: Planned | None = None,
     ) -> None:
+        """`planned` makes the plan of a query, by its number, by some of the rules that simplify
+        it, as a checkpoint may have been begun."""
         options = options or RunOptions()
-        keeps = options.checkpoint is not None
-        self.run = run = LocalRun(
-            plans, outlets, clock, strict, keeps, not options.bounded, scheduling
-        )
+        store = None if options.checkpoint is None else Checkpoints(options.checkpoint)
         self._epochs: Epochs | None = None
-        if keeps or any(outlet.commits for outlet in outlets):
-            self._epochs = _epochs(run, options, clock)
+        try:
+            if store is not None and planned is not None:
+                plans = as_begun(plans, store, planned)
+            keeps = store is not None
+            self.run = run = LocalRun(
+                plans, outlets, clock, strict, keeps, not options.bounded, scheduling
+            )
+            if keeps or any(outlet.commits for outlet in outlets):
+                self._epochs = Epochs(run, store, clock, options.every or EVERY)
+        except BaseException:
+            if store is not None:
+                store.close()
+            raise
         self.closed = _closed_below(run)  # by a final run before this one
         self._clock = clock
         self._began = 0  # told by `start`; stamps of other runs must not see a look at the clock
@@ -133,18 +145,6 @@ class LocalJob:
         """How the nodes are doing; `names` are those of the queries."""
         outlets = self.run.outlets
         return graph_status(self.run.graph, dict(zip(outlets, names, strict=True)))
-
-
-def _epochs(run: LocalRun, options: RunOptions, clock: Clock) -> Epochs:
-    every = options.every or EVERY
-    if options.checkpoint is None:
-        return Epochs(run, None, clock, every)
-    store = Checkpoints(options.checkpoint)
-    try:
-        return Epochs(run, store, clock, every)
-    except BaseException:
-        store.close()
-        raise
 
 
 def _text_of(scan: SourceNode, tick: int) -> str:

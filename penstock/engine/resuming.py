@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from penstock.engine.graph.naming import order_name
+from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
 from penstock.operators.moving import drop_all, load_moved
 from penstock.physical.node import OperatorKind
+from penstock.physical.plan import PhysicalPlan
 from penstock.plan.belonging import check_algorithms, check_query
 from penstock.plan.identity import algorithms, identity, without_windows
 from penstock.runs.answer import Account
 from penstock.state.chunks import ChunkStore, Tree, Within, required
+
+LIVE = "live"  # the chunk that every checkpoint of a live engine has
+Planned: TypeAlias = Callable[[int, Collection[str]], PhysicalPlan]
 
 
 def save_run(run: LocalRun, store: ChunkStore) -> None:
@@ -24,17 +30,18 @@ def save_run(run: LocalRun, store: ChunkStore) -> None:
     store.put("closed", run.closed)
     store.put("accounts", [asdict(run.total(outlet)) for outlet in run.outlets])
     for stage in run.stages:
-        stage.operator.save(_of_operator(store, stage.name))
+        stage.operator.save(of_operator(store, stage.name))
     for scan in run.scans:
-        scan.ingest.save(_of_source(store, scan, "sources"))
+        scan.ingest.save(of_source(store, scan, "sources"))
         if scan.reading is not None:
-            scan.reading.save(_of_source(store, scan, "readings"))
+            scan.reading.save(of_source(store, scan, "readings"))
 
 
 def load_run(run: LocalRun, store: ChunkStore) -> None:
     """Into a run that has read nothing yet."""
     saved = store.get("run")
     if saved is None:
+        refuse_live(store)
         return
     _compare(saved, _identity(run))
     run.closed = required(store, "closed")
@@ -48,11 +55,36 @@ def load_run(run: LocalRun, store: ChunkStore) -> None:
         run.before[outlet] = Account(**account)
     _load_operators(run, saved["operators"], store)
     for scan in run.scans:
-        own = _of_source(store, scan, "sources")
+        own = of_source(store, scan, "sources")
         required(own, "read")  # a stream that was read never begins anew without a word
         scan.ingest.load(own)
         if scan.reading is not None:
-            scan.reading.load(_of_source(store, scan, "readings"))
+            scan.reading.load(of_source(store, scan, "readings"))
+
+
+def refuse_live(store: ChunkStore) -> None:
+    """What a live engine has saved is of queries that come and go."""
+    if store.get(LIVE) is not None:
+        raise CheckpointError(
+            "the checkpoint was made by a live engine",
+            hint="db.live(checkpoint=…), penstock shell --checkpoint, or another checkpoint",
+        )
+
+
+def as_begun(
+    plans: Sequence[PhysicalPlan], store: ChunkStore, planned: Planned
+) -> list[PhysicalPlan]:
+    """The plans of some queries as the run was planned that a store holds: simplified by the rules
+    that there were, because these decide what is kept.  `planned` makes the plan of a query, by its
+    number, by some rules."""
+    saved = store.get("run")
+    if saved is None or len(saved["queries"]) != len(plans):
+        return list(plans)
+    simplified = saved.get("simplified", [[] for _ in plans])
+    return [
+        plan if plan.simplified == tuple(rules) else planned(number, rules)
+        for number, (plan, rules) in enumerate(zip(plans, simplified, strict=True))
+    ]
 
 
 def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> None:
@@ -67,14 +99,14 @@ def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> N
         if order_name(query) in ordered - _kinds(run).keys()
     ]
     for stage in run.stages:
-        was, own = were.get(stage.name, stage.node.operator.value), _of_operator(store, stage.name)
+        was, own = were.get(stage.name, stage.node.operator.value), of_operator(store, stage.name)
         if load_moved(stage.operator, stage.node, was, own, run.clock):
             drop_all(own)
             stage.operator.save(own)
     for stage in waiting:
         if stage.operator.metrics().rows == 0:
             run.leave_at_once(stage)
-            drop_all(_of_operator(store, stage.name))
+            drop_all(of_operator(store, stage.name))
     if were != _kinds(run):
         store.put("run", _identity(run))
 
@@ -85,12 +117,16 @@ def _check_state(run: LocalRun, were: dict[str, str]) -> None:
     for stage in run.stages:
         asked = stage.node.stateful and stage.node.operator is not OperatorKind.ORDER
         if asked and stage.name not in were:
-            raise CheckpointError(
-                f"the checkpoint has no state of {stage.node.operator.value}: the query is put"
-                " together in another way now",
-                hint="run it with the version and the data that wrote it, or begin anew with"
-                " another checkpoint",
-            )
+            raise no_state_of(stage)
+
+
+def no_state_of(stage: OperatorNode) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint has no state of {stage.node.operator.value}: the query is put"
+        " together in another way now",
+        hint="run it with the version and the data that wrote it, or begin anew with another"
+        " checkpoint",
+    )
 
 
 def _kinds(run: LocalRun) -> dict[str, str]:
@@ -98,11 +134,11 @@ def _kinds(run: LocalRun) -> dict[str, str]:
     return {stage.name: stage.node.operator.value for stage in run.stages}
 
 
-def _of_operator(store: ChunkStore, name: str) -> ChunkStore:
+def of_operator(store: ChunkStore, name: str) -> ChunkStore:
     return Within(store, f"operators/{name}/")
 
 
-def _of_source(store: ChunkStore, scan: SourceNode, what: str) -> ChunkStore:
+def of_source(store: ChunkStore, scan: SourceNode, what: str) -> ChunkStore:
     # the name of a stream may have anything in it
     return Within(store, f"{what}/{quote(scan.name, safe='')}/")
 
@@ -112,6 +148,7 @@ def _identity(run: LocalRun) -> Tree:
         "queries": [identity(query) for query in run.queries],
         "algorithms": [algorithms(query) for query in run.queries],
         "operators": _kinds(run),
+        "simplified": [list(plan.simplified) for plan in run.plans],
     }
 
 

@@ -14,6 +14,7 @@ from time import perf_counter_ns
 from penstock.engine.component import Component
 from penstock.engine.enabling import EnablingMode
 from penstock.engine.graph.operator_node import OperatorNode
+from penstock.engine.graph.placement import Placement
 from penstock.engine.graph.query_graph import QueryGraph
 from penstock.engine.graph.scans import Scans
 from penstock.engine.graph.source_node import Delivered, Ended, SourceNode
@@ -23,7 +24,7 @@ from penstock.model.punctuation import BEGINNING
 from penstock.operators.joins.lookup import LookupOperator
 from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.optimizer.revisions import asked_of_results
+from penstock.optimizer.physical.revisions import asked_of_results
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.closing import closing_reach, last_tick
@@ -64,16 +65,23 @@ class LocalRun:
         for plan, outlet in zip(plans, outlets, strict=True):
             self.add(plan, outlet)
 
-    def add(self, plan: PhysicalPlan, outlet: Outlet) -> None:
-        """One more query, between any two chunks."""
-        placed = self.graph.add(plan, outlet)
+    def add(
+        self,
+        plan: PhysicalPlan,
+        outlet: Outlet,
+        lasting: bool = False,
+        saved: Placement | None = None,
+    ) -> None:
+        """One more query, between any two chunks; see `QueryGraph.add`."""
+        placed = self.graph.add(plan, outlet, lasting, saved)
         new = [node for node in placed.operators if len(node.outlets) == 1]
         self._unfilled += [each for each in new if isinstance(each.operator, LookupOperator)]
         self._timed += [each for each in new if each.operator.due() is not None]
 
     def drop(self, outlet: Outlet) -> Account:
         """A query leaves; what it has counted."""
-        account = self.account(outlet)
+        account = self.total(outlet)
+        self.before.pop(outlet, None)
         self.graph.drop(outlet)
         self._unfilled, self._timed = (
             [node for node in nodes if node.outlets] for nodes in (self._unfilled, self._timed)
@@ -83,6 +91,10 @@ class LocalRun:
     @property
     def queries(self) -> tuple[QueryPlan, ...]:
         return tuple(placed.plan.query for placed in self.graph.queries.values())
+
+    @property
+    def plans(self) -> tuple[PhysicalPlan, ...]:
+        return tuple(placed.plan for placed in self.graph.queries.values())
 
     @property
     def outlets(self) -> tuple[Outlet, ...]:

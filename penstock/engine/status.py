@@ -11,7 +11,8 @@ from time import perf_counter_ns
 
 from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
-from penstock.engine.graph.query_graph import PlacedQuery, QueryGraph
+from penstock.engine.graph.placed_query import PlacedQuery
+from penstock.engine.graph.query_graph import QueryGraph
 from penstock.engine.graph.source_node import SourceNode
 from penstock.operators.measured import Traffic
 from penstock.operators.metrics import Metrics

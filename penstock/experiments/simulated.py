@@ -70,7 +70,7 @@ class _Simulation:
         for node in self._run.graph.operators:
             if node.measured.name not in costs.free:
                 node.measured = _Charged(node.measured, clock, costs)
-        self._run.graph.cycle.executed = self._count
+        self._run.graph.watch(self._count)
         scans = {scan.ingest.stream.name: scan for scan in self._run.scans}
         self._scans = [scans[name] for name in trial.streams]
         self._sensitive = [node for node in self._run.graph.operators if node.sensitive]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.expressions.columns import as_int64, column_of, ints_of, narrowed, values_of
 from penstock.expressions.decimals import decimal_arithmetic
-from penstock.expressions.node import Builder, Kernel, all_null, arrow, zero_of
+from penstock.expressions.node import Builder, Kernel, all_null, arrow, scalar_of, zero_of
 from penstock.model.types import BIGINT, DATE, DOUBLE, Kind, Type
 from penstock.plan.expressions import Call, Literal
 
@@ -54,14 +54,14 @@ def _operation(name: str, call: Call, literals: Sequence[Literal | None]) -> Ker
     if call.type.kind is Kind.DECIMAL:
         return decimal_arithmetic(name, call, literals)
     if call.type.kind is Kind.DOUBLE:
-        return _fmod(DOUBLE) if name == "mod" else _DOUBLE[name]
+        return _fmod(DOUBLE, literals) if name == "mod" else _DOUBLE[name]
     if call.type.kind is Kind.DATE:
         return _move_days(_CHECKED[name])
     if kinds == [Kind.DATE, Kind.DATE]:
         return _days_between
     if call.type.kind in (Kind.TIMESTAMP, Kind.INTERVAL):
         return _with_times(_CHECKED[name], call.type, literals)
-    return _fmod(BIGINT) if name == "mod" else _CHECKED[name]
+    return _fmod(BIGINT, literals) if name == "mod" else _CHECKED[name]
 
 
 # --- division ------------------------------------------------------------------------------------
@@ -84,8 +84,17 @@ def _may_have_zeros(column: pa.Array, sql_type: Type) -> bool:
     return int(np.count_nonzero(values_of(column, sql_type))) < len(column)
 
 
-def _fmod(sql_type: Type) -> Kernel:
+def _fmod(sql_type: Type, literals: Sequence[Literal | None]) -> Kernel:
     """What is left, with the sign of the dividend."""
+    divisor = literals[1]
+    if divisor is not None and divisor.value:
+        by = scalar_of(divisor).as_py()
+
+        def by_constant(left: pa.Array, _: pa.Scalar) -> pa.Array:
+            return column_of(np.fmod(values_of(left, sql_type), by), sql_type, left)
+
+        if sql_type.kind is not Kind.DOUBLE:  # infinities have no remainder, which NumPy tells
+            return by_constant
 
     @np.errstate(divide="ignore", invalid="ignore")  # zeros may lie under NULLs
     def kernel(left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> pa.Array:

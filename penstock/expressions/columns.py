@@ -27,6 +27,7 @@ _NUMPY: dict[Kind, np.dtype[Any]] = {
 _INT64 = pa.int64()
 _COALESCE = pc.get_function("coalesce").call
 _FALSE = pa.scalar(False)
+_FROM_BUFFERS = pa.Array.from_buffers
 _IF_ELSE = pc.get_function("if_else").call
 
 
@@ -76,6 +77,18 @@ def from_values(
     """The same for values that already lie as Arrow wants them."""
     buffers = [validity(*inputs), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(sql_type.arrow, len(values), buffers)
+
+
+def of_64_bits(values: Ints, arrow_type: pa.DataType = _INT64) -> pa.Array:
+    """A column of whole numbers or times without NULLs, which shares the values.  `pa.array` would
+    take several times as long to find out what they are.
+
+    >>> of_64_bits(np.array([7, 8])).to_pylist()
+    [7, 8]
+    """
+    if not values.flags.c_contiguous:
+        values = np.ascontiguousarray(values)
+    return _FROM_BUFFERS(arrow_type, len(values), [None, pa.py_buffer(values)])
 
 
 def narrowed(values: Ints, sql_type: Type, *inputs: pa.Array | pa.Scalar) -> pa.Array:

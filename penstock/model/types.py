@@ -18,6 +18,8 @@ from penstock.errors import PlanError
 
 
 class Kind(Enum):
+    __hash__ = object.__hash__  # that of Enum is written in Python, and tables are asked by kind
+
     NULL = "NULL"  # the type of a bare NULL, until something gives it one
     BOOLEAN = "BOOLEAN"
     INT = "INT"

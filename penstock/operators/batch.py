@@ -20,7 +20,7 @@ Signs: TypeAlias = npt.NDArray[np.int8]
 Broken: TypeAlias = Mapping[str, pa.Array]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # to be frozen would cost every tuple that comes alone some microseconds
 class Batch:
     """`signs` are +1 for rows that are given and -1 for rows that are taken back; without any, all
     are given.  `broken` has, for progressing columns, the bound that held before each row which
@@ -43,7 +43,13 @@ class Batch:
     lineage: Ints | None = None
 
     def __post_init__(self) -> None:
-        if self.is_plain:
+        if (
+            self.signs is None
+            and self.broken is None
+            and self.places is None
+            and self.numbers is None
+            and self.lineage is None
+        ):
             return
         beside = (self.signs, self.places, self.numbers, self.lineage)
         for each in (*beside, *(self.broken or {}).values()):

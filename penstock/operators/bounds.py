@@ -15,13 +15,14 @@ from penstock.model.arrays import Ints
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.schema import Field, Schema
+from penstock.model.types import INT64_MAX, INT64_MIN
 from penstock.operators.batch import Batch
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Progress
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.monotone import rises_with
-from penstock.scalars.bounds import bounding
+from penstock.scalars.bounds import bounding, shift_of
 
 _KEPT = 64  # values of bounds that are kept
 
@@ -32,13 +33,18 @@ class BoundOf:
     def __init__(self, expression: Expression) -> None:
         self._type = expression.type
         self._columns = tuple(dict.fromkeys(rises_with(expression)))
+        self._domain = Domain(self._type)
+        self._domains = [Domain(each.type) for each in self._columns]
         fields = [Field(each.name, each.type, each.relation) for each in self._columns]
         self._schema = Schema(tuple(fields))
         self._names = [field.qualified for field in fields]
         plain = isinstance(expression, Column) or not self._columns
         self._evaluate = None if plain else compile_expression(expression, self._schema)
         self._bounding = None if plain else bounding(expression, self._columns)
+        self._shift = shift_of(expression)
         self._evaluated: dict[tuple[Bound, ...], int] = {}  # often the same is asked again
+        # the bound on a column is that of the column itself
+        self._same = self._names[0] if plain and len(self._names) == 1 else None
 
     @property
     def columns(self) -> list[str]:
@@ -46,18 +52,26 @@ class BoundOf:
         return self._names
 
     def promised(self, progress: Progress) -> Bound:
-        return END if progress.ended else self._at(progress.bounds)
+        if progress.ended:
+            return END
+        if self._same is not None:
+            return progress.bounds.get(self._same, BEGINNING)
+        return self._at(progress.bounds)
 
     def reached(self, progress: Progress) -> Bound:
         """How far the expression has come."""
+        if self._same is not None:
+            return progress.high.get(self._same, BEGINNING)
         return self._at(progress.high)
 
     def _at(self, bounds: Mapping[str, Bound]) -> Bound:
-        found = tuple(bounds.get(name, BEGINNING) for name in self._names)
+        found = tuple([bounds.get(name, BEGINNING) for name in self._names])
         if not found or BEGINNING in found:
             return BEGINNING
         if self._bounding is None:
             return found[0]
+        if self._shift is not None:
+            return min(max(int(found[0]) + self._shift, INT64_MIN), INT64_MAX)
         value = self._evaluated.get(found)
         if value is None:
             value = self._saturated([int(bound) for bound in found])
@@ -106,6 +120,6 @@ class BoundOf:
 
     def _saturated(self, ticks: list[int]) -> int:
         assert self._bounding is not None
-        pairs = zip(ticks, self._columns, strict=True)
-        values = [Domain(column.type).value(tick) for tick, column in pairs]
-        return Domain(self._type).tick(self._bounding(values))
+        pairs = zip(ticks, self._domains, strict=True)
+        values = [domain.value(tick) for tick, domain in pairs]
+        return self._domain.tick(self._bounding(values))

@@ -70,14 +70,17 @@ class Measured:
         self._timer = timer
 
     def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
-        self.flow.rows_in += batch.rows.num_rows
-        begin = self._timer()
+        flow, timer = self.flow, self._timer
+        flow.rows_in += batch.rows.num_rows
+        begin = timer()
         items = self.operator.on_batch(port, batch)
-        if isinstance(items, list):
-            return self._counted(items, begin)
-        self.flow.nanoseconds += self._timer() - begin
-        self.flow.calls += 1
-        return self._one_by_one(iter(items))
+        flow.nanoseconds += timer() - begin
+        flow.calls += 1
+        if not isinstance(items, list):
+            return self._one_by_one(iter(items))
+        for item in items:
+            self._count(item)
+        return items
 
     def _one_by_one(self, items: Iterator[Item]) -> Iterator[Item]:
         """Items that are made when they are taken."""
@@ -91,16 +94,20 @@ class Measured:
             yield item
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
-        begin = self._timer()
-        return self._counted(self.operator.on_progress(port, progress), begin)
+        flow, timer = self.flow, self._timer
+        begin = timer()
+        items = self.operator.on_progress(port, progress)
+        flow.nanoseconds += timer() - begin
+        flow.calls += 1
+        for item in items:
+            self._count(item)
+        return items
 
     def on_time(self, now: int) -> list[Item]:
-        begin = self._timer()
-        return self._counted(self.operator.on_time(now), begin)
-
-    def _counted(self, items: list[Item], begin: int) -> list[Item]:
-        flow = self.flow
-        flow.nanoseconds += self._timer() - begin
+        flow, timer = self.flow, self._timer
+        begin = timer()
+        items = self.operator.on_time(now)
+        flow.nanoseconds += timer() - begin
         flow.calls += 1
         for item in items:
             self._count(item)

@@ -27,7 +27,7 @@ Names: TypeAlias = Mapping[str, str] | None
 S = TypeVar("S")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, like batches
 class Progress:
     """A punctuation on all progressing columns at once, by their qualified names: every later tuple
     is at or above its `bounds` (in ticks); the stream has come as far as `high`.  A column that is

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import RunError
-from penstock.expressions.columns import fixed_width
+from penstock.expressions.columns import fixed_width, of_64_bits
 from penstock.model.arrays import Ints
 from penstock.model.types import EXACT, Kind, Type
 from penstock.operators.aggregates.sums import halves
@@ -30,6 +30,8 @@ def to_ticks(column: pa.Array, sql_type: Type) -> Ints:
             if (high != ticks >> 63).any():
                 raise RunError("a value of the windowing attribute has more than 64 bits")
             return ticks
+        case Kind.BIGINT:
+            return fixed_width(column, _INT64)
         case _:
             return np.asarray(column).astype(np.int64, copy=False)
 
@@ -45,6 +47,10 @@ def has_ticks(column: pa.Array, sql_type: Type) -> npt.NDArray[np.bool_] | None:
 
 def from_ticks(ticks: Ints, sql_type: Type) -> pa.Array:
     match sql_type.kind:
+        case Kind.BIGINT:
+            return of_64_bits(ticks)
+        case Kind.TIMESTAMP:
+            return of_64_bits(ticks, sql_type.arrow)
         case Kind.DATE:
             return pa.array(ticks).cast(pa.int32()).cast(pa.date32())
         case Kind.DECIMAL:

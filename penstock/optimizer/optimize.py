@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, TypeAlias
 
-from penstock.optimizer.binary_joins import binary_joins
-from penstock.optimizer.canonical_order import canonical_order
-from penstock.optimizer.choose_algorithm import choose_algorithm
-from penstock.optimizer.choose_join import choose_join
-from penstock.optimizer.count_in_one_place import count_in_one_place
-from penstock.optimizer.drop_needless_order import drop_needless_order
-from penstock.optimizer.expect_state import expect_state
-from penstock.optimizer.leave_in_order import leave_in_order
-from penstock.optimizer.leave_room import leave_room
-from penstock.optimizer.lower import lower
-from penstock.optimizer.pre_aggregate import pre_aggregate
-from penstock.optimizer.prune_columns import prune_columns
+from penstock.optimizer.logical.binary_joins import binary_joins
+from penstock.optimizer.logical.canonical_order import canonical_order
+from penstock.optimizer.logical.choose_algorithm import choose_algorithm
+from penstock.optimizer.logical.derive_predicates import derive_predicates
+from penstock.optimizer.logical.drop_needless_distinct import drop_needless_distinct
+from penstock.optimizer.logical.filter_below_project import filter_below_project
+from penstock.optimizer.logical.filter_below_union import filter_below_union
+from penstock.optimizer.logical.filter_below_windows import filter_below_windows
+from penstock.optimizer.logical.filter_into_join import filter_into_join
+from penstock.optimizer.logical.flatten_subqueries import flatten_subqueries
+from penstock.optimizer.logical.fold_constants import fold_constants
+from penstock.optimizer.logical.leave_room import leave_room
+from penstock.optimizer.logical.merge_adjacent import merge_adjacent
+from penstock.optimizer.logical.prune_columns import prune_columns
+from penstock.optimizer.logical.split_over_join import split_over_join
+from penstock.optimizer.physical.choose_join import choose_join
+from penstock.optimizer.physical.count_in_one_place import count_in_one_place
+from penstock.optimizer.physical.drop_needless_order import drop_needless_order
+from penstock.optimizer.physical.expect_state import expect_state
+from penstock.optimizer.physical.leave_in_order import leave_in_order
+from penstock.optimizer.physical.lower import lower
+from penstock.optimizer.physical.pre_aggregate import pre_aggregate
+from penstock.optimizer.physical.shuffle_tables import shuffle_tables
+from penstock.optimizer.physical.slice_bands import slice_bands
 from penstock.optimizer.settings import Settings
-from penstock.optimizer.shuffle_tables import shuffle_tables
-from penstock.optimizer.slice_bands import slice_bands
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
@@ -28,14 +39,37 @@ from penstock.plan.query import QueryPlan
 # From logical to logical plans before `lower`, from physical to physical ones after it.
 RewriteRule: TypeAlias = Callable[[Any, Settings], Any]
 
+# What EXPLAIN shows, and what gives saved state its meaning.
 LOGICAL: dict[Host, tuple[RewriteRule, ...]] = {
     Host.LOCAL: (leave_room, canonical_order, choose_algorithm),
     # the costs are those of one process; on Spark, panes save what is shuffled and kept
     Host.SPARK: (leave_room, canonical_order),
 }
+
+# Filters go down by these in turns, until none of them goes any further.
+SINKING: tuple[RewriteRule, ...] = (
+    filter_below_project,
+    filter_below_union,
+    filter_into_join,
+    filter_below_windows,
+)
+
+# The same answer in fewer steps.  Saved state goes by the plan as it was asked for, and remembers
+# which of these have changed it.
+SIMPLIFYING: tuple[RewriteRule, ...] = (
+    fold_constants,
+    *SINKING,
+    split_over_join,
+    derive_predicates,
+    *SINKING,
+    flatten_subqueries,
+    drop_needless_distinct,
+    merge_adjacent,
+)
 PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
-    Host.LOCAL: (binary_joins, lower, choose_join, leave_in_order, expect_state),
+    Host.LOCAL: (*SIMPLIFYING, binary_joins, lower, choose_join, leave_in_order, expect_state),
     Host.SPARK: (
+        *SIMPLIFYING,
         binary_joins,
         prune_columns,
         lower,
@@ -49,6 +83,7 @@ PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
     ),
 }
 RULES: dict[Host, tuple[RewriteRule, ...]] = {host: LOGICAL[host] + PHYSICAL[host] for host in Host}
+_UNASKED = (*SIMPLIFYING, prune_columns)
 
 
 def optimize(
@@ -57,13 +92,30 @@ def optimize(
     """A plan with the same answer, by all rules of the host or by some.  It depends on the query
     and on what its sources hold: neither on a clock nor on chance."""
     plan: Any = query
-    asked = query
-    for rule in RULES[settings.host] if rules is None else rules:
-        plan = rule(plan, settings)
-        if isinstance(plan, QueryPlan) and rule is not prune_columns:
-            asked = plan  # which columns are read is not what is asked
+    asked, simplified = query, dict[str, None]()
+    for some in _together(RULES[settings.host] if rules is None else rules):
+        before = None
+        while plan != before:
+            before = plan
+            for rule in some:
+                made = rule(plan, settings)
+                if rule in SIMPLIFYING and made != plan:
+                    simplified[rule.__name__] = None
+                elif isinstance(made, QueryPlan) and rule not in _UNASKED:
+                    asked = made if asked is plan else rule(asked, settings)
+                plan = made
+            if len(some) == 1:
+                break
     lowered = plan if isinstance(plan, PhysicalPlan) else lower(plan, settings)
-    return replace(lowered, query=asked)
+    return replace(lowered, query=asked, simplified=tuple(simplified))
+
+
+def _together(rules: tuple[RewriteRule, ...]) -> Iterator[tuple[RewriteRule, ...]]:
+    """Rules one by one, but for those by which filters sink: these take turns until nothing moves
+    any more."""
+    for sinking, given in groupby(rules, lambda rule: rule in SINKING):
+        some = tuple(given)
+        yield from [some] if sinking else [(rule,) for rule in some]
 
 
 def rewrite(query: QueryPlan, settings: Settings) -> QueryPlan:
@@ -75,6 +127,13 @@ def rewrite(query: QueryPlan, settings: Settings) -> QueryPlan:
     return plan
 
 
-def physical_plan(query: QueryPlan, settings: Settings) -> PhysicalPlan:
-    """What a host executes for a query that the logical rules have rewritten already."""
-    return optimize(query, settings, PHYSICAL[settings.host])
+def physical_plan(
+    query: QueryPlan, settings: Settings, simplified: Collection[str] | None = None
+) -> PhysicalPlan:
+    """What a host executes for a query that the logical rules have rewritten already.  A checkpoint
+    says by which rules it was `simplified` when that was begun; otherwise it is by all."""
+    rules = PHYSICAL[settings.host]
+    if simplified is not None:
+        others = [rule for rule in SIMPLIFYING if rule.__name__ not in simplified]
+        rules = tuple(rule for rule in rules if rule not in others)
+    return optimize(query, settings, rules)

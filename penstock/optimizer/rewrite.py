@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
+from penstock.plan.joins import Lookup
 from penstock.plan.node import Node
+from penstock.plan.query import QueryPlan
 
 N = TypeVar("N", bound=Node)
 
@@ -25,3 +27,17 @@ def with_inputs(node: N, change: Callable[[Node], Node]) -> N:
             if any(new is not old for new, old in zip(found, value, strict=True)):
                 changed[field.name] = found
     return replace(node, **changed) if changed else node  # type: ignore[type-var]
+
+
+def bottom_up(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The node with everything below it changed, and then itself.  Tables that tuples are looked up
+    in are left as they are: hosts have read them by then."""
+    if isinstance(node, Lookup):
+        below = bottom_up(node.input, change)
+        return change(node if below is node.input else replace(node, input=below))
+    return change(with_inputs(node, lambda each: bottom_up(each, change)))
+
+
+def rewritten(query: QueryPlan, change: Callable[[Node], Node]) -> QueryPlan:
+    """The query with a change made to all of its nodes, from the bottom up."""
+    return with_inputs(query, lambda node: bottom_up(node, change))

@@ -15,7 +15,10 @@ from penstock.plan.stateless import Scan
 
 def explain_physical(plan: PhysicalPlan) -> str:
     where = "in process" if plan.host is Host.LOCAL else "on Spark"
-    return "\n".join([f"Physical plan, {where}", *_lines(plan.root, plan)])
+    title = f"Physical plan, {where}"
+    if plan.simplified:
+        title += f", simplified by {', '.join(plan.simplified)}"
+    return "\n".join([title, *_lines(plan.root, plan)])
 
 
 def _lines(node: PhysicalNode, plan: PhysicalPlan) -> list[str]:

@@ -11,6 +11,10 @@ from penstock.plan.query import QueryPlan
 
 @dataclass(frozen=True)
 class PhysicalPlan:
+    """`query` is what is asked, as it was bound; `simplified` names the rules of the optimizer that
+    have made something simpler of it, which the operators answer."""
+
     query: QueryPlan
     root: PhysicalNode
     host: Host
+    simplified: tuple[str, ...] = ()

@@ -103,7 +103,7 @@ class WindowAggregate(Unary):
         assert self.attribute is not None
         return Domain(self.attribute.type)
 
-    @property
+    @cached_property
     def bound_type(self) -> Type:
         return type_of_bounds(self.domain.type)
 

@@ -11,7 +11,16 @@ from typing import TypeAlias
 
 from penstock.model.duration import DAY
 from penstock.model.types import INT64_MAX, INT64_MIN, Kind, as_decimal
-from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal, children
+from penstock.plan.expressions import (
+    AggregateCall,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expression,
+    Literal,
+    children,
+)
 
 Range: TypeAlias = tuple[int, int]
 
@@ -52,6 +61,14 @@ def may_fail(expression: Expression) -> bool:
             return _call_may_fail(expression)
         case _:
             return False
+
+
+def aggregate_may_fail(call: AggregateCall) -> bool:
+    """The same for the result over some tuples: a sum may leave its type, and nobody knows what the
+    aggregates of users do."""
+    given = [*call.arguments, *([call.where] if call.where is not None else [])]
+    sums = call.function.name == "sum" and call.type.kind is not Kind.DOUBLE
+    return sums or call.function.implementation is not None or any(map(may_fail, given))
 
 
 def _cast_may_fail(cast: Cast) -> bool:

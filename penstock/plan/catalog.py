@@ -11,6 +11,7 @@ from penstock.functions.aggregates import AggregateFunction, aggregate
 from penstock.functions.scalar import scalar
 from penstock.plan.query import QueryPlan
 from penstock.plan.reading import scans_of
+from penstock.plan.source_text import SourceText
 from penstock.plan.streams import StreamDefinition
 
 
@@ -19,6 +20,11 @@ class Catalog:
     streams: dict[str, StreamDefinition] = field(default_factory=dict)  # and tables
     queries: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # name as written, plan
     aggregates: dict[str, AggregateFunction] = field(default_factory=dict)
+    texts: dict[str, SourceText] = field(default_factory=dict)  # of what SQL has made
+
+    def beside(self) -> Catalog:
+        """One with the same streams, tables and aggregates, and no queries yet."""
+        return Catalog(self.streams, {}, self.aggregates)
 
     def add_stream(self, stream: StreamDefinition, span: Span | None = None) -> None:
         if not stream.name:
@@ -76,11 +82,13 @@ class Catalog:
                 hint=f"DROP QUERY {readers[0]} first",
             )
         del self.streams[name.casefold()]
+        self.texts.pop(name.casefold(), None)
 
     def drop_query(self, name: str, span: Span | None = None) -> None:
         if name.casefold() not in self.queries:
             raise self._missing("query", name, [n for n, _ in self.queries.values()], span)
         del self.queries[name.casefold()]
+        self.texts.pop(name.casefold(), None)
 
     def _names(self) -> list[str]:
         streams = [stream.name for stream in self.streams.values()]

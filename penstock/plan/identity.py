@@ -26,7 +26,7 @@ from penstock.plan.joins import Difference, Join, JoinKind, Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
-from penstock.plan.streams import StreamProgress
+from penstock.plan.streams import StreamDefinition, StreamProgress
 from penstock.windows.sliding import Sliding
 
 _RULES = {Ordered: "ORDERED", Delay: "DELAY", Slack: "SLACK", Punctuated: "PUNCTUATED"}
@@ -47,6 +47,14 @@ def identity(query: QueryPlan) -> list[str]:
 def meaning(node: Node) -> list[str]:
     """The same for a part of a query, numbered as if it stood alone."""
     return _Describer().of(node).lines
+
+
+def stream_identity(stream: StreamDefinition, name: str | None = None) -> list[str]:
+    """The same for a stream: its columns, and what it promises."""
+    lines = [f"stream {name or stream.name} ({stream.schema})"]
+    if stream.progress is not None:
+        lines.append(f"  progress on {stream.progress.attribute} {_promise(stream.progress)}")
+    return lines
 
 
 def algorithms(query: QueryPlan) -> list[str]:
@@ -147,9 +155,7 @@ class _Describer:
         self._scans[stream.name] += 1
         again = self._scans[stream.name]
         name = stream.name if again == 1 else f"{stream.name}({again})"
-        lines = [f"stream {name} ({stream.schema})"]
-        if stream.progress is not None:
-            lines.append(f"  progress on {stream.progress.attribute} {_promise(stream.progress)}")
+        lines = stream_identity(stream, name)
         texts = [f"{name}.{field.name}" for field in stream.schema]
         return _Described(lines, _named(node.schema, texts))
 

@@ -62,15 +62,15 @@ def _with_late_columns(schema: Schema, bound: Type, ids: Type, amends: bool) -> 
 
 def _all_finding_late(query: QueryPlan) -> list[tuple[Schema, Type, Type]]:
     found = list(_finding_late(query.input))
-    if query.in_order and _has_tuples(query.input):
+    if query.in_order and has_tuples(query.input):
         found.append((query.schema, query.progress[0].field.type, BIGINT))
     return found
 
 
-def _has_tuples(node: Node) -> bool:
+def has_tuples(node: Node) -> bool:
     """Whether tuples of a stream come out of it, not only results, which are never late."""
     if isinstance(node, Filter | Project | Stamp | Union | Lookup):
-        return any(_has_tuples(each) for each in node.inputs)
+        return any(has_tuples(each) for each in node.inputs)
     return isinstance(node, Scan)
 
 
@@ -79,12 +79,12 @@ def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
     if isinstance(node, Join | Difference | Sequence):
         for given, timed in zip(node.inputs, node.attributes, strict=True):
             yield from _finding_late(given)
-            if _has_tuples(given):
+            if has_tuples(given):
                 yield given.schema, timed.type, BIGINT
         return
     for given in node.inputs:
         yield from _finding_late(given)
-    if not any(map(_has_tuples, node.inputs)):
+    if not any(map(has_tuples, node.inputs)):
         return
     match node:
         case WindowAggregate():

@@ -24,18 +24,19 @@ def below(expression: Expression, project: Project) -> Expression:
 
 def substituted(expression: Expression, by: Callable[[Column], Expression]) -> Expression:
     """The expression with something else in the place of its columns."""
+    if isinstance(expression, Column):
+        return by(expression)
+    return with_children(expression, lambda each: substituted(each, by))
 
-    def changed(each: Expression) -> Expression:
-        return substituted(each, by)
 
+def with_children(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """The expression over changed operands."""
     match expression:
-        case Column():
-            return by(expression)
         case Call():
-            return replace(expression, arguments=tuple(map(changed, expression.arguments)))
+            return replace(expression, arguments=tuple(map(change, expression.arguments)))
         case Cast():
-            return replace(expression, operand=changed(expression.operand))
+            return replace(expression, operand=change(expression.operand))
         case Case():
-            branches = tuple((changed(when), changed(then)) for when, then in expression.branches)
-            return replace(expression, branches=branches, otherwise=changed(expression.otherwise))
+            branches = tuple((change(when), change(then)) for when, then in expression.branches)
+            return replace(expression, branches=branches, otherwise=change(expression.otherwise))
     return expression

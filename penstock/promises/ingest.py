@@ -65,13 +65,12 @@ class Ingest:
             yield from self.on_chunk(chunk)
         yield from self.on_end()
 
-    def on_chunk(self, chunk: Chunk) -> Iterator[Item]:
+    def on_chunk(self, chunk: Chunk) -> list[Item]:
         self.read += chunk.batch.num_rows
         if self._promise is not None:
-            yield from self._promise.items(chunk)
-        else:
-            batch = stamped_later(self.stream, chunk.batch)
-            yield Batch(batch.rename_columns(self.schema.names))  # as the plan knows them
+            return self._promise.items(chunk)
+        batch = stamped_later(self.stream, chunk.batch)
+        return [Batch(batch.rename_columns(self.schema.names))]  # as the plan knows them
 
     def begin_at(self, part: str, rows: int) -> None:
         """So many rows of a part have been handed in elsewhere: numbers of rows go on from them."""

@@ -76,16 +76,20 @@ class Promise:
         if live and self._whole is not None:
             self._enabling = EnablingTimestamps.of(progress.policy, clock)
 
-    def items(self, chunk: Chunk) -> Iterator[Item]:
+    def items(self, chunk: Chunk) -> list[Item]:
         """The tuples of a chunk, and the progress that they make."""
         rows = self._fit_rows(chunk)
-        if len(rows):
+        items: list[Item] = []
+        if rows.batch.num_rows:
             if self._enabling is not None:
                 self._enabling.heard()
-            yield from self._marked(rows, chunk.part)
+            marked = self._marked(rows, chunk.part)
+            if marked is not None:
+                items.append(marked)
         if self._idle is not None:
             self._idle.look()
-        yield from self._progress_made()
+        items += self._progress_made()
+        return items
 
     def _fit_rows(self, chunk: Chunk) -> SourceRows:
         """The rows that can take part."""
@@ -95,13 +99,11 @@ class Promise:
         rows = self._punctuations.told_apart(batch, batch.column(self._position))
         before = self._rows.get(chunk.part, 0)
         self._rows[chunk.part] = before + batch.num_rows
-        rejected = self._unfit.find(
-            batch, rows.attribute, rows.punctuates, rows.promised, chunk.part, before
-        )
+        rejected = self._unfit.find(rows, chunk.part, before)
         return rows if rejected is None else rows.only(~rejected)
 
-    def _marked(self, rows: SourceRows, part: str) -> Iterator[Item]:
-        """The tuples, with the bounds that some of them broke."""
+    def _marked(self, rows: SourceRows, part: str) -> Batch | None:
+        """The tuples, if there are any, with the bounds that some of them broke."""
         of_groups = None
         if self._groups is not None:
             ticks, said = rows.ticks(self._type), rows.said(self._type)
@@ -111,7 +113,7 @@ class Promise:
                 of_groups = of_groups[~rows.punctuates]
             rows = rows.tuples()  # they say nothing about the stream as a whole
             if len(rows) == 0:
-                return
+                return None
         ticks = rows.ticks(self._type)
         lowest, highest = extremes(ticks)  # punctuations have none, and are below all tuples
         before = self._before(rows, ticks, lowest, highest, part)
@@ -123,12 +125,12 @@ class Promise:
             batch, ticks = batch.filter(pa.array(tuples)), ticks[tuples]
             before = before[tuples] if before is not None else None
         if batch.num_rows == 0:
-            return
+            return None
         self.high = max(self.high, highest)
         named = Batch(batch.rename_columns(self._names))
         if before is not None and np.count_nonzero(broken := ticks < before):
             named = named.breaking(self._name, before, broken)
-        yield named
+        return named
 
     def _before(
         self, rows: SourceRows, ticks: Ints, lowest: int, highest: int, part: str
@@ -222,12 +224,13 @@ class Promise:
             {} if low == BEGINNING else {self._name: low}, self.reached(), groups=groups
         )
 
-    def _progress_made(self) -> Iterator[Progress]:
+    def _progress_made(self) -> list[Progress]:
         low = self.low
         groups = self._groups.told(low) if self._groups is not None else None
-        if (low, self.high) != self._told or groups is not None:
-            self._told = (low, self.high)
-            yield self._progress_at(low, groups)
+        if (low, self.high) == self._told and groups is None:
+            return []
+        self._told = (low, self.high)
+        return [self._progress_at(low, groups)]
 
     def reached(self) -> dict[str, Bound]:
         """How far the attribute has come."""

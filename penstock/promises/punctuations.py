@@ -16,7 +16,7 @@ from penstock.plan.streams import PunctuationRows
 from penstock.promises.by_sub_source import NOTHING
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, like batches
 class SourceRows:
     """Rows with the progressing attribute of each; `punctuates` says which are punctuations, and
     `promised` what those promise.  Both are None where the stream has none."""
@@ -25,6 +25,7 @@ class SourceRows:
     attribute: pa.Array
     punctuates: Mask | None = None
     promised: pa.Array | None = None
+    _ticks: Ints | None = None  # once they have been asked for
 
     def __len__(self) -> int:
         rows: int = self.batch.num_rows
@@ -49,7 +50,9 @@ class SourceRows:
     def ticks(self, sql_type: Type) -> Ints:
         """Of the attribute; NOTHING for punctuations."""
         if self.punctuates is None:
-            return to_ticks(self.attribute, sql_type)
+            if self._ticks is None:
+                self._ticks = to_ticks(self.attribute, sql_type)
+            return self._ticks
         ticks = np.full(len(self), NOTHING)
         ticks[~self.punctuates] = to_ticks(
             self.attribute.filter(pa.array(~self.punctuates)), sql_type

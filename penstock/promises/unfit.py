@@ -13,6 +13,7 @@ from penstock.model.types import Kind, to_python
 from penstock.operators.ticks import has_ticks, to_ticks
 from penstock.plan.streams import StreamDefinition
 from penstock.promises.by_sub_source import NOTHING
+from penstock.promises.punctuations import SourceRows
 from penstock.sources.rejects import RejectKind, StreamRejects, no_room
 from penstock.windows.columns import extremes
 
@@ -34,16 +35,12 @@ class Unfit:
         self._clock = clock
         self._rejects = rejects
 
-    def find(
-        self,
-        batch: pa.RecordBatch,
-        attribute: pa.Array,
-        punctuates: Mask | None,
-        promised: pa.Array | None,
-        part: str,
-        before: int,
-    ) -> Mask | None:
+    def find(self, rows: SourceRows, part: str, before: int) -> Mask | None:
         """Which rows cannot take part; `before` rows of the part came before them."""
+        if self._are_fit(rows):
+            return None
+        batch, attribute = rows.batch, rows.attribute
+        punctuates, promised = rows.punctuates, rows.promised
         reasons: _Reasons = {}
         said = punctuates if punctuates is not None else np.zeros(batch.num_rows, np.bool_)
         if attribute.null_count:
@@ -62,6 +59,18 @@ class Unfit:
                 when = format_timestamp(int(times[row]))
                 reasons[row] = (RejectKind.FUTURE, f"{when} is too far ahead of the clock")
         return self._set_aside(batch, part, before, reasons) if reasons else None
+
+    def _are_fit(self, rows: SourceRows) -> bool:
+        """Whether all of them obviously can, as they mostly can."""
+        if rows.punctuates is not None or self._limit is not None:
+            return False
+        if rows.attribute.null_count or self._type.kind is Kind.DECIMAL:
+            return False
+        room = self.room.tuples
+        if room is TICKS or not len(rows):
+            return True
+        lowest, highest = extremes(rows.ticks(self._type))
+        return max(room.low, TICKS.low) <= lowest and highest <= min(room.high, TICKS.high)
 
     def _without_room(
         self,

@@ -27,14 +27,19 @@ _SIDES = ("rows", "late", "rejected")
 class Delivery:
     """The sinks of some queries.  Files are put into place when the delivery is left without an
     error.  `rows` hands functions dictionaries; `formats` are those of rows, and of late and
-    rejected ones, where something else than the name of a place decides."""
+    rejected ones, where something else than the name of a place decides.  A `ledger` that others
+    write in as well knows the outputs of this delivery by its `name`."""
 
     def __init__(
         self,
         options: RunOptions,
         rows: bool = False,
         formats: tuple[OutputFormat | None, OutputFormat | None] = (None, None),
+        ledger: Ledger | None = None,
+        name: str = "",
     ) -> None:
+        self._shared = ledger
+        self._name = name
         self._options = options
         self._rows = rows
         self._formats = formats
@@ -57,7 +62,7 @@ class Delivery:
         for number, given in enumerate(sinks):
             within = f"{number}" if several else ""
             ledger = self._ledger(within if apart else "")
-            prefix = f"{within}/" if several and not apart else ""
+            prefix = f"{within}/" if several and not apart else self._name
             rows, late, rejected = (
                 None if each is None and side != "rows" else self._sink(each, prefix + side, ledger)
                 for each, side in zip(given, _SIDES, strict=True)
@@ -67,8 +72,8 @@ class Delivery:
         return made
 
     def _ledger(self, within: str) -> Ledger | None:
-        if self._options.checkpoint is None:
-            return None
+        if self._shared is not None or self._options.checkpoint is None:
+            return self._shared
         path = self._options.checkpoint / within / "outputs.json"
         if path not in self._ledgers:
             self._ledgers[path] = Ledger(path)
@@ -101,7 +106,7 @@ class Delivery:
     def _at(self, path: Path, is_directory: bool, name: str, ledger: Ledger | None) -> Sink:
         given = self._formats[not name.endswith(_SIDES[0])]
         if is_directory or path.is_dir() or not path.suffix:
-            owner = ledger.owner if ledger is not None else uuid.uuid4().hex
+            owner = f"{ledger.owner}{self._name}" if ledger is not None else uuid.uuid4().hex
             return PartFiles(path, given or OutputFormat.PARQUET, owner)
         chosen = given or format_by_ending(path)
         if ledger is not None:

@@ -28,6 +28,9 @@ class IsolatedOutlet(Outlet):
     def flush(self) -> None:
         self._try(super().flush)
 
+    def prepare(self, epoch: int) -> None:
+        self._try(lambda: super(IsolatedOutlet, self).prepare(epoch))
+
     def commit(self, epoch: int) -> None:
         self._try(lambda: super(IsolatedOutlet, self).commit(epoch))
 

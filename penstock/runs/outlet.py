@@ -94,9 +94,20 @@ class Outlet:
         """Whether a sink wants to know where epochs end."""
         return any(hasattr(sink, "commit") for sink in self.sinks)
 
+    def prepare(self, epoch: int) -> None:
+        """An epoch is about to be committed: outputs that this run has not written to are cut back
+        to what they held before it."""
+        for sink in self.sinks:
+            prepare = getattr(sink, "prepare", None)
+            if prepare is not None:
+                prepare(epoch)
+
     def commit(self, epoch: int) -> None:
         """An epoch is complete: whatever of it was handed over is kept now.  One that failed comes
         again."""
+        self.prepare(epoch)
+        if self._ledger is not None:
+            self._ledger.write()
         for sink in self.sinks:
             commit = getattr(sink, "commit", None)
             if commit is not None:

@@ -12,7 +12,7 @@ from penstock.model.clock import Clock
 from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.joins.lookup import LookupOperator
-from penstock.optimizer.lower import lower_node
+from penstock.optimizer.physical.lower import lower_node
 from penstock.plan.joins import Lookup
 from penstock.plan.node import Node
 from penstock.plan.reading import scans_of

@@ -15,7 +15,7 @@ from penstock.errors import RunError
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
-from penstock.plan.expressions import Call, Cast, Column, Expression
+from penstock.plan.expressions import Call, Cast, Column, Expression, Literal
 from penstock.plan.monotone import rising_operands, written
 from penstock.scalars.evaluate import evaluator
 
@@ -39,6 +39,18 @@ def bounding(expression: Expression, columns: Sequence[Column]) -> Bounding:
         return value if INT64_MIN <= tick <= INT64_MAX else domain.value(_nearest(tick))
 
     return with_tick
+
+
+def shift_of(expression: Expression) -> int | None:
+    """By how many ticks the bound on an expression lies above that on its only column, if it does
+    so wherever the column is."""
+    if not isinstance(expression, Call) or expression.function not in ("add", "subtract"):
+        return None
+    match expression.arguments:
+        case (Column(type=column_type), Literal(value=int() as by)):
+            if column_type.kind is Kind.BIGINT and expression.type.kind is Kind.BIGINT:
+                return by if expression.function == "add" else -by
+    return None
 
 
 def _nearest(tick: int) -> int:

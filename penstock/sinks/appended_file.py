@@ -6,6 +6,7 @@ before the first new ones are written, because the run makes them again.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 from collections.abc import Callable
@@ -25,6 +26,7 @@ _WRITERS: dict[OutputFormat, Callable[[TextIO], Sink]] = {
     OutputFormat.JSONL: JsonLinesWriter,
     OutputFormat.CSV: CsvWriter,
 }
+_ENDING = 4_096  # bytes that tell one file from another
 
 
 class AppendedFile:
@@ -49,16 +51,36 @@ class AppendedFile:
 
     def _check(self) -> None:
         """Whether the file is what this run left there."""
-        marks = self._ledger.marks(self._name, str(self._path))
+        place = str(self._path)
         size = self._path.stat().st_size if self._path.exists() else 0
+        if size and self._ledger.place(self._name) not in (None, place) and self._has_moved(size):
+            self._ledger.move(self._name, place)
+        marks = self._ledger.marks(self._name, place)
         if not marks and size:
+            elsewhere = self._ledger.place(self._name)
             raise SinkError(
-                f"{self._shown} is there already, and this checkpoint knows nothing of it",
+                f"{self._shown} is there already, and this checkpoint knows nothing of it"
+                + (f": its rows are in {elsewhere}" if elsewhere else ""),
                 expected="a file that the checkpoint has written, or none",
                 hint="another --output, or move the file away",
             )
         if marks:
             self._check_size(size, marks[0].length)
+
+    def _has_moved(self, size: int) -> bool:
+        """Whether this is the file that was elsewhere when the checkpoint was saved: it ends, where
+        the checkpoint says that it ended, with the same bytes."""
+        marks = [mark for mark in self._ledger.all_marks(self._name) if mark.length]
+        return bool(marks) and all(
+            mark.length <= size and mark.ending == self._ending(mark.length) for mark in marks
+        )
+
+    def _ending(self, length: int) -> str:
+        """A checksum of the last bytes before a place in the file."""
+        begin = max(0, length - _ENDING)
+        with self._path.open("rb") as file:
+            file.seek(begin)
+            return hashlib.sha256(file.read(length - begin)).hexdigest()
 
     def _check_size(self, size: int, length: int) -> None:
         if size < length:
@@ -89,11 +111,23 @@ class AppendedFile:
     def end(self) -> None:
         """Nothing is open."""
 
-    def commit(self, epoch: int) -> None:
-        """Bring the rows of an epoch to disk."""
+    def prepare(self, epoch: int) -> None:
+        """Cut the file back to what was saved before an epoch.  Of a new file the ledger has to be
+        written before the file is, so that nobody takes its rows for somebody else's after a
+        crash."""
         try:
             if self._length is None:
                 self._length = self._cut_back(epoch)
+        except OSError as error:
+            raise self._failure(error) from None
+
+    def commit(self, epoch: int) -> None:
+        """Bring the rows of an epoch to disk."""
+        if self._length is None:
+            self.prepare(epoch)
+            self._ledger.write()
+        assert self._length is not None
+        try:
             content = self._content()
             if content:
                 with self._path.open("ab") as file:
@@ -101,11 +135,16 @@ class AppendedFile:
                     file.flush()
                     os.fsync(file.fileno())
         except OSError as error:
-            raise SinkError(f"cannot write {self._shown}: {error.strerror}") from None
+            raise self._failure(error) from None
         self._waiting = []
         self._length += len(content)
-        mark = Mark(epoch, self._length)
-        self._ledger.note(self._name, str(self._path), mark, self._columns)
+        marks = self._ledger.marks(self._name, str(self._path))
+        if any(mark.length != self._length for mark in marks):  # otherwise they say it all
+            mark = Mark(epoch, self._length, self._ending(self._length))
+            self._ledger.note(self._name, str(self._path), mark, self._columns)
+
+    def _failure(self, error: OSError) -> SinkError:
+        return SinkError(f"cannot write {self._shown}: {error.strerror}")
 
     def _cut_back(self, epoch: int) -> int:
         marks = self._ledger.marks(self._name, str(self._path))

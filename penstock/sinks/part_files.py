@@ -24,21 +24,25 @@ class PartFiles:
         """`owner` is the checkpoint that the files belong to."""
         self._directory = directory
         self._format = output_format
+        self._owner = owner
         self._waiting: list[pa.RecordBatch] = []
         self._begun = False
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SinkError(f"cannot make {directory}: {error.strerror}") from None
-        found = read_json(directory / _OWNER)
-        if found is None and not any(self._parts()):
-            write_json(directory / _OWNER, {"owner": owner})
-        elif found is None or found["owner"] != owner:
+        self._is_claimed()
+
+    def _is_claimed(self) -> bool:
+        """Whether the directory is known to be the owner's; one of somebody else is refused."""
+        found = read_json(self._directory / _OWNER)
+        if found["owner"] != self._owner if found is not None else self._parts():
             raise SinkError(
-                f"{directory} holds results of another run",
+                f"{self._directory} holds results of another run",
                 expected="a new directory, or the one that this checkpoint has written to",
                 hint="another directory, or delete that one",
             )
+        return found is not None
 
     def begin(self, schema: pa.Schema) -> None:
         """Batches say what they are."""
@@ -50,6 +54,8 @@ class PartFiles:
         """Everything of an epoch has come."""
         if not self._begun:
             self._begun = True
+            if not self._is_claimed():
+                write_json(self._directory / _OWNER, {"owner": self._owner})
             for path, number in self._parts():
                 if number >= epoch:
                     path.unlink()

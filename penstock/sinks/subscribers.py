@@ -39,6 +39,12 @@ class Subscribers:
         for sink in self._sinks:
             sink.flush()
 
+    def prepare(self, epoch: int) -> None:
+        for sink in self._sinks:
+            prepare = getattr(sink, "prepare", None)
+            if prepare is not None:
+                prepare(epoch)
+
     def commit(self, epoch: int) -> None:
         for sink in self._sinks:
             commit = getattr(sink, "commit", None)

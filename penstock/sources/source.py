@@ -13,7 +13,7 @@ from penstock.model.schema import Field, Schema
 from penstock.sources.rejects import StreamRejects
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # to be frozen would cost every tuple that comes alone some microseconds
 class Chunk:
     """Some rows in reading order; the batch's schema is `Schema.arrow` of the declaration.
     `position` is how many bytes of the source have been read so far, if it is made of bytes;

@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import BindError, EngineError, ParseError, RunError
-from tests.engine.live import speak
+from tests.engine.live.scripted import speak
 from tests.engine.test_scheduler import Spoken
 
 ROWS = [{"v": value} for value in range(25)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.cli.main import main
+from tests.signals import heard
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,24 +76,19 @@ def process(here: Path) -> Callable[..., subprocess.Popen[str]]:
 
     def start(*arguments: str, before: Sequence[str] = (), **options: Any) -> subprocess.Popen[str]:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(
-            [*before, sys.executable, "-m", "penstock.cli.main", *arguments],
-            cwd=here,
-            env={
-                **{key: os.environ[key] for key in ("PATH", "JAVA_HOME") if key in os.environ},
-                "PYTHONPATH": str(ROOT),
-                "PYTHONIOENCODING": "utf-8",
-                "PENSTOCK_ENGINE": "local",
-            },
-            text=True,
-            encoding="utf-8",
-            preexec_fn=_interruptible,
-            **{**pipes, **options},
-        )
+        with heard():
+            return subprocess.Popen(
+                [*before, sys.executable, "-m", "penstock.cli.main", *arguments],
+                cwd=here,
+                env={
+                    **{key: os.environ[key] for key in ("PATH", "JAVA_HOME") if key in os.environ},
+                    "PYTHONPATH": str(ROOT),
+                    "PYTHONIOENCODING": "utf-8",
+                    "PENSTOCK_ENGINE": "local",
+                },
+                text=True,
+                encoding="utf-8",
+                **{**pipes, **options},
+            )
 
     return start
-
-
-def _interruptible() -> None:
-    """Shells let what they start in the background ignore Ctrl-C, and that is inherited."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)

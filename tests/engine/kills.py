@@ -19,6 +19,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 import penstock as ps
+import penstock.api.database  # otherwise every child would import it
+import penstock.engine.job
 
 FILES = 24
 ROWS = 300  # of each
@@ -105,15 +107,25 @@ class Place:
             except BaseException as error:
                 print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
                 os._exit(1)
-        if kill_after is not None:
-            time.sleep(kill_after)
-            os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
+        status = _ended(child, kill_after)
         if os.WIFSIGNALED(status):
             self.kills += 1
             return False
         assert os.WEXITSTATUS(status) == 0, "the run failed"
         return True
+
+
+def _ended(child: int, kill_after: float | None) -> int:
+    """How a child has ended: by itself, or killed after so many seconds."""
+    until = None if kill_after is None else time.monotonic() + kill_after
+    while until is not None and time.monotonic() < until:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.001)
+    if until is not None:
+        os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1]
 
 
 def contents(path: Path) -> Counter[str]:
@@ -138,7 +150,10 @@ def killed_often(place: Place, kills: int) -> None:
         more = place.grow() if place.kills * FILES >= kills * place.written else True
         if not more and place.kills >= kills:
             break
-        place.run_in_child(place.random.uniform(0, 1.3 * length))
+        began = time.perf_counter()
+        if place.run_in_child(place.random.uniform(0, 1.3 * length)):
+            # as long as it takes now, so that about as many are killed as are not
+            length = time.perf_counter() - began
     for _ in range(3):
         place.run_in_child(place.random.uniform(0, 2 * length), final=True)
     assert place.run_in_child(None, final=True)

@@ -34,7 +34,7 @@ def prepared(
     plan = in_process(query.plan)
     run = LocalRun([plan], [outlet], ManualClock(), scheduling=Scheduling.of(strategy))
     executed: list[str] = []
-    run.graph.cycle.executed = lambda node: executed.append(_short(node))
+    run.graph.watch(lambda node: executed.append(_short(node)))
     return run, executed
 
 

@@ -17,7 +17,7 @@ from penstock.sinks.sink import Collected
 from penstock.sources.live import nothing
 from penstock.sources.rows import read_rows
 from penstock.sources.source import Chunk
-from tests.engine.live import Scripted, speak
+from tests.engine.live.scripted import Scripted, speak
 from tests.planning import in_process
 
 IN_ORDER = "SELECT v, ts FROM a UNION ALL SELECT v, ts FROM b EMIT IN ORDER"

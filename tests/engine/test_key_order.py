@@ -30,7 +30,7 @@ from penstock.model.types import (
     to_python,
 )
 from penstock.operators.folding.keys import KeyCodes
-from penstock.optimizer.canonical_order import canonical_order
+from penstock.optimizer.logical.canonical_order import canonical_order
 from penstock.optimizer.settings import Settings
 from penstock.plan.algorithms import Algorithm
 from penstock.reference.engine import answer as reference

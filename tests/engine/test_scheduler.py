@@ -21,7 +21,7 @@ from penstock.sources.live import Attention, LiveSource, nothing
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.rows import read_rows
 from penstock.sources.source import Chunk
-from tests.engine.live import speak
+from tests.engine.live.scripted import speak
 from tests.planning import in_process
 
 IN_ORDER = "SELECT v, ts FROM a UNION ALL SELECT v, ts FROM b EMIT IN ORDER"

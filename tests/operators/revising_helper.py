@@ -20,7 +20,7 @@ from penstock.operators.revising.landmark import RevisingLandmark
 from penstock.operators.revising.sessions import RevisingSessions
 from penstock.operators.revising.sliding import RevisingSliding
 from penstock.operators.ticks import to_ticks
-from penstock.optimizer.revisions import asked_of_results
+from penstock.optimizer.physical.revisions import asked_of_results
 from penstock.physical.asked import Asked
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.node import Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.optimizer.binary_joins import binary_joins
+from penstock.optimizer.logical.binary_joins import binary_joins
 from penstock.optimizer.settings import Settings
 from penstock.plan.joins import Bands, Join, Ranges, Tumbling
 from penstock.plan.query import QueryPlan

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import penstock as ps
-from penstock.optimizer.canonical_order import canonical_order
+from penstock.optimizer.logical.canonical_order import canonical_order
 from penstock.optimizer.settings import Settings
 from penstock.plan.aggregates import Distinct, GroupAggregate, NamedAggregate, WindowAggregate
 from penstock.plan.query import QueryPlan

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.errors import PlanError
 from penstock.operators.windows.costs import prefers_eager
-from penstock.optimizer.choose_algorithm import cheapest, choose_algorithm
-from penstock.optimizer.constants import Class
+from penstock.optimizer.estimates.constants import Class
+from penstock.optimizer.estimates.predict import class_of, predict
+from penstock.optimizer.estimates.sizes import Sizes
+from penstock.optimizer.logical.choose_algorithm import cheapest, choose_algorithm
 from penstock.optimizer.optimize import rewrite
-from penstock.optimizer.predict import class_of, predict
 from penstock.optimizer.settings import Settings
-from penstock.optimizer.sizes import Sizes
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm, Choice, Estimate, Reason
 from penstock.windows.sliding import Sliding

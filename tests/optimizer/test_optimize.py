@@ -7,8 +7,8 @@ import pytest
 import penstock as ps
 from penstock.engine.local import answer
 from penstock.model.clock import ManualClock
-from penstock.optimizer.lower import lower
 from penstock.optimizer.optimize import RULES, optimize
+from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind

@@ -8,7 +8,7 @@ import pytest
 
 import penstock as ps
 from penstock.model.schema import Field
-from penstock.optimizer.prune_columns import prune_columns
+from penstock.optimizer.logical.prune_columns import prune_columns
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.node import Node

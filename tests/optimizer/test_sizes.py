@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import penstock as ps
-from penstock.optimizer.sizes import BATCH, Sizes, sizes_of
+from penstock.optimizer.estimates.sizes import BATCH, Sizes, sizes_of
 from penstock.plan.aggregates import WindowAggregate
 
 TABLE = pa.table({"k": ["a", "b"] * 500, "t": list(range(0, 2000, 2))})

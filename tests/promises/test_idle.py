@@ -10,7 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.runs.answer import Account
-from tests.engine.live import SECOND, Scripted, Silence, speak
+from tests.engine.live.scripted import SECOND, Scripted, Silence, speak
 
 NOON = 1_769_860_800  # 2026-01-31 12:00, in seconds
 COUNT = "SELECT count(*) AS n [RANGE 10 SECONDS, SLIDE 10 SECONDS, WA ts] FROM s"

@@ -104,6 +104,34 @@ def test_a_file_of_somebody_else(tmp_path: Path) -> None:
     assert (tmp_path / "out.jsonl").read_text() == "mine\n"
 
 
+def test_a_file_that_was_moved_with_its_checkpoint(tmp_path: Path) -> None:
+    """Both, and what was not noted is cut off as it would have been."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    sink, ledger = opened(before)
+    epoch(sink, ledger, 1, 1)
+    epoch(sink, ledger, 2, 2)
+    sink.write(rows(7))
+    sink.commit(3)
+    before.rename(after)
+    epoch(*opened(after), 3, 3)
+    assert found(after) == [1, 2, 3]
+    epoch(*opened(after), 4, 4)
+    assert found(after) == [1, 2, 3, 4]
+
+
+def test_another_file_where_the_checkpoint_was_moved_to(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    after.mkdir()
+    epoch(*opened(before), 1, 1)
+    (before / "outputs.json").rename(after / "outputs.json")
+    (after / "out.jsonl").write_text('{"n": 2}\n')
+    with pytest.raises(SinkError, match=r"knows nothing of it: its rows are in .*before"):
+        opened(after)
+    assert found(after) == [2]
+
+
 @pytest.mark.parametrize("left", [None, 3])
 def test_a_file_that_was_taken_away_or_cut(left: int | None, tmp_path: Path) -> None:
     sink, ledger = opened(tmp_path)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SinkError
+from penstock.sinks.ledger import Ledger
 from penstock.sinks.output import OutputFormat
 from penstock.sinks.part_files import PartFiles
 
@@ -55,6 +56,28 @@ def test_columns_that_differ(tmp_path: Path) -> None:
     sink.commit(0)
     lines = found(tmp_path)["part-00000000.jsonl"].splitlines()
     assert lines == ['{"n": 1, "m": null}', '{"n": null, "m": "x"}']
+
+
+def test_a_run_that_was_killed_before_its_first_epoch(tmp_path: Path) -> None:
+    """It may not even have written down who it was."""
+    PartFiles(tmp_path, OutputFormat.JSONL, "killed").write(rows(1))
+    sink = PartFiles(tmp_path, OutputFormat.JSONL, "me")
+    sink.write(rows(2))
+    sink.commit(0)
+    assert found(tmp_path) == {"part-00000000.jsonl": '{"n": 2}\n'}
+
+
+def test_two_who_begin_at_once(tmp_path: Path) -> None:
+    first, second = (PartFiles(tmp_path, OutputFormat.JSONL, name) for name in ("me", "you"))
+    first.commit(0)
+    with pytest.raises(SinkError, match="holds results of another run"):
+        second.commit(0)
+
+
+def test_an_owner_is_known_before_anything_is_his(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "outputs.json")
+    ledger.write()
+    assert Ledger(tmp_path / "outputs.json").owner == ledger.owner
 
 
 def test_the_directory_of_another(tmp_path: Path) -> None:

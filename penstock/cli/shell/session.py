@@ -8,7 +8,8 @@ from typing import TextIO
 
 from penstock.api.database import Database
 from penstock.api.explanation import Explanation
-from penstock.api.live import Live, LiveQuery
+from penstock.api.live import Live
+from penstock.api.live_query import LiveQuery
 from penstock.cli.graph_tables import graph_tables
 from penstock.cli.picture import Picture, draw_until_stopped, wide_console
 from penstock.cli.report import count, readable

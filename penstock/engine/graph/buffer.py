@@ -22,6 +22,10 @@ class Wakes(Protocol):
 
     def wake(self) -> None: ...
 
+    def takes_at_once(self, reader: Reader, batch: Batch, arrived: int) -> bool:
+        """Whether a batch that had `arrived` then need not wait here, and has been handled."""
+        ...
+
 
 class _Slot:
     __slots__ = ("arrived", "item", "left", "rows")
@@ -65,9 +69,12 @@ class Buffer:
                 self._ready.append(reader)
             reader.owner.wake()
 
-    def read_by(self, owner: Wakes, names: Mapping[str, str] | None = None) -> Reader:
-        """A new reader, which gets what is put in from now on; under other `names`, if given."""
-        reader = Reader(self, owner, names)
+    def read_by(
+        self, owner: Wakes, names: Mapping[str, str] | None = None, port: int = 0
+    ) -> Reader:
+        """A new reader, which gets what is put in from now on; under other `names`, if given.  The
+        `port` is where its owner takes it in."""
+        reader = Reader(self, owner, names, port)
         self.readers.append(reader)
         return reader
 
@@ -125,12 +132,16 @@ class Reader:
         "at",
         "listed",
         "owner",
+        "port",
         "rows",
         "waiting",
     )
 
-    def __init__(self, buffer: Buffer, owner: Wakes, names: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, buffer: Buffer, owner: Wakes, names: Mapping[str, str] | None, port: int
+    ) -> None:
         self.owner = owner
+        self.port = port
         self.at = buffer.end  # the number of the next item
         self.waiting = 0  # items
         self.rows = 0  # that wait
@@ -160,6 +171,15 @@ class Reader:
             item = self._batch(item, slot.rows, most)
             self.rows -= item.num_rows
         return item if self._names is None else renamed(item, self._names)
+
+    @property
+    def renames(self) -> bool:
+        """Whether columns have other names here."""
+        return self._names is not None
+
+    def known(self, batch: Batch) -> Batch:
+        """What does not wait, as this reader knows it."""
+        return batch if self._names is None else batch.renamed(self._names)
 
     def renamed(self, progress: Progress) -> Progress:
         """What goes past the buffer, as this reader knows it."""

@@ -19,6 +19,7 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
 
 _FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn)
+_SMALL = 1 << 12  # rows of a batch that goes from operator to operator at once
 _GIVING_BACK = (OperatorKind.MERGE, OperatorKind.ORDER)  # the rows that they were given
 
 
@@ -44,7 +45,7 @@ class OperatorNode(GraphNode):
         self.inputs: list[NodeInput] = []
         self._readers: list[Reader] = []
         self._registers: list[Register] = []
-        self._pending: Iterator[Item] | None = None
+        self.pending: Iterator[Item] | None = None  # results that have been begun
         self._waiting = WaitingSince() if node.operator in _GIVING_BACK else None
 
     @property
@@ -54,8 +55,8 @@ class OperatorNode(GraphNode):
 
     def read(self, producers: Sequence[tuple[GraphNode, dict[str, str] | None]]) -> None:
         """Connect the ports, in their order; each knows the columns by names of its own."""
-        for producer, names in producers:
-            reader = producer.output.read_by(self, names)
+        for port, (producer, names) in enumerate(producers):
+            reader = producer.output.read_by(self, names, port)
             input_ = NodeInput(producer, names, reader)
             if self.sensitive:
                 self._lay_arc(input_)
@@ -88,7 +89,7 @@ class OperatorNode(GraphNode):
 
     @property
     def more(self) -> bool:
-        if self._pending is not None:
+        if self.pending is not None:
             return True
         for reader in self._readers:
             if reader.waiting:
@@ -106,29 +107,38 @@ class OperatorNode(GraphNode):
     def is_clear(self) -> bool:
         """Whether nothing waits on the way from its sources, so that whoever joins it now gets what
         others get who join the sources."""
-        return self._pending is None and all(
+        return self.pending is None and all(
             not each.reader.waiting
             and (not isinstance(each.producer, OperatorNode) or each.producer.is_clear)
             for each in self.inputs
         )
 
-    @property
-    def pending(self) -> bool:
-        return self._pending is not None
-
     def execute(self) -> int:
         """Tuples first, and what comes along with them, then what registers say; results that are
         made when they are taken come a step at a time."""
-        if self._pending is not None:
-            return self._go_on(self._pending)
+        if self.pending is not None:
+            return self._go_on(self.pending)
         for port, reader in enumerate(self._readers):
             if reader.waiting:
                 return self._take(port, reader)
         for port, each in enumerate(self.inputs):
             if each.register is not None and each.register.ready:
                 self._see(port, each)
-                break
         return 0
+
+    def takes_at_once(self, reader: Reader, batch: Batch, arrived: int) -> bool:
+        if (
+            reader.waiting
+            or self.pending is not None
+            or not self.hands_over
+            or batch.rows.num_rows > _SMALL
+        ):
+            return False
+        self.arrived = arrived
+        self._handle(reader.port, reader.known(batch))
+        if self.pending is not None:
+            self.wake()
+        return True
 
     def _take(self, port: int, reader: Reader) -> int:
         item = reader.take(self.step)
@@ -136,17 +146,24 @@ class OperatorNode(GraphNode):
         if isinstance(item, Progress):
             self._on_progress(port, self.inputs[port], item)
             return 0
-        if self._waiting is not None:
-            self._waiting.come(reader.arrived, item.num_rows)
-        made = self.measured.on_batch(port, item)
-        if not isinstance(made, list):
-            self._go_on(iter(made))
-            return item.num_rows
-        self.emit(made)
+        self._handle(port, item)
         input_ = self.inputs[port]
-        if input_.register is not None and input_.register.ready:
+        if self.pending is None and input_.register is not None and input_.register.ready:
             self._see(port, input_)  # what came along with the tuples
         return item.num_rows
+
+    def _handle(self, port: int, batch: Batch) -> None:
+        if self._waiting is not None:
+            self._waiting.come(self.arrived, batch.num_rows)
+        made = self.measured.on_batch(port, batch)
+        if not isinstance(made, list):
+            self._go_on(iter(made))
+            return
+        for item in made:
+            if isinstance(item, Batch):
+                self._give(item)
+            else:
+                self.emit_one(item)
 
     def _see(self, port: int, input_: NodeInput) -> None:
         """What the register of a port says."""
@@ -160,13 +177,13 @@ class OperatorNode(GraphNode):
 
     def _go_on(self, made: Iterator[Item]) -> int:
         """Until there is enough for those behind it."""
-        self._pending, rows = made, 0
+        self.pending, rows = made, 0
         for item in made:
             self.emit_one(item)
             rows += item.num_rows if isinstance(item, Batch) else 0
             if rows >= self.step:
                 return rows
-        self._pending = None
+        self.pending = None
         return rows
 
     def _on_progress(self, port: int, input_: NodeInput, progress: Progress) -> None:
@@ -174,7 +191,8 @@ class OperatorNode(GraphNode):
             progress = replace(progress, groups=None)
         if input_.register is not None:
             input_.register.last = progress
-        self.emit(self.measured.on_progress(port, progress))
+        for item in self.measured.on_progress(port, progress):
+            self.emit_one(item)
         if self._waiting is not None and not self.operator.rows_held():
             self._waiting.clear()
 
@@ -199,9 +217,14 @@ class OperatorNode(GraphNode):
             first = min(first, arrived)
             for way_out in self.exits:
                 way_out.outlet.latencies.add(now - arrived, rows)
-        for way_out in self.exits:
-            way_out.take(batch)
-        self.output.put(batch, first)
+        if self.exits:
+            for way_out in self.exits:
+                way_out.take(batch)
+            self.output.put(batch, first)
+            return
+        self.arrived, released = first, self.arrived
+        super()._give(batch)
+        self.arrived = released
 
     def _late(self, item: LateRows) -> None:
         if self._waiting is not None:

@@ -7,14 +7,15 @@ what comes later shares streams that cannot be read again, and what keeps nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 
 from penstock.engine.component import Component
 from penstock.engine.cycle import Cycle
 from penstock.engine.graph.naming import name_of
 from penstock.engine.graph.node import Exit, GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
+from penstock.engine.graph.placed_query import PlacedQuery
+from penstock.engine.graph.placement import Placement
 from penstock.engine.graph.scans import Scans
 from penstock.engine.graph.sharing import doing_the_same
 from penstock.engine.graph.source_node import SourceNode
@@ -31,20 +32,6 @@ from penstock.plan.stateless import Scan
 from penstock.runs.outlet import Outlet
 
 _Made = tuple[GraphNode, dict[str, str] | None]
-
-
-@dataclass
-class PlacedQuery:
-    """A query in the graph: its nodes, from the sink to the sources."""
-
-    plan: PhysicalPlan
-    outlet: Outlet
-    operators: list[OperatorNode] = field(default_factory=list)
-    sources: list[SourceNode] = field(default_factory=list)
-    share: float = 1.0  # of the time; the largest one counts for all that are connected
-    enabling: Enabling | None = None  # if another than that of the run
-    met: list[Meeting] = field(default_factory=list)
-    kept_for: list[tuple[SourceNode, ...]] = field(default_factory=list)
 
 
 class QueryGraph:
@@ -64,12 +51,23 @@ class QueryGraph:
 
     # --- queries come and go ---------------------------------------------------------------------
 
-    def add(self, plan: PhysicalPlan, outlet: Outlet) -> PlacedQuery:
-        """The nodes of a query; they get what their sources deliver from now on."""
+    def reserve(self, names: Iterable[str]) -> None:
+        """Names of nodes that were saved: no other node is called so."""
+        self._names |= set(names)
+
+    def add(
+        self,
+        plan: PhysicalPlan,
+        outlet: Outlet,
+        lasting: bool = False,
+        saved: Placement | None = None,
+    ) -> PlacedQuery:
+        """The nodes of a query; they get what their sources deliver from now on.  One that was
+        `saved` gets those that it had then."""
         in_turn = read_in_turn(plan.query)
         for stream in in_turn:
             check_can_be_read_in_turn(stream)
-        placed = self.queries[outlet] = PlacedQuery(plan, outlet)
+        placed = self.queries[outlet] = PlacedQuery(plan, outlet, lasting=lasting, saved=saved)
         (top, names), _ = self._build(plan.root, placed, dict.fromkeys(map(id, in_turn), 0))
         top.exits.append(Exit(outlet, names))
         for node in (*placed.operators, *placed.sources):
@@ -120,7 +118,7 @@ class QueryGraph:
             return
         component.take_in(new)
         producers = [each for node in new for each in node.predecessors]
-        put_in_place(list(dict.fromkeys((*new, *producers))), self._strategy_of)
+        self._put_in_place(list(dict.fromkeys((*new, *producers))))
         self._give(placed)
 
     def _disconnect(self, placed: PlacedQuery, gone: list[OperatorNode]) -> None:
@@ -133,7 +131,7 @@ class QueryGraph:
         source.component.let_go(gone)
         producers = {each: None for node in gone for each in node.predecessors}
         left = [each for each in producers if each not in gone]
-        put_in_place(left, self._strategy_of)
+        self._put_in_place(left)
 
     def _build(
         self, node: PhysicalNode, placed: PlacedQuery, in_turn: dict[int, int]
@@ -150,28 +148,69 @@ class QueryGraph:
         sources = list(dict.fromkeys(source for each in below for source in each))
         begun = any(source.begun for source in sources)
         computes = name_of(node, [each for each, _ in producers])
+        name = None if placed.saved is None else placed.saved.operator(computes)
+        if name is not None:
+            made = self._as_it_was(node, producers, computes, name, placed)
+            self._put(made, place, node, placed, below)
+            return (made, None), sources
         known = [] if begun and _keeps(node) else self._computing.get(computes, [])
         # in one query, equal branches are apart: what is late is late in each of them
         others = [each for each in known if each not in placed.operators and each.is_clear]
         made = doing_the_same(node, producers, others) or self._new(node, producers, computes)
+        self._put(made, place, node, placed, below)
+        return (made, None), sources
+
+    def _put(
+        self,
+        made: OperatorNode,
+        place: int,
+        node: PhysicalNode,
+        placed: PlacedQuery,
+        below: list[list[SourceNode]],
+    ) -> None:
         placed.operators.insert(place, made)
         placed.met += met_in(node, below)
         if keeps_for_others(node):
-            placed.kept_for.append(tuple(sources))
-        return (made, None), sources
+            placed.kept_for.append(tuple(dict.fromkeys(each for some in below for each in some)))
+
+    def _as_it_was(
+        self,
+        node: PhysicalNode,
+        producers: list[_Made],
+        computes: str,
+        name: str,
+        placed: PlacedQuery,
+    ) -> OperatorNode:
+        """The node of a name.  If another query has it, and works in another way today, each gets
+        one: they begin with the same state."""
+        known = [each for each in self._computing.get(computes, []) if each.name == name]
+        made = doing_the_same(node, producers, known)
+        if made is None:
+            made = self._new(node, producers, computes, None if known else name)
+            if known:
+                placed.copies[made] = name
+        return made
 
     def _source(self, node: Scan, placed: PlacedQuery, in_turn: dict[int, int]) -> SourceNode:
-        source = self._scans.serving(node, in_turn)
+        saved = None if placed.saved is None else placed.saved.source(node.stream.name)
+        source = self._scans.serving(node, in_turn, placed.lasting, saved)
+        placed.asked.append(source)
         if source not in self.sources:
             self.sources.append(source)
-            source.name = self._unique(source.name)
+            source.name = self._unique(source.name) if saved is None else saved
             source.as_items = self._as_items
         if source not in placed.sources:
             placed.sources.append(source)
         return source
 
-    def _new(self, node: PhysicalNode, producers: list[_Made], computes: str) -> OperatorNode:
-        name = self._unique(computes)
+    def _new(
+        self,
+        node: PhysicalNode,
+        producers: list[_Made],
+        computes: str,
+        name: str | None = None,
+    ) -> OperatorNode:
+        name = name or self._unique(computes)
         made = OperatorNode(name, operator_for(node, self._clock), node, computes)
         self._computing.setdefault(computes, []).append(made)
         made.as_items = self._as_items
@@ -215,7 +254,7 @@ class QueryGraph:
         if self._changed:
             self._changed = False
             used = min((each.used for each in self._components), default=0.0)
-            put_in_place(self.nodes, self._strategy_of)
+            self._put_in_place(self.nodes)
             parts = _connected(self.nodes)
             self._components = [Component(part, self.cycle, used=used) for part in parts]
             for placed in self.queries.values():
@@ -263,7 +302,7 @@ class QueryGraph:
     @property
     def table(self) -> StateTable:
         """State, predecessors, successors and rule of every node."""
-        put_in_place(self.nodes, self._strategy_of)
+        self._put_in_place(self.nodes)
         return state_table(self.nodes)
 
     def give(self, outlet: Outlet, share: float | None = None, ets: Enabling | None = None) -> None:
@@ -283,14 +322,25 @@ class QueryGraph:
         """Another strategy from the next step on: for the nodes of some names, or for all."""
         names = list(nodes) if nodes is not None else [node.name for node in self.nodes]
         self._strategies |= dict.fromkeys(names, strategy)
-        put_in_place(self.nodes, self._strategy_of)
+        self._put_in_place(self.nodes)
+
+    def watch(self, executed: Callable[[GraphNode], None]) -> None:
+        """Tell somebody of every execution; so each is a step of its own."""
+        self.cycle.executed = executed
+        self._put_in_place(self.nodes)
 
     def break_off(self, names: Iterable[str]) -> None:
         """Behind the nodes of these names, and no others, it is the scheduler who goes on."""
         chosen = set(names)
         for node in self.nodes:
             node.broken_off = node.name in chosen
-        put_in_place(self.nodes, self._strategy_of)
+        self._put_in_place(self.nodes)
+
+    def _put_in_place(self, nodes: Sequence[GraphNode]) -> None:
+        put_in_place(nodes, self._strategy_of)
+        if self.cycle.executed is not None:
+            for node in nodes:
+                node.hands_over = False
 
     def _strategy_of(self, node: TableNode) -> Strategy:
         return self._strategies.get(node.name, self._scheduling.strategy)

@@ -15,6 +15,7 @@ from penstock.engine.graph.buffer import Reader
 from penstock.engine.graph.superseding import superseding
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.operator import Operator, Progress
+from penstock.operators.stateless.filter import FilterOperator
 from penstock.physical.node import OperatorKind
 
 PASSING = frozenset({OperatorKind.FILTER, OperatorKind.PROJECT, OperatorKind.LOOKUP})
@@ -44,8 +45,8 @@ class Between(Protocol):
     def operator(self) -> Operator: ...
 
     @property
-    def pending(self) -> bool:
-        """Whether it has begun to give out results, and has more of them."""
+    def pending(self) -> object | None:
+        """What it has begun to give out, if it has more of it."""
         ...
 
 
@@ -56,6 +57,11 @@ class Register:
         """The readers on the way, the operator's own last, and the operators between them."""
         self._readers = tuple(readers)
         self._between = tuple(between)
+        self._way = [  # what changes progress on its way; filters do not
+            (reader, node.operator)
+            for reader, node in zip(readers, between, strict=False)
+            if not isinstance(node.operator, FilterOperator) or reader.renames
+        ]
         self._offered: list[Progress] = []
         self.last = Progress()  # that the operator has seen
         self.arrived = 0  # when the first of what is offered had come
@@ -82,16 +88,21 @@ class Register:
         for reader in self._readers:
             if reader.waiting:
                 return False
-        return all(not node.pending for node in self._between)
+        for node in self._between:  # noqa: SIM110
+            if node.pending is not None:
+                return False
+        return True
 
     def take(self) -> list[Progress]:
         """What is offered, as it arrives at the input."""
         offered, self._offered = self._offered, []
+        if len(offered) == 1:
+            return [self._arrived(offered[0])]
         return [self._arrived(each) for each in offered]
 
     def _arrived(self, progress: Progress) -> Progress:
-        for reader, node in zip(self._readers, self._between, strict=False):
-            (made,) = node.operator.on_progress(0, reader.renamed(progress))
+        for reader, operator in self._way:
+            (made,) = operator.on_progress(0, reader.renamed(progress))
             assert isinstance(made, Progress)
             progress = made
         return self._readers[-1].renamed(progress)

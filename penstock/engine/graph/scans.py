@@ -8,6 +8,7 @@ from penstock.model.clock import Clock
 from penstock.plan.stateless import Scan
 from penstock.promises.ingest import Ingest
 from penstock.sources.files import FileSource
+from penstock.sources.live import LiveSource
 from penstock.sources.rejects import RejectLog
 
 
@@ -22,11 +23,19 @@ class Scans:
         self._strict = strict
         self._resumable = resumable
         self._follow = follow
-        self._made: dict[tuple[int, int], SourceNode] = {}
+        self._made: dict[tuple[int, int, bool], SourceNode] = {}
+        self._saved: dict[str, SourceNode] = {}  # those that were there before, by name
 
-    def serving(self, node: Scan, in_turn: dict[int, int]) -> SourceNode:
+    def serving(
+        self,
+        node: Scan,
+        in_turn: dict[int, int],
+        lasting: bool = False,
+        saved: str | None = None,
+    ) -> SourceNode:
         """`in_turn` is how often the query has asked so far for each of those streams that it reads
-        one time after the other."""
+        one time after the other.  A query that is `lasting` goes on after the end of what can be
+        read now, so it has readings of its own; `saved` is the name of the one that it had."""
         stream = id(node.stream)
         times = in_turn.get(stream, 0)
         if stream in in_turn:
@@ -35,12 +44,15 @@ class Scans:
         ingest = Ingest(node, self._clock, log)
         source = node.stream.source
         ingest.followed = self._follow and isinstance(source, FileSource)
-        key = (stream, 0 if ingest.live else times)
-        if key in self._made and self._made[key].can_be_joined:
-            self._made[key].ingest.narrow(node.room)  # read once, so it has to suit all of them
-            return self._made[key]
+        key = (stream, 0 if ingest.live else times, lasting and not isinstance(source, LiveSource))
+        known = self._made.get(key) if saved is None else self._saved.get(saved)
+        if known is not None and (saved is not None or known.can_be_joined):
+            known.ingest.narrow(node.room)  # read once, so it has to suit all of them
+            return known
         name = f"{node.stream.name} {key[1] + 1}" if key[1] else node.stream.name
-        made = self._made[key] = SourceNode(name, ingest, log)
+        made = self._made[key] = SourceNode(saved or name, ingest, log)
+        if saved is not None:
+            self._saved[saved] = made
         made.again = key[1] > 0
         if source is not None and (self._resumable or ingest.followed):
             made.reading = Reading(source)
@@ -49,3 +61,4 @@ class Scans:
     def forget(self, source: SourceNode) -> None:
         """Nobody reads it any more."""
         self._made = {key: each for key, each in self._made.items() if each is not source}
+        self._saved = {name: each for name, each in self._saved.items() if each is not source}

@@ -44,6 +44,8 @@ class SourceNode(GraphNode):
         self.outside: Sized = ()  # what has come, and has not been delivered yet
         self.flow = Traffic()
         self.begun = False  # whether anything has been delivered
+        self.exhausted = False  # nothing more can be read now, and the stream goes on later
+        self.looks = 0  # at files that are followed, which found all that is there to be read
         self._inbox: deque[Delivered] = deque()
 
     def chunks(self, growing: bool = False, attention: Attention | None = None) -> Iterator[Chunk]:
@@ -74,7 +76,7 @@ class SourceNode(GraphNode):
         from now on if it cannot be read again."""
         source = self.ingest.stream.source
         again = can_be_read_again(source) and not isinstance(source, LiveSource)
-        return not self.begun or not (again or self.ingest.ended)
+        return not self.begun or not (again or self.ingest.ended or self.exhausted)
 
     def promised(self) -> Progress | None:
         """What those who come now may rely on."""
@@ -135,6 +137,7 @@ class SourceNode(GraphNode):
         """No rows at all mean that a live source had nothing to say."""
         ingest, rows = self.ingest, chunk.batch.num_rows
         self.caught_up = ingest.followed and not rows and chunk.seen is None
+        self.looks += self.caught_up
         self.emit(ingest.on_silence() if not rows and ingest.live else ingest.on_chunk(chunk))
         self._tell_rejects()
         if self.reading is not None:

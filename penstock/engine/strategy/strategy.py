@@ -44,6 +44,12 @@ class Strategy:
     def step(self) -> int:
         return MOST if self.most is None else self.most
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether what an operator gives out goes on at once: depth first, as it is.  Then a small
+        batch need not wait in a buffer for the next step, which would be that of its reader."""
+        return self.family == "DFS"
+
     def rule(self, source: bool, sink: bool, fork: bool) -> str:
         """The rule for a node, by where it stands."""
         if source and sink:

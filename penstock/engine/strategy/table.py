@@ -21,6 +21,7 @@ class TableNode(Protocol):
     rule: Rule
     transition: str
     step: int
+    hands_over: bool
     broken_off: bool
 
     @property
@@ -62,6 +63,7 @@ def put_in_place(nodes: Sequence[TableNode], strategy_of: Callable[[TableNode], 
             source=not _before(node), sink=not _behind(node), fork=len(_behind(node)) > 1
         )
         node.transition, node.rule, node.step = name, RULES[name], strategy.step
+        node.hands_over = strategy.hands_over and not node.broken_off
 
 
 def state_table(nodes: Sequence[TableNode]) -> StateTable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from penstock.expressions.columns import of_64_bits
 from penstock.model.arrays import Codes, Ints
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.folding.scatter import add_ones, grown, spread
@@ -36,10 +37,16 @@ class Counts:
         return loaded
 
     def merge(self, other: Counts) -> None:
-        self.rows[: len(other.rows)] += other.rows
+        if len(other.rows) == len(self.rows):
+            self.rows += other.rows
+        else:
+            self.rows[: len(other.rows)] += other.rows
 
     def subtract(self, other: Counts) -> None:
-        self.rows[: len(other.rows)] -= other.rows
+        if len(other.rows) == len(self.rows):
+            self.rows -= other.rows
+        else:
+            self.rows[: len(other.rows)] -= other.rows
 
 
 class Count(Aggregate[Counts]):
@@ -73,4 +80,4 @@ class Count(Aggregate[Counts]):
         return Counts.load(saved)
 
     def finish(self, partial: Counts, codes: Codes) -> pa.Array:
-        return pa.array(partial.rows[codes])
+        return of_64_bits(partial.rows[codes])

@@ -14,7 +14,7 @@ from penstock.model.schema import Schema
 from penstock.plan.expressions import AggregateCall, Column, columns_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, like batches
 class Arguments:
     """What one aggregate sees of some rows: which of them (None: all), and its arguments there."""
 

@@ -38,7 +38,7 @@ class Partials:
     parts: list[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, like batches
 class Rows:
     """Some rows, ready to be folded."""
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints
-from penstock.model.punctuation import JointPunctuation
+from penstock.model.punctuation import Bound, JointPunctuation
 from penstock.model.schema import Field
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.groups.bounds import GroupBounds
-from penstock.operators.operator import Item, Progress, at_once
+from penstock.operators.operator import Item, Progress
 from penstock.operators.stateless.stateless import Stateless
 from penstock.plan.expressions import Column
 from penstock.plan.stateless import Project
@@ -36,9 +36,9 @@ class ProjectOperator(Stateless):
             if isinstance(each := column.expression, Column)
         }
 
-    @at_once
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
-        columns = [column(batch.rows) for column in self._columns]
+    def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
+        rows = batch.rows
+        columns = [column(rows) for column in self._columns]
         made = batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         if batch.broken is not None:
             made = made.without_broken()
@@ -48,14 +48,16 @@ class ProjectOperator(Stateless):
                 broken = np.zeros(batch.num_rows, np.bool_)
                 bounds[rows], broken[rows] = ticks, True
                 made = made.breaking(name, bounds, broken)
-        yield made
+        return [made]
 
-    @at_once
-    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        bounds = {name: bound.promised(progress) for name, bound in self._bounds.items()}
-        high = {name: bound.reached(progress) for name, bound in self._bounds.items()}
-        groups, joint = self._groups(progress.groups), self._joint(progress.joint)
-        yield Progress(bounds, high, progress.ended, groups, joint)
+    def on_progress(self, port: int, progress: Progress) -> list[Item]:  # noqa: ARG002
+        bounds: dict[str, Bound] = {}
+        high: dict[str, Bound] = {}
+        for name, bound in self._bounds.items():
+            bounds[name], high[name] = bound.promised(progress), bound.reached(progress)
+        groups = None if progress.groups is None else self._groups(progress.groups)
+        joint = self._joint(progress.joint) if progress.joint else ()
+        return [Progress(bounds, high, progress.ended, groups, joint)]
 
     def _joint(self, joint: tuple[JointPunctuation, ...]) -> tuple[JointPunctuation, ...]:
         """Promises about pairs of columns that both stay as they are."""
@@ -67,9 +69,9 @@ class ProjectOperator(Stateless):
         found = {name: bound.of_many(bounds) for name, bound in self._bounds.items()}
         return {name: ticks for name, ticks in found.items() if ticks is not None}
 
-    def _groups(self, groups: GroupBounds | None) -> GroupBounds | None:
+    def _groups(self, groups: GroupBounds) -> GroupBounds | None:
         """Bounds on groups that can still be told apart."""
-        if groups is None or not self._plain.keys() >= set(groups.columns):
+        if not self._plain.keys() >= set(groups.columns):
             return None
         bounds = self.bounds(groups.bounds)
         columns = tuple(self._plain[column] for column in groups.columns)

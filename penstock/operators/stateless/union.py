@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.groups.melded import MeldedGroups
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
-from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
+from penstock.operators.operator import Base, Item, Progress, by_name, by_origin
 from penstock.operators.signed.lineage import of_branch
 from penstock.plan.identity import origins
 from penstock.plan.stateless import Union
@@ -32,8 +32,11 @@ class Meld(Base):
     the thesis), for all tuples and for single groups.  It never says the same twice."""
 
     def __init__(self, node: Union) -> None:
-        self._names = [[f.qualified for f in branch.schema] for branch in node.branches]
         self._output = [field.qualified for field in node.schema]
+        self._names = [  # of the columns of each branch, and what they are called here
+            dict(zip((f.qualified for f in branch.schema), self._output, strict=True))
+            for branch in node.branches
+        ]
         self._origins = origins(node)
         self._bounds: list[dict[str, Bound]] = [{} for _ in node.branches]
         self._ended = [False] * len(node.branches)
@@ -43,44 +46,55 @@ class Meld(Base):
         self._groups = MeldedGroups(types, self._origins, len(node.branches))
         self._adopted: list[pa.RecordBatch] = []  # rows that another union had let wait
 
-    @at_once
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:
-        yield from self._leaving()
+    def on_batch(self, port: int, batch: Batch) -> list[Item]:
         if batch.lineage is not None:
             lineage = of_branch(batch.lineage, port, len(self._names))
             batch = replace(batch, lineage=lineage)
-        yield self._renamed(port, batch)
+        return [*self._leaving(), self._renamed(port, batch)]
 
-    @at_once
-    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
-        yield from self._leaving()
-        yield from self._melded(port, progress)
+    def on_progress(self, port: int, progress: Progress) -> list[Item]:
+        return [*self._leaving(), *self._melded(port, progress)]
 
-    def _leaving(self) -> Iterator[Batch]:
-        yield from map(Batch, self._adopted)
-        self._adopted = []
+    def _leaving(self) -> list[Batch]:
+        leaving, self._adopted = self._adopted, []
+        return [Batch(each) for each in leaving]
 
     def _renamed(self, port: int, batch: Batch) -> Batch:
-        return batch.renamed(dict(zip(self._names[port], self._output, strict=True)))
+        if batch.broken is None:
+            return batch.with_rows(batch.rows.rename_columns(self._output))
+        return batch.renamed(self._names[port])
 
-    def _melded(self, port: int, progress: Progress) -> Iterator[Progress]:
-        names = dict(zip(self._names[port], self._output, strict=True))
+    def _melded(self, port: int, progress: Progress) -> list[Progress]:
+        names = self._names[port]
         self._bounds[port] = {names[k]: v for k, v in progress.bounds.items() if k in names}
         self._ended[port] = self._ended[port] or progress.ended
         for key, value in progress.high.items():
-            if key in names:
-                self._high[names[key]] = max(value, self._high.get(names[key], BEGINNING))
-        waiting = [b for b, ended in zip(self._bounds, self._ended, strict=True) if not ended]
-        common = set.intersection(*map(set, waiting)) if waiting else set()
-        slowest = {name: min(bounds[name] for bounds in waiting) for name in common}
-        promised = Progress(slowest, dict(self._high), all(self._ended))
+            name = names.get(key)
+            if name is not None and value > self._high.get(name, BEGINNING):
+                self._high[name] = value
+        promised = Progress(self._slowest(), dict(self._high), all(self._ended))
         groups = progress.groups.renamed(names) if progress.groups is not None else None
         of_groups = self._groups.risen(port, groups, self._whole)
-        if promised != self._promised and not of_groups:
-            yield promised
-        self._promised = promised
-        for each in of_groups:
-            yield replace(promised, groups=each)
+        before, self._promised = self._promised, promised
+        if of_groups:
+            return [replace(promised, groups=each) for each in of_groups]
+        return [promised] if promised != before else []
+
+    def _slowest(self) -> dict[str, Bound]:
+        """The lowest bound on each column about which all that go on have promised something."""
+        slowest: dict[str, Bound] | None = None
+        for bounds, ended in zip(self._bounds, self._ended, strict=True):
+            if ended:
+                continue
+            if slowest is None:
+                slowest = dict(bounds)
+                continue
+            for name in list(slowest):
+                if name not in bounds:
+                    del slowest[name]
+                elif bounds[name] < slowest[name]:
+                    slowest[name] = bounds[name]
+        return slowest or {}
 
     def _whole(self, name: str) -> list[Bound]:
         """What every input has promised for all tuples, about a column."""

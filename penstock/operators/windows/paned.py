@@ -23,7 +23,7 @@ from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.key_expiry import DeadKeys, mark_groups
 from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.open_results import OpenResults, open_spans
-from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.operator import Base, Item, Progress
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.adopted import taken_in
 from penstock.operators.windows.exporting import exported, pieces_of_panes
@@ -64,17 +64,18 @@ class Paned(Base):
 
     # --- tuples ----------------------------------------------------------------------------------
 
-    @at_once
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+    def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
         if batch.broken is None:
             for ready in self.waiting.add(batch.rows):
                 self._take_in(ready, self._ticks(ready))
-            return
+            return []
         self._settle()
         in_time, ticks, late = self._set_late_aside(batch, self._ticks(batch.rows))
-        if late is not None:
-            yield late.late_rows(batch.rows, self.attribute_type, self.node.schema.fields[0].type)
         self._take_in(in_time, ticks)
+        if late is None:
+            return []
+        id_type = self.node.schema.fields[0].type
+        return [late.late_rows(batch.rows, self.attribute_type, id_type)]
 
     def _settle(self) -> None:
         """Nothing is to wait any longer."""
@@ -161,31 +162,32 @@ class Paned(Base):
 
     # --- progress --------------------------------------------------------------------------------
 
-    @at_once
-    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
+    def on_progress(self, port: int, progress: Progress) -> list[Item]:  # noqa: ARG002
         """Release the windows that end at or below the bound, and forget what they alone needed."""
         results = self.results
         bound = self._bound.promised(progress)
         last = self._last_closed(bound)
         if last == self._told and not progress.ended:
-            return  # tuples since then are in later windows
+            return []  # tuples since then are in later windows
         self._told = last
         self._settle()
+        items: list[Item] = []
         unchanged = Unchanged(self.panes, self.per_window, self.per_slide)
         window = self._next_with_tuples()
         while window is not None and window <= last:
             alike = self._alike(window, last)
             columns = self._release(window)
             upto = unchanged.until(window, alike)
-            yield from results.repeat(window, upto + 1, columns)
+            items += results.repeat(window, upto + 1, columns)
             self.next_window = upto + 1
             window = self._next_with_tuples()
         self._release_more(last)
         batch = results.batch()
         if batch is not None:
-            yield batch
+            items.append(batch)
         self._dead.forget(self._mark, self._renumber)
-        yield results.progress(last, progress.ended)
+        items.append(results.progress(last, progress.ended))
+        return items
 
     def _release_more(self, last: Bound) -> None:
         """Where something else than the stream can close windows, beyond the `last` one."""
@@ -218,14 +220,14 @@ class Paned(Base):
 
     def _next_with_tuples(self) -> int | None:
         """The next window to release: the first not yet released that has tuples in it."""
-        candidates = [straggler.first for straggler in self.stragglers]
         lowest = self.panes.lowest()
-        if lowest is not None:
-            candidates.append(lowest // self.per_slide)  # the first window it is part of
-        if not candidates:
-            return None
-        first = min(candidates)
-        return first if self.next_window is None else max(first, self.next_window)
+        # the first window that it is part of
+        first = None if lowest is None else lowest // self.per_slide
+        for straggler in self.stragglers:
+            first = straggler.first if first is None else min(first, straggler.first)
+        if first is None or self.next_window is None:
+            return first
+        return max(first, self.next_window)
 
     def _release(self, window: int) -> list[pa.Array]:
         end = (window + 1) * self.per_slide
@@ -241,10 +243,13 @@ class Paned(Base):
 
     def _alike(self, window: int, last: Bound) -> Bound:
         """Up to which window late tuples make no difference."""
-        changes = [s.first - 1 if s.first > window else s.last for s in self.stragglers]
-        return min([last, *changes])
+        for each in self.stragglers:
+            last = min(last, each.first - 1 if each.first > window else each.last)
+        return last
 
     def _with_stragglers(self, window: int, content: Partials) -> Partials:
+        if not self.stragglers:
+            return content
         active = [s for s in self.stragglers if s.first <= window <= s.last]
         if active:
             copy = self.folder.new()

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RunError
+from penstock.expressions.columns import of_64_bits
 from penstock.model.arrays import Ints
 from penstock.model.names import late_names
 from penstock.model.punctuation import BEGINNING, Bound
@@ -27,6 +28,7 @@ from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
+_FEW = 8  # rows that Python writes down faster than NumPy
 AT_ONCE = 1 << 16  # rows that are gathered before they leave
 
 
@@ -44,6 +46,7 @@ class Results:
     def __init__(self, node: WindowAggregate | DistinctOn) -> None:
         self._node = node
         self._schema = node.schema.arrow
+        self._types = self._schema.types
         self._ids: list[Ints] = []
         self._columns: list[list[pa.Array]] = []
         self._rows = 0  # gathered
@@ -54,13 +57,17 @@ class Results:
         rows = len(columns[0]) if columns else 0
         if rows:
             self._highest = wid if self._highest is None else max(wid, self._highest)
-            self._ids.append(np.full(rows, wid, np.int64))
+            self._ids.append(np.array([wid] * rows if rows < _FEW else np.full(rows, wid)))
             self._columns.append(columns)
             self._rows += rows
 
     def repeat(self, first: int, stop: int, columns: list[pa.Array]) -> Iterator[Batch]:
         """The same keys and results for the windows from `first` to before `stop`: in batches, as
         far as they are many."""
+        if stop == first + 1:
+            self.add(first, columns)
+            yield from self.many()
+            return
         for ids, repeated_ in repeated(first, stop, columns):
             self._highest = max(stop - 1, stop - 1 if self._highest is None else self._highest)
             self._ids.append(ids)
@@ -78,16 +85,16 @@ class Results:
     def batch(self) -> Batch | None:
         if not self._ids:
             return None
-        ids = np.concatenate(self._ids)
-        joined = [
-            parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-            for parts in zip(*self._columns, strict=True)
-        ]
+        if len(self._ids) == 1:
+            (ids,), (joined,) = self._ids, self._columns
+        else:
+            ids = np.concatenate(self._ids)
+            joined = [pa.concat_arrays(parts) for parts in zip(*self._columns, strict=True)]
         arrays = [*window_columns(self._node, ids), *joined]
         self._ids, self._columns, self._rows = [], [], 0
         casts = [
-            array if array.type == field.type else array.cast(field.type)
-            for array, field in zip(arrays, self._schema, strict=True)
+            array if array.type == type_ else array.cast(type_)
+            for array, type_ in zip(arrays, self._types, strict=True)
         ]
         return Batch(pa.RecordBatch.from_arrays(casts, schema=self._schema))
 
@@ -126,11 +133,11 @@ def repeated(
 def window_columns(node: WindowAggregate | DistinctOn, ids: Ints) -> list[pa.Array]:
     """window_id, window_start and window_end."""
     by_tuple = isinstance(node.window, SlideByTuple)
-    shown = from_ticks(ids, node.bound_type) if by_tuple else pa.array(ids)
+    shown = from_ticks(ids, node.bound_type) if by_tuple else of_64_bits(ids)
     starts, ends = _window_bounds(node, ids)
     if starts is None:
         return [shown, pa.nulls(len(ids), node.bound_type.arrow), from_ticks(ends, node.bound_type)]
-    return [shown, *(from_ticks(each, node.bound_type) for each in (starts, ends))]
+    return [shown, from_ticks(starts, node.bound_type), from_ticks(ends, node.bound_type)]
 
 
 def _window_bounds(node: WindowAggregate | DistinctOn, ids: Ints) -> tuple[Ints | None, Ints]:
@@ -138,9 +145,10 @@ def _window_bounds(node: WindowAggregate | DistinctOn, ids: Ints) -> tuple[Ints 
     at both ends fits in between, and its last 64 bits are all of it."""
     window, room = node.window, ticks_of(node.bound_type)
     assert not isinstance(window, Session)  # which ends where its tuples say
-    at_ends = [window.bounds(each) for each in extremes(ids)] if len(ids) else []
-    if not all(room.holds(tick) for bounds in at_ends for tick in bounds if tick is not None):
-        raise RunError(f"a window reaches beyond the range of {node.bound_type}")
+    for wid in set(extremes(ids)) if len(ids) else ():
+        for tick in window.bounds(wid):
+            if tick is not None and not room.low <= tick <= room.high:
+                raise RunError(f"a window reaches beyond the range of {node.bound_type}")
     if isinstance(window, SlideByTuple):
         return ids - window.range, ids
     over = window.over_rows if isinstance(window, RowWindow) else window

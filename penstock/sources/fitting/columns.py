@@ -65,10 +65,10 @@ def whole_rows(
     """The rows without a bad cell; `report` hears of the others: row and first bad column."""
     arrays = [array for array, _ in columns]
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
+    if not any(np.count_nonzero(mask) for _, mask in columns):
+        return batch
     bad = np.column_stack([mask for _, mask in columns])
     bad_rows = bad.any(axis=1)
-    if not bad_rows.any():
-        return batch
     first = bad.argmax(axis=1)
     for row in np.flatnonzero(bad_rows):
         report(int(row), int(first[row]))

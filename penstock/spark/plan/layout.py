@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.identity import origins
+from penstock.plan.identity import meaning, origins
 from penstock.plan.joins import Difference, Join, Sequence
+from penstock.plan.query import QueryPlan
+
+_READS = re.compile(r"(stream|progress on) ")  # which columns are read is said elsewhere
 
 
 def kept_columns(plan: PhysicalPlan) -> list[str]:
@@ -21,6 +25,15 @@ def kept_columns(plan: PhysicalPlan) -> list[str]:
             port.input.logical.schema, origins(port.input.logical).values(), strict=True
         )
     ]
+
+
+def simplified_state(plan: PhysicalPlan) -> list[str]:
+    """What is kept where rules have made something simpler of what was asked."""
+    if not plan.simplified:
+        return []
+    top = plan.root.logical
+    lines = meaning(top.inputs[0] if isinstance(top, QueryPlan) else top)
+    return [f"simplified: {line}" for line in map(str.strip, lines) if not _READS.match(line)]
 
 
 def slices(plan: PhysicalPlan) -> list[str]:

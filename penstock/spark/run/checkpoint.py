@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 from zlib import crc32
 
 from penstock.errors import CheckpointError
-from penstock.optimizer.shuffle_tables import are_shuffled, shuffled
+from penstock.optimizer.physical.shuffle_tables import are_shuffled, shuffled
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.belonging import check_algorithms, check_format, check_query
 from penstock.plan.identity import algorithms, identity, without_windows
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.spark.plan.config import may_be_idle
-from penstock.spark.plan.layout import kept_columns, slices
+from penstock.spark.plan.layout import kept_columns, simplified_state, slices
 from penstock.spark.plan.stages import waits_for_order
 from penstock.state.chunks import FORMAT
+
+Planned: TypeAlias = Callable[[Collection[str]], PhysicalPlan]
 
 _NAME = "query.json"
 _OF_SPARK = ("metadata", "offsets", "commits", "state")  # what Spark writes into a checkpoint
@@ -39,6 +42,7 @@ class Identity:
     parts: dict[str, list[str]]  # by stream: the sub-sources that were known at the start
     timed: bool = False  # whether it looks at the clock between micro-batches
     shuffled: list[int] = field(default_factory=list)  # tables that are split by keys, by number
+    simplified: list[str] = field(default_factory=list)  # by which rules of the optimizer
 
 
 def identity_of(
@@ -47,19 +51,26 @@ def identity_of(
     """Of a query that is `live`, or that ends with what is there."""
     timed = live and _looks_at_clock(plan.query)
     lines, split = identity_on_spark(plan), are_shuffled(plan)
-    return Identity(FORMAT, lines, algorithms_on_spark(plan), buckets, parts, timed, split)
+    how, rules = algorithms_on_spark(plan), list(plan.simplified)
+    return Identity(FORMAT, lines, how, buckets, parts, timed, split, rules)
 
 
-def as_begun(plan: PhysicalPlan, directory: Path) -> PhysicalPlan:
-    """The plan as a checkpoint was begun: a table that has grown large or small since stays where
-    it was, because Spark's state is laid out for the steps that there were."""
+def as_begun(plan: PhysicalPlan, directory: Path, planned: Planned | None = None) -> PhysicalPlan:
+    """The plan as a checkpoint was begun, because Spark's state is laid out for the steps that
+    there were: a table that has grown large or small since stays where it was, and the query is
+    simplified by the rules that there were; `planned` makes a plan by some of them."""
     path = directory / _NAME
-    return shuffled(plan, _read(path).shuffled) if path.exists() else plan
+    if not path.exists():
+        return plan
+    begun = _read(path)
+    if planned is not None and tuple(begun.simplified) != plan.simplified:
+        plan = planned(begun.simplified)
+    return shuffled(plan, begun.shuffled)
 
 
 def identity_on_spark(plan: PhysicalPlan) -> list[str]:
     """Columns that a query does not look at are not read here, nor kept."""
-    return [*identity(plan.query), *kept_columns(plan)]
+    return [*identity(plan.query), *kept_columns(plan), *simplified_state(plan)]
 
 
 def algorithms_on_spark(plan: PhysicalPlan) -> list[str]:

@@ -15,7 +15,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress, Watch
 from penstock.spark.run.books import Books
-from penstock.spark.run.checkpoint import as_begun, claim, identity_of
+from penstock.spark.run.checkpoint import Planned, as_begun, claim, identity_of
 from penstock.spark.run.closing import FinalClosing, closed_before
 from penstock.spark.run.job import Job
 from penstock.spark.run.lock import CheckpointLock
@@ -52,9 +52,12 @@ class SparkRun:
         receiver: Receiver,
         options: Options | None = None,
         strict: bool = False,
+        planned: Planned | None = None,
     ) -> None:
+        """`planned` makes the plan by some of the rules, as a checkpoint may have been begun."""
         self.query = query = plan.query
         self._plan = plan
+        self._planned = planned
         self.options = options or Options()
         self._spark = spark
         self._receiver = receiver
@@ -83,7 +86,7 @@ class SparkRun:
     def _begin(self, strict: bool) -> None:
         """Make the checkpoint this run's own, and its feeds ready."""
         options, query = self.options, self.query
-        self._plan = as_begun(self._plan, self._own)
+        self._plan = as_begun(self._plan, self._own, self._planned)
         own = identity_of(self._plan, options.buckets, parts_of(query), not options.bounded)
         begun = claim(self._own, own)
         settle_in(self.checkpoint, self._own)

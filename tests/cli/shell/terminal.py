@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
+from tests.signals import heard
+
 ROOT = Path(__file__).parents[3]
 UP, TAB, CTRL_C, CTRL_D = "\x1b[A", "\t", "\x03", "\x04"
 PROMPT = "penstock> "
@@ -26,23 +28,24 @@ class Terminal:
         self._own, other = os.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "penstock", "shell", *arguments],
-            stdin=other,
-            stdout=other,
-            stderr=other,
-            cwd=directory,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-            env={
-                **kept,
-                "PYTHONPATH": os.pathsep.join([str(ROOT), *_packages()]),
-                "PYTHONIOENCODING": "utf-8",
-                "TERM": "xterm-256color",
-                "PROMPT_TOOLKIT_NO_CPR": "1",
-                "PENSTOCK_HISTORY": str(directory / "history"),
-            },
-        )
+        # not `preexec_fn`: what is done between fork and exec can wait for ever for a lock that
+        # another thread of the tests, or of Arrow, had at that moment
+        with heard():
+            self.process = subprocess.Popen(
+                ["setsid", "--ctty", sys.executable, "-m", "penstock", "shell", *arguments],
+                stdin=other,
+                stdout=other,
+                stderr=other,
+                cwd=directory,
+                env={
+                    **kept,
+                    "PYTHONPATH": os.pathsep.join([str(ROOT), *_packages()]),
+                    "PYTHONIOENCODING": "utf-8",
+                    "TERM": "xterm-256color",
+                    "PROMPT_TOOLKIT_NO_CPR": "1",
+                    "PENSTOCK_HISTORY": str(directory / "history"),
+                },
+            )
         os.close(other)
         self._seen = b""
 

@@ -12,7 +12,7 @@ from penstock.model.clock import ManualClock
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk
-from tests.engine.live import Scripted, speak
+from tests.engine.live.scripted import Scripted, speak
 from tests.planning import in_process
 
 COUNT = "SELECT k, count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s WHERE v > 0 GROUP BY k"
@@ -164,7 +164,7 @@ def test_an_arc_leads_past_what_is_stateless() -> None:
     (register,) = source.arcs
     (chunk,) = source.chunks()
     executed = []
-    found.graph.cycle.executed = lambda node: executed.append(node.name.partition("-")[0])
+    found.graph.watch(lambda node: executed.append(node.name.partition("-")[0]))
     found.run.feed(source, Chunk(chunk.batch.slice(0, 2)))
     assert executed == ["s", "Filter", "WindowAggregate", "Project"]  # where rows go, and no other
     assert list(register.last.bounds.values()) == [12]

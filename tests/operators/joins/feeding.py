@@ -16,7 +16,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.operators.ticks import to_ticks
-from penstock.optimizer.lower import lower_node
+from penstock.optimizer.physical.lower import lower_node
 from penstock.plan.joins import Join
 from penstock.plan.query import QueryPlan
 from tests.operators.driving import items

@@ -13,7 +13,7 @@ from penstock.model.clock import ManualClock
 from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.operator import Operator, Progress
-from penstock.optimizer.lower import lower_node
+from penstock.optimizer.physical.lower import lower_node
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
 

@@ -14,8 +14,8 @@ import penstock as ps
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.stateless.merge import Merge
-from penstock.optimizer.lower import lower
 from penstock.optimizer.optimize import optimize
+from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.settings import Settings
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan

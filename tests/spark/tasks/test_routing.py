@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.model.arrays import Ints
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BIGINT, DOUBLE, INT64_MAX, INT64_MIN, STRING
-from penstock.optimizer.slice_bands import _of_band
+from penstock.optimizer.physical.slice_bands import _of_band
 from penstock.physical.slices import TimeSlices
 from penstock.plan.expressions import Column
 from penstock.spark.tasks.buckets import Router

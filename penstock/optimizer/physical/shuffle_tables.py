@@ -26,7 +26,7 @@ def shuffle_tables(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
     are counted, tuples stay in the order in which they come.
 
     >>> import penstock as ps
-    >>> from penstock.optimizer.lower import lower
+    >>> from penstock.optimizer.physical.lower import lower
     >>> db = ps.connect()
     >>> db.stream("s", [{"k": 2}])
     >>> db.table("r", [{"k": 2}] * 9)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.optimizer.predict import predict
+from penstock.optimizer.estimates.predict import predict
+from penstock.optimizer.estimates.sizes import sizes_of
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
-from penstock.optimizer.sizes import sizes_of
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm, Choice, Estimate, Reason
 from penstock.plan.node import Node

@@ -1,8 +1,8 @@
 """A run that goes on while queries come and go.
 
 One thread works on the graph; sources have threads of their own.  Whatever others ask for is done
-between two steps, when nothing waits anywhere in the graph: what has come before is in the results
-of those that were there, and what comes later is for those that are there now.
+between two steps: what has come before is in the results of those that were there, and what comes
+later is for those that are there now.  It is saved when nothing waits anywhere in the graph.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
+from pathlib import Path
 from time import perf_counter_ns
 from typing import NoReturn, TypeVar
 
 from penstock.engine.feeding import chunks_of
 from penstock.engine.graph.source_node import Ended, SourceNode
 from penstock.engine.inlets import Inlets, Quantum
-from penstock.engine.live_queries import LiveQueries, OnClose
-from penstock.engine.live_status import QueryStatus
+from penstock.engine.live.checkpoint import EVERY, LiveCheckpoint
+from penstock.engine.live.queries import Lasting, LiveQueries, OnClose
+from penstock.engine.live.records import QueryRecord
+from penstock.engine.live.requests import Requests
+from penstock.engine.live.saves import Saves
+from penstock.engine.live.status import QueryStatus
 from penstock.engine.options import Enabling, Scheduling
 from penstock.engine.overload import Overload
-from penstock.engine.requests import Requests
 from penstock.engine.run import LocalRun
 from penstock.engine.status import GraphStatus, graph_status, source_status
 from penstock.engine.strategy.strategy import Strategy
@@ -41,8 +45,10 @@ T = TypeVar("T")
 
 
 class LiveEngine:
-    """`overload` says what happens to rows that come faster than they are handled.  Everything here
-    may be called from any thread."""
+    """`overload` says what happens to rows that come faster than they are handled.  With a
+    `checkpoint`, queries that are lasting are there again when another engine is made on it.  With
+    `every`, in microseconds, files are looked at again and again, and that often everything is
+    saved.  What is here may be called from any thread."""
 
     def __init__(
         self,
@@ -50,14 +56,21 @@ class LiveEngine:
         strict: bool = False,
         scheduling: Scheduling | None = None,
         overload: Overload | None = None,
+        checkpoint: Path | None = None,
+        every: int | None = None,
     ) -> None:
         self._clock = clock
         self._strict = strict
-        self._run = LocalRun([], [], clock, strict, scheduling=scheduling)
+        keeps, self._every = checkpoint is not None, every
+        self._run = LocalRun([], [], clock, strict, keeps, every is not None, scheduling=scheduling)
         self._graph = self._run.graph
         self._bell = Bell()
-        self._inlets = Inlets(self._graph, self._bell, _chunks, overload)
+        self._inlets = Inlets(self._graph, self._bell, self._chunks, overload)
         self._queries = LiveQueries(self._run)
+        self.kept: LiveCheckpoint | None = None
+        if checkpoint is not None:
+            self.kept = LiveCheckpoint(checkpoint, self._run, every or EVERY)
+        self._saves = Saves()
         self._requests = Requests(self._bell, self._interrupt)
         self._settled = threading.Condition()  # told whenever a query stops
         self._thread = threading.Thread(target=self._work, name="penstock", daemon=True)
@@ -66,9 +79,15 @@ class LiveEngine:
     # --- for any thread --------------------------------------------------------------------------
 
     def start(self) -> None:
+        if self.kept is not None:
+            self.kept.load(self._queries)
         self._inlets.topology_changed()
         self._requests.owner = self._thread
         self._thread.start()
+
+    def give_up(self) -> None:
+        """Before it has been started: nothing is saved."""
+        self._leave()
 
     def stop(self) -> None:
         """Read no further; what has been released is written."""
@@ -100,14 +119,55 @@ class LiveEngine:
         plan: PhysicalPlan,
         outlet: IsolatedOutlet,
         on_close: OnClose | None = None,
+        lasting: Lasting | None = None,
     ) -> None:
         """One more query, from the next step on.  Streams that can be read again are read from
-        their beginning; of others it gets what comes from now on."""
+        their beginning; of others it gets what comes from now on.  What is saved of it, if it is
+        `lasting`, is at the next `save`."""
         tables = Tables(self._clock, self._strict)
         for node in plan.query.walk():
             if isinstance(node, Lookup):
                 tables.rows(node)  # here, so that nobody else waits for it
-        self._ask(lambda: self._added(name, plan, outlet, tables, on_close))
+        self._ask(
+            lambda: self._changed(
+                lambda: self._queries.add(name, plan, outlet, tables, on_close, lasting)
+            )
+        )
+
+    def restore(
+        self,
+        record: QueryRecord,
+        plan: PhysicalPlan,
+        outlet: IsolatedOutlet,
+        on_close: OnClose | None = None,
+    ) -> None:
+        """A query of the checkpoint as it was saved, before the engine starts."""
+        assert self.kept is not None
+        account, outlet.written = self.kept.counted(record.number)
+        if record.error is not None:
+            self._queries.add_failed(outlet, record, account)
+            return
+        record.check(plan.query)
+        self._graph.reserve(record.placement.names)
+        lasting = Lasting(record.number, record.definition, record)
+        self.add(record.name, plan, outlet, on_close, lasting)
+        self._run.before[outlet] = account
+        for setting, value in record.settings.items():
+            self.alter(record.name, setting, value)
+
+    def save(self) -> None:
+        """Have everything saved that has happened so far, and wait for it."""
+        if self.kept is None:
+            return
+        done = self._saves.ask()
+        thread = self._ask(threading.current_thread)
+        if thread is not self._thread:  # nobody is at work: not yet, or not any more
+            if self.kept.closed:
+                stopped = EngineError("the engine has stopped, and saves nothing any more")
+                self._saves.fail(self._saves.take(), stopped)
+            else:
+                self._save()
+        done.result()
 
     def drop(self, name: str) -> Account:
         """A query leaves.  What it has released is written; what is open is gone."""
@@ -128,7 +188,13 @@ class LiveEngine:
                 expected=f"one of {', '.join(each.upper() for each in known)}",
                 hint=close[0].upper() if close else None,
             )
-        self._ask(lambda: known[setting.lower()](name, value))
+        self._ask(lambda: self._alter(known[setting.lower()], name, setting.lower(), value))
+
+    def _alter(
+        self, change: Callable[[str, str], None], name: str, setting: str, value: str
+    ) -> None:
+        change(name, value)
+        self._queries.set(name, setting, value)
 
     def status(self) -> list[QueryStatus]:
         return self._ask(self._queries.status)
@@ -167,16 +233,6 @@ class LiveEngine:
 
     # --- changes, between two steps --------------------------------------------------------------
 
-    def _added(
-        self,
-        name: str,
-        plan: PhysicalPlan,
-        outlet: IsolatedOutlet,
-        tables: Tables,
-        on_close: OnClose | None,
-    ) -> None:
-        self._changed(lambda: self._queries.add(name, plan, outlet, tables, on_close))
-
     def _changed(self, change: Callable[[], T]) -> T:
         try:
             return change()
@@ -207,50 +263,90 @@ class LiveEngine:
     def _ets(self, name: str, value: str) -> None:
         self._graph.give(self._queries.outlet(name), ets=Enabling.of(value))
 
+    def _chunks(self, scan: SourceNode, attention: Attention) -> Generator[Chunk, None, None]:
+        growing = self.kept is not None or scan.ingest.followed
+        return chunks_of(scan, attention, growing, self._every)
+
     # --- the thread ------------------------------------------------------------------------------
 
     def _work(self) -> None:
         try:
             while not self._bell.closed:
                 self._apply()
+                self._save_in_time()
                 quantum = self._inlets.next()
                 if quantum:
                     self._handle(quantum)
                 elif not self._wait():
-                    self._guarded(self._run.look_at_clock)
-                    self._go_on()
+                    self._look_at_clock()
+            if self.kept is not None:
+                self._go_on(to_the_end=True)
+                self._save()
         except BaseException as error:  # of the engine itself
             self._failure = error
             self._queries.fail([*self._graph.queries], error)
         finally:
             self._leave()
 
+    def _look_at_clock(self) -> None:
+        written = self._queries.written
+        self._guarded(self._run.look_at_clock)
+        self._go_on()
+        if self.kept is not None and self._queries.written != written:
+            self.kept.change()
+
+    def _save_in_time(self) -> None:
+        """If somebody has asked for it, or it is time, and nothing waits."""
+        if self.kept is None:
+            return
+        due = self.kept.due
+        if self._saves.asked or (due is not None and due <= self._clock.now()):
+            self._save()
+
+    def _save(self) -> None:
+        assert self.kept is not None
+        asked, queries = self._saves.take(), len(self._graph.queries)
+        try:
+            failures = self.kept.save(self._queries)
+        except BaseException as error:
+            self._saves.fail(asked, error)
+            raise
+        self._saves.tell(asked, failures)
+        if len(self._graph.queries) < queries:  # a sink could not be written to
+            self._settle()
+
     def _apply(self) -> None:
         self._graph.cycle.interrupted = False
         if self._requests.apply():
             self._go_on()
 
-    def _go_on(self) -> None:
-        """With what waits because somebody has interrupted it, or because of a change."""
+    def _go_on(self, to_the_end: bool = False) -> None:
+        """With what waits because somebody has interrupted it, or because of a change; `to_the_end`
+        although the engine is to stop."""
         while busy := [each for each in self._graph.components if each.busy]:
             self._guarded(partial(self._run.work, busy[0]))
             if self._graph.cycle.interrupted:
                 self._graph.cycle.interrupted = False
                 self._requests.apply()
-            if self._bell.closed:
+            if self._bell.closed and not to_the_end:
                 return
 
     def _leave(self) -> None:
         self._inlets.close_all()
         self._queries.close()
+        if self.kept is not None:
+            self.kept.close()
         self._requests.close()
+        stopped = self._failure or EngineError("the engine has stopped")
+        self._saves.fail(self._saves.take(), stopped)
         with self._settled:
             self._settled.notify_all()
 
     def _wait(self) -> bool:
         """For something to do, as long as time alone has nothing to say; whether there is.
         Operators that hold rows meanwhile wait idly."""
-        due = self._run.due()
+        times = (self._run.due(), None if self.kept is None else self.kept.due)
+        due = min((each for each in times if each is not None), default=None)
         patience = None if due is None else max(0, due - self._clock.now()) / _SECOND
         holding = [node for each in self._graph.components for node in each.waiting_idly]
         begun = perf_counter_ns()
@@ -262,14 +358,25 @@ class LiveEngine:
     def _handle(self, quantum: Quantum) -> None:
         ends = [(scan, each) for scan, each in quantum if isinstance(each, Ended)]
         for scan, delivered in quantum:
-            if not isinstance(delivered, Ended) or delivered.failure is None:
+            if not isinstance(delivered, Ended):
                 self._run.deliver(scan, delivered)
+            elif delivered.failure is None:
+                self._end(scan)
+        if self.kept is not None and len(ends) < len(quantum):
+            self.kept.change()
         self._go_on()
         for scan, end in ends:  # what came before is in the results
             if end.failure is not None:
                 self._queries.fail(scan.outlets, end.failure)
         if self._queries.look(bool(ends)) or ends:
             self._settle()
+
+    def _end(self, scan: SourceNode) -> None:
+        """For queries that are lasting, the end is a fact of this engine, not of the stream."""
+        if any(self._graph.queries[outlet].lasting for outlet in scan.outlets):
+            scan.exhausted = True
+        else:
+            self._run.deliver(scan, Ended())
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Let the graph work.  An operator that fails stops the queries that it serves."""
@@ -282,7 +389,3 @@ class LiveEngine:
                 raise
             self._queries.fail(at.outlets, error)
             self._settle()
-
-
-def _chunks(scan: SourceNode, attention: Attention) -> Generator[Chunk, None, None]:
-    return chunks_of(scan, attention, growing=False, every=None)

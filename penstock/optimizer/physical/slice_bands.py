@@ -31,7 +31,7 @@ def slice_bands(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa
     that gives first tuples which nothing follows.
 
     >>> import penstock as ps
-    >>> from penstock.optimizer.lower import lower
+    >>> from penstock.optimizer.physical.lower import lower
     >>> db = ps.connect()
     >>> for name in "ab":
     ...     db.stream(name, [{"x": 2, "t": 4}], progress=ps.progress("t", delay=5))

@@ -20,7 +20,7 @@ def count_in_one_place(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan: 
     after:  Rows (Recent, all tuples meet in one place (Read a, Read b))
 
     >>> import penstock as ps
-    >>> from penstock.optimizer.lower import lower
+    >>> from penstock.optimizer.physical.lower import lower
     >>> db = ps.connect()
     >>> for name in "ab":
     ...     db.stream(name, [{"k": 2, "t": 4}], progress=ps.progress("t", delay=5))

@@ -16,9 +16,9 @@ from operator import add
 from penstock.model.types import Kind
 from penstock.operators.aggregates.build import build
 from penstock.operators.windows import costs
-from penstock.optimizer import constants
-from penstock.optimizer.constants import Class, Constants
-from penstock.optimizer.sizes import Sizes
+from penstock.optimizer.estimates import constants
+from penstock.optimizer.estimates.constants import Class, Constants
+from penstock.optimizer.estimates.sizes import Sizes
 from penstock.plan.aggregates import NamedAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm, Estimate
 from penstock.windows.sliding import Sliding

@@ -6,10 +6,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.optimizer.revisions import asked_below, asked_of, asked_of_results, revising_operator
+from penstock.optimizer.physical.revisions import (
+    asked_below,
+    asked_of,
+    asked_of_results,
+    revising_operator,
+)
+from penstock.optimizer.physical.signed import cannot_run, signed_operator
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
-from penstock.optimizer.signed import cannot_run, signed_operator
 from penstock.physical.asked import Asked
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port

@@ -20,7 +20,7 @@ def drop_needless_order(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
     after:  Project (Paned (Read s)), because windows close one after the other
 
     >>> import penstock as ps
-    >>> from penstock.optimizer.lower import lower
+    >>> from penstock.optimizer.physical.lower import lower
     >>> db = ps.connect()
     >>> db.stream("s", [{"k": 2, "t": 4}], progress=ps.progress("t", delay=5))
     >>> text = "SELECT count(*) AS n [RANGE 9, SLIDE 9, WA t] FROM s EMIT IN ORDER"

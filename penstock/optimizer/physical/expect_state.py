@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penstock.model.domain import Domain
+from penstock.optimizer.estimates.sizes import assumed_flow, counted, flow_of, rate
 from penstock.optimizer.settings import Settings
-from penstock.optimizer.sizes import assumed_flow, counted, flow_of, rate
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.joins import Join
@@ -24,7 +24,7 @@ def expect_state(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noq
     window is, and as the other input may be out of order.
 
     >>> import penstock as ps
-    >>> from penstock.optimizer.lower import lower
+    >>> from penstock.optimizer.physical.lower import lower
     >>> db = ps.connect()
     >>> for name in "ab":
     ...     db.stream(name, iter([]), schema="k INT, t INT", progress=ps.progress("t", delay=5))

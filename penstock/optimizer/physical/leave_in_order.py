@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.optimizer.choose_join import BY_BOTH, BY_ONE, can_leave_in_order, sorted_join
+from penstock.optimizer.physical.choose_join import BY_BOTH, BY_ONE, can_leave_in_order, sorted_join
 from penstock.optimizer.settings import Settings
 from penstock.physical.asked import Steps
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode
@@ -29,7 +29,7 @@ def leave_in_order(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
     after:  Project a.t (OpibJoin, sorted by a.t (Read a, Read b))
 
     >>> import penstock as ps
-    >>> from penstock.optimizer.lower import lower
+    >>> from penstock.optimizer.physical.lower import lower
     >>> db = ps.connect()
     >>> for name in "ab":
     ...     db.stream(name, [{"k": 2, "t": 4}], progress=ps.progress("t", delay=5))

@@ -25,7 +25,7 @@ def pre_aggregate(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # no
     Results of joins are never late, and may be many; those of other operators are few already.
 
     >>> import penstock as ps
-    >>> from penstock.optimizer.lower import lower
+    >>> from penstock.optimizer.physical.lower import lower
     >>> db = ps.connect()
     >>> db.stream("s", [{"k": 2, "t": 4}], progress=ps.progress("t", delay=5))
     >>> def folded(aggregate):

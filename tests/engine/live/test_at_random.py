@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.live import LiveEngine
+from penstock.engine.live.engine import LiveEngine
 from penstock.engine.options import Scheduling
 from penstock.model.clock import ManualClock
 from penstock.model.schema import Schema
@@ -24,7 +24,7 @@ from penstock.sources.rejects import StreamRejects
 from penstock.sources.rows import read_rows
 from penstock.sources.source import Chunk
 from tests.engine.helpers import recut
-from tests.engine.live import speak
+from tests.engine.live.scripted import speak
 from tests.engine.test_every_strategy import QUERIES, ROWS, SCHEMA, STRATEGIES
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.engine.live import LiveEngine
+from penstock.engine.live.engine import LiveEngine
 from penstock.errors import EngineError, SourceError
 from penstock.model.clock import ManualClock
 from penstock.runs.isolated import IsolatedOutlet
 from penstock.sinks.callback import Callback
 from penstock.sinks.sink import Collected
-from tests.engine.live import speak
+from tests.engine.live.scripted import speak
 from tests.engine.test_scheduler import Spoken
 from tests.planning import in_process
 

@@ -1,0 +1,60 @@
+"""The SQL that makes streams and queries, kept so that a checkpoint can bring them back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.engine.live.records import Definition, StreamRecord
+from penstock.errors import Span
+from penstock.language.syntax import CreateQuery, CreateStream, Split
+from penstock.plan.catalog import Catalog
+from penstock.plan.identity import stream_identity
+from penstock.plan.query import QueryPlan
+from penstock.plan.reading import scans_of
+from penstock.plan.source_text import SourceText
+from penstock.plan.streams import StreamDefinition
+
+
+@dataclass
+class RememberingCatalog(Catalog):
+    """Remembers which named queries somebody asks for while he binds a statement."""
+
+    asked: dict[str, SourceText] = field(default_factory=dict)
+
+    @staticmethod
+    def of(catalog: Catalog) -> RememberingCatalog:
+        return RememberingCatalog(
+            catalog.streams, catalog.queries, catalog.aggregates, catalog.texts
+        )
+
+    def relation(self, name: str, span: Span | None = None) -> StreamDefinition | QueryPlan:
+        found = super().relation(name, span)
+        if isinstance(found, QueryPlan):
+            self.asked[name.casefold()] = self.texts[name.casefold()]
+        return found
+
+
+def text_of(
+    statement: CreateStream | CreateQuery | Split, script: str, catalog: RememberingCatalog
+) -> SourceText:
+    """A statement that makes something, taken out of its script, and what was asked for."""
+    match statement:
+        case CreateStream():
+            words = "CREATE TABLE" if statement.is_table else "CREATE STREAM"
+        case CreateQuery():
+            words = "CREATE QUERY"
+        case Split():
+            words = "SPLIT"
+    own = f"{words} {script[statement.span.start : statement.span.end]}"
+    return SourceText(own, catalog.asked)
+
+
+def definition_of(query: QueryPlan, text: SourceText, catalog: Catalog) -> Definition:
+    """All that is needed to bind a query again."""
+    streams = {scan.stream.name: scan.stream for scan in scans_of(query)}
+    records = {}
+    for name, stream in streams.items():
+        made_by = catalog.texts.get(name.casefold())
+        sql = None if made_by is None else made_by.text
+        records[name] = StreamRecord(stream_identity(stream), sql)
+    return Definition(text, records)

@@ -1,0 +1,44 @@
+"""A SELECT on a live engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.errors import RunError
+from penstock.runs.answer import Account
+from penstock.sinks.kept import Kept
+
+if TYPE_CHECKING:
+    from penstock.api.live import Live
+
+
+class LiveQuery:
+    """A SELECT at work beside the program."""
+
+    def __init__(self, live: Live, name: str, kept: Kept) -> None:
+        self._live = live
+        self._kept = kept
+        self.name = name
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until its streams end; whether they have, within so many seconds."""
+        over = self._live.wait(self.name, timeout)
+        error = self._live.error(self.name)
+        if error is not None:
+            raise RunError(f"query {self.name} has failed: {error}") from error
+        return over
+
+    def stop(self) -> Account:
+        return self._live.drop(self.name)
+
+    @property
+    def table(self) -> pa.Table:
+        """The rows so far, if no sink takes them: the first 10,000."""
+        return self._kept.table
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows so far."""
+        return iter(self.table.to_pylist())

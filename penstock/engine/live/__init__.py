@@ -1,0 +1,1 @@
+"""Queries that come and go on an engine that goes on."""

@@ -1,0 +1,136 @@
+"""The checkpoint of a live engine: all of its queries, outputs first, in one cut.
+
+Whatever the moment of a crash, what is there is the last cut: queries with their state, how far
+their sources were read, and how long their outputs were.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from penstock.engine.checkpoint import Checkpoints
+from penstock.engine.live.queries import LiveQueries
+from penstock.engine.live.records import QueryRecord
+from penstock.engine.live.state import GraphState
+from penstock.engine.resuming import LIVE
+from penstock.engine.run import LocalRun
+from penstock.errors import CheckpointError
+from penstock.runs.answer import Account
+from penstock.sinks.ledger import Ledger
+from penstock.state.chunks import required
+
+EVERY = 1_000_000  # microseconds between two saves
+
+
+class LiveCheckpoint:
+    """`every` is how long something new waits to be saved, in microseconds."""
+
+    def __init__(self, directory: Path, run: LocalRun, every: int = EVERY) -> None:
+        self._run = run
+        self._every = every
+        self._store = Checkpoints(directory)
+        try:
+            if self._store.get("run") is not None:
+                raise CheckpointError(
+                    f"the checkpoint in {directory} is of queries that were run, not of a live"
+                    " engine",
+                    hint="query.run(checkpoint=…), penstock run --checkpoint, or another one",
+                )
+            self.ledger = Ledger(directory / "outputs.json")
+            self._next = (self._store.get(LIVE) or {"next": 1})["next"]
+            self._forget_outputs({record.number for record in self.records()})
+        except BaseException:
+            self.close()
+            raise
+        self._state = GraphState(self._store, run.clock)
+        self._since: int | None = None  # when something new came that is not saved
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+        self._store.close()
+
+    @property
+    def next_number(self) -> int:
+        return int(self._next)
+
+    def take_number(self) -> int:
+        """For a new query, once nothing can go wrong with it."""
+        self._next += 1
+        return int(self._next) - 1
+
+    # --- what was saved --------------------------------------------------------------------------
+
+    def records(self) -> list[QueryRecord]:
+        """Of all queries, in the order in which they were created."""
+        keys = [name for name in self._store.names() if name.startswith("queries/")]
+        found = [QueryRecord.load(required(self._store, key)) for key in keys]
+        return sorted(found, key=lambda record: record.number)
+
+    def counted(self, number: int) -> tuple[Account, int]:
+        """What a query had counted, and how many rows it had given out."""
+        *account, written = required(self._store, "accounts")[str(number)]
+        return Account(*account), written
+
+    def load(self, queries: LiveQueries) -> None:
+        """Into a graph that has been put together, and has read nothing yet."""
+        for placed, kinds in queries.restored():
+            self._state.load(placed, kinds)
+
+    def _forget_outputs(self, numbers: set[int]) -> None:
+        """Those of queries that are gone.  If a query has never been saved, neither has what stands
+        in its file."""
+        for name in self.ledger.names:
+            number = int(name.partition("/")[0])
+            if number not in numbers:
+                place = Path(self.ledger.forget(name))
+                if number >= self._next and place.is_file():
+                    os.truncate(place, 0)
+
+    # --- saving ----------------------------------------------------------------------------------
+
+    def change(self) -> None:
+        """Something has happened that is to be saved soon."""
+        if self._since is None:
+            self._since = self._run.clock.now()
+
+    @property
+    def due(self) -> int | None:
+        """When to save, in microseconds; None: there is nothing new."""
+        return None if self._since is None else self._since + self._every
+
+    def save(self, queries: LiveQueries) -> list[BaseException]:
+        """When nothing waits anywhere in the graph; what has gone wrong with the sinks of queries
+        that were dropped."""
+        epoch = self._store.epoch + 1
+        outlets = queries.outlets_to_save
+        for outlet in outlets:
+            outlet.prepare(epoch)
+        self.ledger.write()
+        for outlet in outlets:
+            outlet.commit(epoch)
+        queries.look(ended=False)  # a sink that has failed has not got everything
+        self.ledger.write()
+        self._put(queries)
+        self._store.commit()
+        self._since = None
+        self._forget_outputs(set(queries.numbers))
+        return queries.let_go()
+
+    def _put(self, queries: LiveQueries) -> None:
+        self._store.put(LIVE, {"next": self._next})
+        for record in queries.changed_records():
+            self._store.put(f"queries/{record.number}", record.save())
+        numbers = {str(number) for number in queries.numbers}
+        for name in self._store.names():
+            if name.startswith("queries/") and name.partition("/")[2] not in numbers:
+                self._store.drop(name)
+        accounts: Mapping[int, tuple[Account, int]] = queries.counted()
+        told = {
+            str(number): [account.read, account.late, account.rejected, written]
+            for number, (account, written) in accounts.items()
+        }
+        self._store.put("accounts", told)
+        self._state.save(queries.placed_to_save)

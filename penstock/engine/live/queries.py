@@ -1,0 +1,291 @@
+"""The queries of a live engine by their names: they come, go, end and fail, each for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from penstock.engine.graph.placed_query import PlacedQuery
+from penstock.engine.graph.source_node import SourceNode
+from penstock.engine.live.records import Definition, QueryRecord, placed_as
+from penstock.engine.live.status import QueryStatus
+from penstock.engine.run import LocalRun
+from penstock.errors import EngineError, RunError, nearest
+from penstock.physical.plan import PhysicalPlan
+from penstock.runs.answer import Account
+from penstock.runs.isolated import IsolatedOutlet
+from penstock.runs.outlet import Outlet
+from penstock.runs.tables import Tables
+from penstock.state.chunks import Tree
+
+OnClose = Callable[[BaseException | None], None]
+"""Called when nothing follows, with what has gone wrong."""
+
+_WORKING = ("running", "paused")
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What is saved of a query that is there again after a restart; `saved` is how it was."""
+
+    number: int
+    definition: Definition
+    saved: QueryRecord | None = None
+
+
+@dataclass
+class _Entry:
+    name: str
+    outlet: IsolatedOutlet
+    on_close: OnClose | None
+    lasting: Lasting | None
+    state: str = "running"
+    error: BaseException | None = None
+    account: Account | None = None  # when it no longer runs
+    settings: dict[str, str] = field(default_factory=dict)
+    changed: bool = True  # since it was saved
+    where: Mapping[str, Tree] = field(default_factory=dict)  # in the graph, when it no longer runs
+
+
+class LiveQueries:
+    def __init__(self, run: LocalRun) -> None:
+        self._run = run
+        self._entries: dict[str, _Entry] = {}
+        self._names: dict[IsolatedOutlet, str] = {}  # of those in the graph
+        self._leaving: list[_Entry] = []  # what they have given out is not saved yet
+
+    def add(
+        self,
+        name: str,
+        plan: PhysicalPlan,
+        outlet: IsolatedOutlet,
+        tables: Tables,
+        on_close: OnClose | None,
+        lasting: Lasting | None = None,
+    ) -> None:
+        known = self._entries.get(name)
+        if known is not None and known.outlet in self._names:
+            raise EngineError(f"a query called {name!r} is running", hint="DROP QUERY first")
+        saved = None if lasting is None else lasting.saved
+        placement = None if saved is None else saved.placement.copy()
+        self._run.add(plan, outlet, lasting is not None, placement)
+        try:
+            self._run.read_tables(tables)
+        except BaseException:
+            self._run.drop(outlet)
+            raise
+        self._entries[name] = _Entry(name, outlet, on_close, lasting)
+        self._names[outlet] = name
+
+    def add_failed(self, outlet: IsolatedOutlet, record: QueryRecord, account: Account) -> None:
+        """One that had failed when it was saved: it is there to be seen, and dropped."""
+        lasting = Lasting(record.number, record.definition, record)
+        entry = self._entries[record.name] = _Entry(record.name, outlet, None, lasting)
+        entry.state, entry.error = record.state, RunError(record.error or "unknown")
+        entry.account, entry.settings = account, dict(record.settings)
+        entry.changed, entry.where = False, record.where
+
+    def drop(self, name: str) -> Account:
+        entry = self._entry(name)
+        if entry.outlet in self._names:
+            self._leave(entry, "dropped", None)
+        del self._entries[name]
+        if entry.error is not None and entry.state == "dropped":
+            raise entry.error  # a sink that could not be closed
+        assert entry.account is not None
+        return entry.account
+
+    def outlet(self, name: str) -> IsolatedOutlet:
+        """Of a query that runs."""
+        entry = self._entry(name)
+        if entry.outlet not in self._names:
+            raise EngineError(f"query {name!r} has {entry.state}", hint="SHOW QUERIES")
+        return entry.outlet
+
+    def set(self, name: str, setting: str, value: str) -> None:
+        """How a query is worked on, which is remembered."""
+        entry = self._entry(name)
+        entry.settings[setting] = value
+        entry.changed = True
+
+    # --- what becomes of them --------------------------------------------------------------------
+
+    def fail(self, outlets: Iterable[Outlet], error: BaseException) -> None:
+        """Some queries cannot go on."""
+        for outlet in list(outlets):
+            assert isinstance(outlet, IsolatedOutlet)
+            self._leave(self._entries[self._names[outlet]], "failed", error)
+
+    def look(self, ended: bool) -> bool:
+        """Whether a sink has failed; or, if a source has `ended`, whether a query has."""
+        leaving = [outlet for outlet in self._names if outlet.failure is not None]
+        self._go(leaving)
+        if ended:
+            for outlet in [each for each in self._names if self._all(each, _has_nothing_more)]:
+                if self._all(outlet, _has_ended):
+                    self._go([outlet])
+                else:
+                    self._entries[self._names[outlet]].state = "caught up"
+                leaving.append(outlet)
+        return bool(leaving)
+
+    def _all(self, outlet: Outlet, says: Callable[[SourceNode], bool]) -> bool:
+        return all(says(each) for each in self._run.graph.queries[outlet].sources)
+
+    def _go(self, leaving: Iterable[IsolatedOutlet]) -> None:
+        for outlet in leaving:
+            state = "ended" if outlet.failure is None else "failed"
+            self._leave(self._entries[self._names[outlet]], state, outlet.failure)
+
+    def close(self) -> None:
+        """The engine stops: what has been released is written, and nothing follows."""
+        for entry in self._entries.values():
+            if entry.outlet in self._names:
+                self._leave(entry, "stopped", None)
+        self.let_go()
+
+    def _leave(self, entry: _Entry, state: str, error: BaseException | None) -> None:
+        if entry.lasting is not None:
+            entry.where = placed_as(self._run.graph.queries[entry.outlet])
+            self._leaving.append(entry)
+        entry.account = self._run.drop(entry.outlet)
+        del self._names[entry.outlet]
+        entry.state, entry.error, entry.changed = state, error, True
+        if entry.lasting is None:
+            self._close(entry)
+
+    def let_go(self) -> list[BaseException]:
+        """What those have given out that have left is saved; what has gone wrong with the sinks of
+        those that nobody sees any more."""
+        leaving, self._leaving = self._leaving, []
+        for entry in leaving:
+            self._close(entry)
+        dropped = [entry.error for entry in leaving if entry.state == "dropped"]
+        return [error for error in dropped if error is not None]
+
+    def _close(self, entry: _Entry) -> None:
+        error = entry.error
+        if error is None:
+            if entry.lasting is None:
+                entry.outlet.commit(0)  # one that is not saved has a single epoch
+            entry.outlet.end()
+            error = entry.outlet.failure
+        try:
+            if entry.on_close is not None:
+                entry.on_close(error)
+        except Exception as failure:
+            error = error or failure
+        if error is not None and entry.error is None:
+            entry.error = error
+            entry.state = "failed" if entry.state == "ended" else entry.state
+
+    # --- what is saved of them -------------------------------------------------------------------
+
+    @property
+    def outlets_to_save(self) -> list[IsolatedOutlet]:
+        """Whose rows are kept, those of queries that have left among them."""
+        entries = [*self._lasting_here, *self._leaving]
+        return [entry.outlet for entry in entries if entry.state != "stopped"]
+
+    @property
+    def placed_to_save(self) -> list[PlacedQuery]:
+        return [self._run.graph.queries[entry.outlet] for entry in self._lasting_here]
+
+    @property
+    def numbers(self) -> list[int]:
+        entries = self._entries.values()
+        return [entry.lasting.number for entry in entries if entry.lasting is not None]
+
+    def changed_records(self) -> Iterator[QueryRecord]:
+        for entry in self._entries.values():
+            if entry.lasting is not None and entry.changed:
+                entry.changed = False
+                yield self._record(entry, entry.lasting)
+
+    def _record(self, entry: _Entry, lasting: Lasting) -> QueryRecord:
+        here = entry.outlet in self._names
+        where = placed_as(self._run.graph.queries[entry.outlet]) if here else entry.where
+        return QueryRecord(
+            lasting.number,
+            entry.name,
+            lasting.definition,
+            **where,
+            settings=entry.settings,
+            state="running" if here else entry.state,
+            error=None if entry.error is None else str(entry.error),
+        )
+
+    def counted(self) -> dict[int, tuple[Account, int]]:
+        """What the queries have counted, and how many rows they have given out, by number."""
+        return {
+            entry.lasting.number: (self._account(entry), entry.outlet.written)
+            for entry in self._entries.values()
+            if entry.lasting is not None
+        }
+
+    def restored(self) -> Iterator[tuple[PlacedQuery, Mapping[str, str]]]:
+        """Those that were saved, and the operators that have saved something of them."""
+        for entry in self._lasting_here:
+            if entry.lasting is not None and entry.lasting.saved is not None:
+                entry.changed = False
+                yield self._run.graph.queries[entry.outlet], entry.lasting.saved.kinds
+
+    @property
+    def _lasting_here(self) -> list[_Entry]:
+        found = [self._entries[name] for name in self._names.values()]
+        return [entry for entry in found if entry.lasting is not None]
+
+    # --- how they are doing ----------------------------------------------------------------------
+
+    @property
+    def names(self) -> Mapping[Outlet, str]:
+        """Of those in the graph."""
+        return dict(self._names.items())
+
+    @property
+    def running(self) -> list[str]:
+        here = [self._entries.get(name) for name in list(self._names.values())]
+        return [each.name for each in here if each is not None and each.state in _WORKING]
+
+    @property
+    def written(self) -> int:
+        """Rows, of all in the graph."""
+        return sum(outlet.written for outlet in self._names)
+
+    def status(self) -> list[QueryStatus]:
+        return [self._status(entry) for entry in self._entries.values()]
+
+    def _status(self, entry: _Entry) -> QueryStatus:
+        here = entry.outlet in self._names
+        return QueryStatus(
+            entry.name,
+            entry.state,
+            None if entry.error is None else str(entry.error),
+            self._account(entry),
+            entry.outlet.written,
+            self._run.open_results(entry.outlet).count if here else 0,
+        )
+
+    def _account(self, entry: _Entry) -> Account:
+        return entry.account or self._run.total(entry.outlet)
+
+    def error(self, name: str) -> BaseException | None:
+        return self._entry(name).error
+
+    def _entry(self, name: str) -> _Entry:
+        return self._entries[name] if name in self._entries else self.refuse(name)
+
+    def refuse(self, name: str) -> NoReturn:
+        close = nearest(name, self._entries)
+        raise EngineError(
+            f"no query called {name!r} is running", hint=close[0] if close else "SHOW QUERIES"
+        )
+
+
+def _has_ended(source: SourceNode) -> bool:
+    return source.ingest.ended
+
+
+def _has_nothing_more(source: SourceNode) -> bool:
+    return source.ingest.ended or source.exhausted

@@ -1,0 +1,1 @@
+"""Rules that make physical plans and rules that improve them."""

@@ -1,0 +1,120 @@
+"""Rules that simplify plans: with all of them, without each, and without any, there is one answer.
+
+Plans that a rule does not change need not be run twice, so only different ones are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+
+from penstock.engine.local import answer
+from penstock.errors import EngineError, PenstockError
+from penstock.model.clock import ManualClock
+from penstock.optimizer.optimize import PHYSICAL, SIMPLIFYING, RewriteRule, optimize
+from penstock.optimizer.settings import Settings
+from penstock.physical.host import Host
+from penstock.physical.plan import PhysicalPlan
+from penstock.plan.query import QueryPlan
+from penstock.runs.answer import Answer
+from penstock.sources.source import Chunk
+from tests.engine.test_local_engine import RUNNABLE, bound
+from tests.optimizer.any_query import QUERIES, ROWS, relations
+from tests.reference.helpers import Row, ask, bag, tuples
+from tests.spark.without_spark import Given, WithoutSpark, rows_of
+
+ALL = frozenset(SIMPLIFYING)
+
+
+def planned(query: QueryPlan, host: Host, by: frozenset[RewriteRule]) -> PhysicalPlan:
+    rules = tuple(rule for rule in PHYSICAL[host] if rule not in ALL or rule in by)
+    return optimize(query, Settings(host=host), rules)
+
+
+def different_plans(query: QueryPlan, host: Host) -> Iterator[PhysicalPlan]:
+    """By all rules, without any, and without each, as far as that makes a difference."""
+    seen: list[PhysicalPlan] = []
+    for by in (ALL, frozenset[RewriteRule](), *(ALL - {rule} for rule in SIMPLIFYING)):
+        plan = planned(query, host, by)
+        if all(plan.root != other.root for other in seen):
+            seen.append(plan)
+            yield plan
+
+
+def outcome(found: Answer) -> tuple[object, ...]:
+    return bag(tuples(found.table)), bag(tuples(found.late)), found.account
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_fixtures_in_process(name: str) -> None:
+    query, strict = bound(name, 7), name != "null_time"
+    first: tuple[object, ...] | None = None
+    for plan in different_plans(query.plan, Host.LOCAL):
+        found = outcome(answer(plan, ManualClock(), strict))
+        first = first or found
+        assert found == first, plan.simplified
+
+
+@cache
+def changed_on_spark() -> list[str]:
+    return [
+        name
+        for name in RUNNABLE
+        if len(list(different_plans(bound(name, None).plan, Host.SPARK))) > 1
+    ]
+
+
+def test_rules_change_some_fixtures() -> None:
+    assert len(changed_on_spark()) >= 4
+
+
+def test_fixtures_in_buckets() -> None:
+    """The tasks and buckets of Spark, driven without it."""
+    for name in changed_on_spark():
+        query = bound(name, None).plan
+        if query.early_every is not None:
+            continue
+        rows = rows_of(query)
+        first: list[Row] | None = None
+        for plan in different_plans(query, Host.SPARK):
+            job = WithoutSpark(plan, 2)
+            job.run({name: [Given([Chunk(batch)], ends=True)] for name, batch in rows.items()})
+            found = bag(tuples(job.received.table(query)))
+            first = found if first is None else first
+            assert found == first, (name, plan.simplified)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    sql=QUERIES,
+    left=ROWS,
+    right=ROWS,
+    delay=st.sampled_from([0, 3, 50]),
+    off=st.sets(st.sampled_from(SIMPLIFYING), max_size=3),
+)
+def test_random_queries(
+    sql: str, left: list[Row], right: list[Row], delay: int, off: set[RewriteRule]
+) -> None:
+    try:
+        query = ask(f"{sql} LATE SIDE", **relations(left, right, delay))
+        plans = [planned(query.plan, Host.LOCAL, by) for by in (ALL, frozenset(), ALL - off)]
+    except EngineError:
+        assume(False)
+    except PenstockError as error:
+        event(f"refused: {error.message[:60]}")
+        assume(False)
+    for rule in plans[0].simplified:
+        event(rule)
+    try:
+        expected = (bag(tuples(query.collect())), bag(tuples(query.late)), query.account)
+    except PenstockError as error:  # what fails by definition fails with every plan
+        for plan in plans:
+            with pytest.raises(PenstockError, match=error.message[:20].replace("(", "\\(")):
+                answer(plan, ManualClock())
+        return
+    for plan in plans:
+        assert outcome(answer(plan, ManualClock())) == expected, plan.simplified
