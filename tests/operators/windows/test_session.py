@@ -84,8 +84,8 @@ def test_decimals_and_several_inputs(rows: list[Row], promise: dict[str, Any], m
 def test_many_rows(most: str) -> None:
     """Enough for every way in which rows are put in order, and groups with many sessions."""
     random = np.random.default_rng(5)
-    times = np.cumsum(random.integers(0, 3, 900)) + random.integers(0, 60, 900)
-    keys = random.integers(0, 40, 900)
+    times = np.cumsum(random.integers(0, 3, 400)) + random.integers(0, 60, 400)
+    keys = random.integers(0, 20, 400)
     rows = [("d", f"k{k}", int(k), 1.0, int(t)) for k, t in zip(keys.tolist(), times, strict=True)]
     sql = f"SELECT k, window_end, {DIFFERENTIAL} [SESSION GAP 20, {most}WA t] FROM s GROUP BY k"
     check(sql, Stream(rows, {"delay": 60}), OPERATORS)
