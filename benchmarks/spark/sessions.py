@@ -1,7 +1,7 @@
 """Sessions per key beside Spark's own `session_window`, in one micro-batch and in several.
 
-Spark counts a row that comes exactly a gap after another to the same session, and Penstock to the
-next; so the gap is one that no two events are apart by.
+Whether a row exactly a gap after another belongs to the same session is not compared: the gap is
+one that no two events are apart by.
 """
 
 from __future__ import annotations
