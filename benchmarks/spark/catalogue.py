@@ -13,6 +13,7 @@ from benchmarks.spark import (
     ratios,
     resuming,
     row_windows,
+    sessions,
     small_batches,
 )
 
@@ -25,4 +26,5 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "resuming": resuming.run,
     "four_million": four_million.run,
     "spark_joins": joins.run,
+    "spark_sessions": sessions.run,
 }

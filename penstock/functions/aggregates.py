@@ -69,6 +69,7 @@ _F = Family
 _ONE_ANY = Signature((_F.ANY,))
 _ONE_ORDERED = Signature((_F.ORDERED,))
 _ONE_DOUBLE = Signature((_F.DOUBLE,))
+_BESIDE = Signature((_F.ANY, _F.ORDERED))
 _SHARE = Signature((_F.ANY, _F.DOUBLE))
 _AT = Signature((_F.DOUBLE, _F.DOUBLE))
 
@@ -87,6 +88,12 @@ _ALL = [
     ),
     AggregateFunction(
         "last", _ONE_ANY, _like_first, "the value at the highest position; of equals, the largest"
+    ),
+    AggregateFunction(
+        "min_by", _BESIDE, _like_first, "the value beside the smallest; of equals, the smallest"
+    ),
+    AggregateFunction(
+        "max_by", _BESIDE, _like_first, "the value beside the largest; of equals, the largest"
     ),
     AggregateFunction("median", _ONE_DOUBLE, _always(DOUBLE), "the middle, interpolated"),
     AggregateFunction("quantile", _AT, _always(DOUBLE), "the value at a share, interpolated", 1),
@@ -137,6 +144,10 @@ ALIASES: dict[str, str] = {
     "topk": "top_k",
     "first_value": "first",
     "last_value": "last",
+    "arg_min": "min_by",
+    "argmin": "min_by",
+    "arg_max": "max_by",
+    "argmax": "max_by",
     "approx_distinct": "approx_count_distinct",
     "approx_topk": "approx_top_k",
 }

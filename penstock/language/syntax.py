@@ -58,6 +58,8 @@ class WindowClause:
     slide_attribute: Attribute | None = None
     partition: tuple[exp.Expr, ...] = ()
     origin: exp.Expr | None = None
+    gap: Quantity | None = None
+    longest: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from penstock.operators.revising.distinct import AmendingDistinct
 from penstock.operators.revising.distinct_on import RevisingDistinctOn
 from penstock.operators.revising.groups import RevisingGroups
 from penstock.operators.revising.landmark import RevisingLandmark
+from penstock.operators.revising.sessions import RevisingSessions
 from penstock.operators.revising.sliding import RevisingSliding
 from penstock.operators.signed.distinct import SignedDistinct
 from penstock.operators.signed.groups import SignedGroups
@@ -49,6 +50,7 @@ from penstock.operators.windows.punctuated import (
     PunctuatedWid,
 )
 from penstock.operators.windows.rows import RowsOperator
+from penstock.operators.windows.session import SessionOperator
 from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.operators.windows.slide_by_tuple import SlideByTupleOperator
@@ -74,6 +76,7 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.LANDMARK: LandmarkOperator,
     OperatorKind.ROWS: RowsOperator,
     OperatorKind.SLIDE_BY_TUPLE: SlideByTupleOperator,
+    OperatorKind.SESSIONS: SessionOperator,
     OperatorKind.GROUPED: GroupedOperator,
     OperatorKind.DISTINCT: DistinctOperator,
     OperatorKind.DISTINCT_ON: DistinctOnOperator,
@@ -90,6 +93,7 @@ _PUNCTUATED: dict[OperatorKind, Callable[[Any], Operator]] = {
 # from the logical node, and what is asked of results that may be revised
 _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
     OperatorKind.AMENDING_DISTINCT: AmendingDistinct,
+    OperatorKind.DEFERRED_SESSIONS: lambda node, asked: Deferred(node, asked, SessionOperator),
     OperatorKind.DEFERRED_ROWS: lambda node, asked: Deferred(node, asked, RowsOperator),
     OperatorKind.DEFERRED_SLIDE_BY_TUPLE: lambda node, asked: Deferred(
         node, asked, SlideByTupleOperator
@@ -121,6 +125,7 @@ _REVISING: dict[OperatorKind, Callable[[Any, Asked, Clock], Operator]] = {
     OperatorKind.REVISING_LANDMARK: RevisingLandmark,
     OperatorKind.REVISING_GROUPS: RevisingGroups,
     OperatorKind.REVISING_DISTINCT_ON: RevisingDistinctOn,
+    OperatorKind.REVISING_SESSIONS: RevisingSessions,
 }
 
 

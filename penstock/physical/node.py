@@ -35,6 +35,7 @@ class OperatorKind(Enum):
     LANDMARK = "Landmark"
     ROWS = "Rows"
     SLIDE_BY_TUPLE = "SlideByTuple"
+    SESSIONS = "Sessions"
     GROUPED = "Grouped"
     DISTINCT = "Distinct"
     OA_JOIN, OPOB_JOIN, OPIB_JOIN, SYNC_FILTER, FILTER_ORDER, ADAPTIVE_JOIN = (
@@ -64,6 +65,8 @@ class OperatorKind(Enum):
     AMENDING_DISTINCT = "AmendingDistinct"
     DEFERRED_ROWS = "Deferred Rows"
     DEFERRED_SLIDE_BY_TUPLE = "Deferred SlideByTuple"
+    DEFERRED_SESSIONS = "Deferred Sessions"
+    REVISING_SESSIONS = "RevisingSessions"
 
 
 class Ordering(Enum):

@@ -17,10 +17,11 @@ from penstock.plan.monotone import rises_with
 from penstock.plan.node import Node, Progressing, Unary
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import Order, RowWindow
+from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
-Window: TypeAlias = Sliding | Landmark | RowWindow | SlideByTuple
+Window: TypeAlias = Sliding | Landmark | RowWindow | SlideByTuple | Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,11 @@ class WindowAggregate(Unary):
             raise PlanError(f"{self.attribute} does not progress")
         if self.partition and not self.counts_rows:
             raise PlanError("only windows that count rows are partitioned; others group")
+        if isinstance(self.window, Session) and self.input.signed:
+            raise PlanError(
+                "sessions over items that may be taken back would fall apart again",
+                expected="a stream, or results that stay",
+            )
 
     @property
     def signed(self) -> bool:
@@ -103,7 +109,8 @@ class WindowAggregate(Unary):
 
     @cached_property
     def schema(self) -> Schema:
-        id_type = self.bound_type if isinstance(self.window, SlideByTuple) else BIGINT
+        by_value = isinstance(self.window, SlideByTuple | Session)
+        id_type = self.bound_type if by_value else BIGINT
         return Schema(
             (
                 Field("window_id", id_type),
@@ -118,6 +125,8 @@ class WindowAggregate(Unary):
     def progress(self) -> tuple[Progressing, ...]:
         if self.partition:
             return ()  # each partition has its own numbers
+        if isinstance(self.window, Session):  # one may have begun long before it ends
+            return (Progressing(self.schema.fields[2], "closed windows"),)
         has_start = not isinstance(self.window, Landmark) and self.window.range is not None
         names = [*(["window_start"] if has_start else []), "window_end", "window_id"]
         return tuple(
@@ -158,6 +167,9 @@ class WindowAggregate(Unary):
                 order_by = "row-num" if order is Order.ARRIVAL else f"rank({by})"
                 words = [f"RANGE {length(span)}", f"RATTR {by}"]
                 words += [f"SLIDE {every} ROWS", f"SATTR {order_by}"]
+            case Session(gap, longest):
+                most = [] if longest is None else [f"MAX {length(longest)}"]
+                words = [f"SESSION GAP {length(gap)}", *most, f"WA {by}"]
         if self.partition:
             words.append("PA " + ", ".join(text(part.expression) for part in self.partition))
         return "[" + ", ".join(words) + "]"

@@ -22,6 +22,7 @@ from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 from penstock.windows.landmark import Landmark
+from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
@@ -59,7 +60,12 @@ def _waits_for_amendments(query: QueryPlan) -> bool:
     folding = [n for n in query.walk() if isinstance(n, kinds)]
     alone = any(isinstance(n, Join) and any(n.kind.keeps) for n in folding)
     by_tuple = [n for n in folding if isinstance(n, WindowAggregate)]
-    return alone or len(folding) > 1 or any(isinstance(n.window, SlideByTuple) for n in by_tuple)
+    held = any(
+        isinstance(n.window, SlideByTuple)
+        or (isinstance(n.window, Session) and n.window.longest is not None)
+        for n in by_tuple
+    )
+    return alone or len(folding) > 1 or held
 
 
 def _reach(node: Node) -> int | None:
@@ -91,6 +97,8 @@ def _own_reach(node: Node) -> int | None:
             return span if _keeps_ticks(node.input, attribute) else None
         case WindowAggregate(window=Landmark(slide), attribute=attribute):
             return slide if _keeps_ticks(node.input, attribute) else None
+        case WindowAggregate(window=Session() as session, attribute=attribute):
+            return session.shortest if _keeps_ticks(node.input, attribute) else None
         case WindowAggregate(window=SlideByTuple(), attribute=attribute):
             return 1 if _keeps_ticks(node.input, attribute) else None
         case Join():

@@ -51,6 +51,10 @@ def aggregate(call: AggregateCall, inputs: Sequence[Input]) -> Any:
         order = [(each.position, sort_key(each.arguments[0]), each) for each in given]
         chosen = min(order, key=_order) if name == "first" else max(order, key=_order)
         return chosen[2].arguments[0]
+    if name in ("min_by", "max_by"):
+        choose = min if name == "min_by" else max
+        beside = choose(given, key=lambda each: [sort_key(a) for a in each.arguments[::-1]])
+        return beside.arguments[0]
     return _AGGREGATES[name]([each.arguments[0] for each in given], call)
 
 

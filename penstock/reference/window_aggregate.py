@@ -13,15 +13,17 @@ from penstock.errors import EngineError
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import Type
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.aggregates import Window, WindowAggregate
 from penstock.reference.grouping import grouper
 from penstock.reference.relation import Relation, Row, bound_evaluator, tick_bound
 from penstock.reference.run import LateTuple, LateTuples, Run
+from penstock.reference.sessions import in_sessions
 from penstock.scalars.evaluate import evaluator
 from penstock.scalars.ordering import canonical, sort_key
 from penstock.windows.landmark import Landmark
 from penstock.windows.limits import MOST_KEPT, MOST_REMEMBERED, per_tuple, too_many
 from penstock.windows.rows import Order, RowWindow
+from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 from penstock.windows.window import WindowItem
@@ -41,6 +43,7 @@ class Extent(NamedTuple):
 
     wid: int
     rows: list[tuple[Row, int]]
+    end: int | None = None  # where the id alone does not say it
 
 
 def window_aggregate(node: WindowAggregate, given: Relation, run: Run) -> Relation:
@@ -62,6 +65,8 @@ def window_aggregate(node: WindowAggregate, given: Relation, run: Run) -> Relati
             extents = _rows(node.window, placed, late)
         case SlideByTuple():
             extents = _slide_by_tuple(node.window, placed, late)
+        case Session():
+            extents = _sessions(node, node.window, placed, given, late)
     groups = grouper(node.keys, node.aggregates, given.schema, node.key_order)
     domain = Domain(node.bound_type)
     answers: list[Row] = []
@@ -69,8 +74,9 @@ def window_aggregate(node: WindowAggregate, given: Relation, run: Run) -> Relati
     for extent in extents:
         if extent.rows is not rows:  # windows in a row may hold the same tuples
             rows, folded = extent.rows, groups(extent.rows)
-        start, end = node.window.bounds(extent.wid)
-        shown_id = domain.value(extent.wid) if isinstance(node.window, SlideByTuple) else extent.wid
+        start, end = _bounds(node.window, extent)
+        by_value = isinstance(node.window, SlideByTuple | Session)
+        shown_id = domain.value(extent.wid) if by_value else extent.wid
         shown = (shown_id, None if start is None else domain.value(start), domain.value(end))
         answers += [Row((*shown, *answer)) for answer in folded]
     return Relation(node.schema, answers, _reached(node, answers))
@@ -84,7 +90,9 @@ def _place(node: WindowAggregate, given: Relation, run: Run) -> list[Placed]:
         return WindowItem(tick, tuple(canonical(evaluate(row.values)) for evaluate in partition))
 
     # what is late as a whole is of no partition
-    by_rank = isinstance(node.window, RowWindow | SlideByTuple) and node.window.order is Order.RANK
+    by_rank = isinstance(node.window, Session) or (
+        isinstance(node.window, RowWindow | SlideByTuple) and node.window.order is Order.RANK
+    )
     if node.attribute is None:
         return [Placed(row, item(row, 0), BEGINNING, BEGINNING) for row in given.rows]
     domain = Domain(node.attribute.type)
@@ -146,6 +154,7 @@ def refuse_many(node: WindowAggregate, steps: list[int], last: int) -> None:
     """Most windows should have a tuple that the one before has not."""
     for begin, end in pairwise([*steps, last + 1]):
         if end - begin > MOST_REMEMBERED:
+            assert isinstance(node.window, Landmark)
             upto = Domain(node.bound_type).format(node.window.closes_at(end - 1))
             raise too_many(end - begin, upto, MOST_REMEMBERED)
 
@@ -219,6 +228,27 @@ def _slide_by_tuple(
                 extents[wid].append((each.row, value))
         found += [(wid, order, Extent(wid, extents[wid])) for wid in ids]
     yield from (extent for _, _, extent in sorted(found, key=lambda each: each[:2]))
+
+
+def _sessions(
+    node: WindowAggregate,
+    window: Session,
+    placed: list[Placed],
+    given: Relation,
+    late: LateTuples,
+) -> Iterator[Extent]:
+    """Which session a tuple would be in depends on those that came before it, and a bound closes
+    sessions: so, as by rank, a tuple below the bound is late as a whole."""
+    rows = [(each.row, each.item.value) for each in _in_time(placed, late)]
+    for start, end, members in in_sessions(window, rows, node, given.schema):
+        yield Extent(start, members, end)
+
+
+def _bounds(window: Window, extent: Extent) -> tuple[int | None, int]:
+    if isinstance(window, Session):
+        assert extent.end is not None
+        return extent.wid, extent.end
+    return window.bounds(extent.wid)
 
 
 def _by_value(partition: tuple[Any, ...]) -> list[Any]:

@@ -35,6 +35,8 @@ CALLS = (
     "stddev_pop(y)",
     "first(s)",
     "last(x)",
+    "min_by(s, y)",
+    "max_by(x, s)",
     "median(y)",
     "quantile(x, 0.25)",
     "mode(s)",

@@ -10,6 +10,7 @@ import penstock as ps
 from penstock.functions.aggregates import AGGREGATES, ALIASES, PythonAggregate, aggregate
 from penstock.functions.signature import Family
 
+BESIDE = {"min_by": "t", "max_by": "t"}  # a second column
 CONSTANTS = {
     "quantile": "0.5",
     "approx_quantile": "0.5",
@@ -21,8 +22,8 @@ CONSTANTS = {
 
 
 def call(name: str, canonical: str | None = None, column: str = "x") -> str:
-    constant = CONSTANTS.get(canonical or name)
-    return f"{name}({column}, {constant})" if constant else f"{name}({column})"
+    second = {**CONSTANTS, **BESIDE}.get(canonical or name)
+    return f"{name}({column}, {second})" if second else f"{name}({column})"
 
 
 def answer(expression: str) -> Any:
@@ -51,6 +52,8 @@ EXPECTED = {
     "stddev_pop": (2 / 9) ** 0.5,
     "first": 2,
     "last": 2,
+    "min_by": 2,
+    "max_by": 2,
     "median": 2.0,
     "quantile": 2.0,
     "mode": 2,

@@ -17,6 +17,7 @@ from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.operators.revising.distinct import AmendingDistinct
 from penstock.operators.revising.groups import RevisingGroups
 from penstock.operators.revising.landmark import RevisingLandmark
+from penstock.operators.revising.sessions import RevisingSessions
 from penstock.operators.revising.sliding import RevisingSliding
 from penstock.operators.ticks import to_ticks
 from penstock.optimizer.physical.revisions import asked_of_results
@@ -27,6 +28,7 @@ from penstock.plan.query import QueryPlan
 from penstock.reference.engine import answer
 from penstock.state.chunks import ChunkStore, MemoryStore
 from penstock.windows.landmark import Landmark
+from penstock.windows.session import Session
 from tests.operators.driving import CUTS, Stream, items, late_table, planned
 
 Row = tuple[Any, ...]
@@ -35,6 +37,8 @@ Make = Callable[[], Operator]
 
 def operator_of(node: Any, revising: Asked) -> Operator:
     match node:
+        case WindowAggregate(window=Session()):
+            return RevisingSessions(node, revising, ManualClock())
         case WindowAggregate(window=Landmark()):
             return RevisingLandmark(node, revising, ManualClock())
         case WindowAggregate():

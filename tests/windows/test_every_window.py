@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penstock.windows.category import Category
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import Order, RowWindow
+from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 from penstock.windows.window import AnyWindow, WindowId, WindowItem, ascending, number
@@ -20,15 +21,18 @@ ORDER = st.sampled_from(Order)
 ITEM = st.builds(WindowItem, st.integers(-30, 30), st.sampled_from([None, "a", ("b", 1)]))
 STREAM = st.lists(ITEM, max_size=25)
 
-KINDS: dict[str, st.SearchStrategy[AnyWindow]] = {
+SESSION = st.builds(Session, LENGTH, LENGTH | st.none())
+
+KINDS: dict[str, st.SearchStrategy[AnyWindow | Session]] = {
     "sliding": st.builds(Sliding, LENGTH, LENGTH, ORIGIN),
     "landmark": st.builds(Landmark, LENGTH, ORIGIN),
     "rows": st.builds(RowWindow, LENGTH, LENGTH, ORDER, st.booleans()),
     "all rows": st.builds(RowWindow, st.none(), LENGTH, ORDER, st.booleans()),
     "slide by tuple": st.builds(SlideByTuple, LENGTH, LENGTH, ORDER, st.booleans()),
+    "session": SESSION,
 }
 # Those whose meaning does not depend on the order of arrival.
-BY_VALUE: dict[str, st.SearchStrategy[AnyWindow]] = {
+BY_VALUE: dict[str, st.SearchStrategy[AnyWindow | Session]] = {
     "sliding": KINDS["sliding"],
     "landmark": KINDS["landmark"],
     "rows by rank": st.builds(
@@ -36,12 +40,13 @@ BY_VALUE: dict[str, st.SearchStrategy[AnyWindow]] = {
     ),
     "slide by every tuple": st.builds(SlideByTuple, LENGTH, st.just(1), ORDER, st.booleans()),
     "slide by rank": st.builds(SlideByTuple, LENGTH, LENGTH, st.just(Order.RANK), st.booleans()),
+    "session": SESSION,
 }
 
 
 def draw(
-    data: st.DataObject, kinds: dict[str, st.SearchStrategy[AnyWindow]], kind: str
-) -> AnyWindow:
+    data: st.DataObject, kinds: dict[str, st.SearchStrategy[AnyWindow | Session]], kind: str
+) -> AnyWindow | Session:
     return data.draw(kinds[kind], label="window")
 
 
@@ -123,7 +128,8 @@ def test_everything_in_a_window_lies_below_its_close(
     values = [item.value for item in stream]
     ticks = window.row_numbers(stream) if isinstance(window, RowWindow) else values
     for w in window.windows(stream):
-        assert all(ticks[t] < window.closes_at(w) for t in window.extent(w, stream))
+        end = window.closes_at(w, stream) if isinstance(window, Session) else window.closes_at(w)
+        assert all(ticks[t] < end for t in window.extent(w, stream))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -148,11 +154,12 @@ def test_equal_numbers_stay_in_the_order_of_arrival() -> None:
         (RowWindow(2, 1), Category.CONTEXT_FREE),
         (RowWindow(2, 1, partitioned=True), Category.FORWARD_CONTEXT_FREE),
         (RowWindow(2, 1, Order.RANK), Category.FORWARD_CONTEXT_AWARE),
+        (Session(2), Category.FORWARD_CONTEXT_AWARE),
         (RowWindow(None, 1, Order.RANK, True), Category.FORWARD_CONTEXT_AWARE),
         (SlideByTuple(2), Category.FORWARD_CONTEXT_AWARE),
     ],
 )
-def test_categories(window: AnyWindow, category: Category) -> None:
+def test_categories(window: AnyWindow | Session, category: Category) -> None:
     assert window.category is category
 
 

@@ -181,7 +181,8 @@ class RelationBinder:
             if self.window_all is None:
                 return None
             return positive(self.window_all, ticks(self.window_all, _domain(attribute)))
-        for part in (clause.slide, clause.origin, clause.range_attribute, clause.slide_attribute):
+        by_tuple = (clause.range_attribute, clause.slide_attribute)
+        for part in (clause.slide, clause.origin, *by_tuple, clause.gap, clause.longest):
             if part is not None:
                 raise BindError(
                     "the window of an input has a RANGE and an attribute, nothing more",

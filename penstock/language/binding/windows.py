@@ -20,6 +20,7 @@ from penstock.plan.stateless import Scan
 from penstock.windows.landmark import Landmark
 from penstock.windows.limits import MOST_KEPT, MOST_WINDOWS, per_tuple
 from penstock.windows.rows import Order, RowWindow
+from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
@@ -38,9 +39,15 @@ class WindowBinder:
 
     def bind(self) -> BoundWindow:
         clause = self.clause
-        if clause.range is None and not clause.range_all:
+        if clause.range is None and not clause.range_all and clause.gap is None:
             raise BindError("the window has no RANGE", span=clause.span, hint="RANGE 10 MINUTES")
-        for name, length in (("RANGE", clause.range), ("SLIDE", clause.slide)):
+        lengths = (
+            ("RANGE", clause.range),
+            ("SLIDE", clause.slide),
+            ("GAP", clause.gap),
+            ("MAX", clause.longest),
+        )
+        for name, length in lengths:
             if length is not None and length.amount <= 0:
                 raise BindError(f"{name} is {length}", span=length.span, expected="more than zero")
         partition = tuple(self.expressions.bind(part) for part in clause.partition)
@@ -53,6 +60,14 @@ class WindowBinder:
 
     def _kind(self) -> BoundWindow:
         clause = self.clause
+        if clause.gap is not None:
+            return self._session(clause.gap)
+        if clause.longest is not None:
+            raise BindError(
+                "MAX is how long a session may be",
+                span=clause.longest.span,
+                hint="SESSION GAP 5 MINUTES, MAX 1 HOUR",
+            )
         by_tuple = clause.range_attribute is not None or clause.slide_attribute is not None
         slides_rows = clause.slide is not None and clause.slide.is_rows
         ranges_rows = clause.range is not None and clause.range.is_rows
@@ -133,6 +148,44 @@ class WindowBinder:
         length = ticks(clause.range, Domain(attribute.type))
         window = SlideByTuple(length, every, order, bool(clause.partition))
         return BoundWindow(window, attribute, ())
+
+    def _session(self, gap: Quantity) -> BoundWindow:
+        """[SESSION GAP 5 MINUTES, WA ts], and MAX 1 HOUR for the longest"""
+        clause = self.clause
+        if clause.partition:
+            raise BindError(
+                "every group has sessions of its own, without PA",
+                span=span_of(clause.partition[0]),
+                hint=f"GROUP BY {clause.partition[0].sql()}",
+            )
+        others = (clause.range, clause.slide, clause.range_attribute, clause.slide_attribute)
+        found = [each.span for each in others if each is not None]
+        if clause.origin is not None:
+            found.append(span_of(clause.origin) or clause.span)
+        if found or clause.range_all:
+            raise BindError(
+                "a session begins with a tuple and ends GAP after its last",
+                span=found[0] if found else clause.span,
+                expected="SESSION GAP, MAX and WA alone",
+                hint=f"[SESSION GAP {gap}, WA ts]",
+            )
+        if self.input.signed:
+            raise BindError(
+                "sessions over items that may be taken back would fall apart again",
+                span=clause.span,
+                expected="a stream, or results that stay",
+            )
+        for length in (gap, clause.longest):
+            if length is not None and length.is_rows:
+                raise BindError(
+                    "the GAP of a session is in values of its attribute, not in rows",
+                    span=length.span,
+                    hint="SESSION GAP 5 MINUTES",
+                )
+        attribute = self._progressing(clause.attribute, "WA")
+        domain = Domain(attribute.type)
+        longest = None if clause.longest is None else ticks(clause.longest, domain)
+        return BoundWindow(Session(ticks(gap, domain), longest), attribute, ())
 
     # --- the parts -------------------------------------------------------------------------------
 

@@ -11,7 +11,19 @@ from penstock.errors import nearest
 from penstock.language.parsing.parser import Parser, SyntaxAt
 from penstock.language.syntax import Attribute, WindowClause
 
-_PARTS = ("RANGE", "SLIDE", "WA", "WATTR", "RATTR", "SATTR", "PA", "PATTR", "ORIGIN")
+_PARTS = (
+    "RANGE",
+    "SLIDE",
+    "WA",
+    "WATTR",
+    "RATTR",
+    "SATTR",
+    "PA",
+    "PATTR",
+    "ORIGIN",
+    "SESSION",
+    "MAX",
+)
 
 
 def window_clause(parser: Parser) -> WindowClause | None:
@@ -34,7 +46,8 @@ def window_clause(parser: Parser) -> WindowClause | None:
 
 
 def _part(parser: Parser) -> dict[str, Any]:
-    """part ::= RANGE … | SLIDE … | WA … | RATTR … | SATTR … | PA … | ORIGIN …"""
+    """part ::= RANGE … | SLIDE … | WA … | RATTR … | SATTR … | PA … | ORIGIN …
+    | SESSION GAP … | MAX …"""
     word = parser.word
     if word not in _PARTS:
         close = nearest(word or "?", _PARTS)
@@ -58,6 +71,15 @@ def _part(parser: Parser) -> dict[str, Any]:
             return {"range_attribute": attribute(parser)}
         case "SATTR":
             return {"slide_attribute": attribute(parser)}
+        case "SESSION":
+            if not parser.accept("GAP"):
+                parser.refuse(
+                    f"expected GAP after SESSION, found {parser.found()}",
+                    hint="SESSION GAP 5 MINUTES",
+                )
+            return {"gap": parser.quantity()}
+        case "MAX":
+            return {"longest": parser.quantity()}
         case "ORIGIN":
             return {"origin": parser.scalar("where windows are counted from")}
         case _:

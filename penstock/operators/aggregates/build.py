@@ -9,6 +9,7 @@ from penstock.functions.python_aggregates import Guarded
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.counts import Count
 from penstock.operators.aggregates.extremes import Extreme
+from penstock.operators.aggregates.extremes_by import ExtremeBy
 from penstock.operators.aggregates.frequent import (
     CountDistinct,
     DistinctValues,
@@ -41,7 +42,7 @@ def build(call: AggregateCall) -> Aggregate[Any]:
 def _distinct(call: AggregateCall, inner: Aggregate[Any]) -> Aggregate[Any]:
     if isinstance(inner, Count):
         return CountDistinct(call.arguments[0].type)
-    if isinstance(inner, Extreme | ApproximateDistinct):
+    if isinstance(inner, Extreme | ExtremeBy | ApproximateDistinct):
         return inner  # how often a value occurs makes no difference to them
     if len(call.arguments) - call.function.constants == 1:
         return DistinctValues(call.arguments[0].type, inner)
@@ -66,6 +67,10 @@ def _extreme(largest: bool, by_position: bool) -> Callable[[AggregateCall], Aggr
     return lambda call: Extreme(call.arguments[0].type, largest, by_position)
 
 
+def _extreme_by(largest: bool) -> Callable[[AggregateCall], Aggregate[Any]]:
+    return lambda call: ExtremeBy(call.arguments[0].type, call.arguments[1].type, largest)
+
+
 _BUILDERS: dict[str, Callable[[AggregateCall], Aggregate[Any]]] = {
     "count": lambda _: Count(),
     "sum": _sums(Sum),
@@ -78,6 +83,8 @@ _BUILDERS: dict[str, Callable[[AggregateCall], Aggregate[Any]]] = {
     "max": _extreme(largest=True, by_position=False),
     "first": _extreme(largest=False, by_position=True),
     "last": _extreme(largest=True, by_position=True),
+    "min_by": _extreme_by(largest=False),
+    "max_by": _extreme_by(largest=True),
     "median": lambda call: Quantile(call.arguments[0].type, 0.5),
     "quantile": lambda call: Quantile(call.arguments[0].type, _constant(call)),
     "mode": lambda call: Mode(call.arguments[0].type),

@@ -89,10 +89,7 @@ class Extreme(Aggregate[Best]):
             return
         values = plain(arguments[0], self.argument)
         places = positions if self.by_position else np.zeros(len(codes), np.int64)
-        # sorted so that the best row of each group comes last, and wins below
-        order = _order(codes, places, values, self.largest)
-        last = np.flatnonzero(np.append(np.diff(codes[order]) != 0, True))
-        best = order[last]
+        best = best_last(codes, places, values, self.largest)
         self._take(partial, codes[best], places[best], values[best])
 
     def merge(self, partial: Best, other: Best) -> None:
@@ -134,21 +131,22 @@ class Extreme(Aggregate[Best]):
     def _take(self, partial: Best, groups: Codes, places: Ints, values: npt.NDArray[Any]) -> None:
         """Replace the best of some groups (each named once) where the new one is better."""
         old, old_places = partial.values[groups], partial.positions[groups]
-        better = _better(values, old, self.largest)
+        wins = better(values, old, self.largest)
         if self.by_position:
             ahead = places > old_places if self.largest else places < old_places
-            better = ahead | ((places == old_places) & better)
-        better = better | ~partial.present[groups]
-        chosen = groups[better]
-        partial.values[chosen] = values[better]
-        partial.positions[chosen] = places[better]
+            wins = ahead | ((places == old_places) & wins)
+        wins = wins | ~partial.present[groups]
+        chosen = groups[wins]
+        partial.values[chosen] = values[wins]
+        partial.positions[chosen] = places[wins]
         partial.present[chosen] = True
 
     def finish(self, partial: Best, codes: Codes) -> pa.Array:
         return unplain(partial.values[codes], partial.present[codes], self.argument)
 
 
-def _better(new: npt.NDArray[Any], old: npt.NDArray[Any], largest: bool) -> npt.NDArray[np.bool_]:
+def better(new: npt.NDArray[Any], old: npt.NDArray[Any], largest: bool) -> npt.NDArray[np.bool_]:
+    """Which values are better than others beside them."""
     if new.dtype == object:
         # what was never set is the number 0, which other values cannot be compared with
         pairs = zip(new, old, strict=True)
@@ -160,17 +158,27 @@ def _better(new: npt.NDArray[Any], old: npt.NDArray[Any], largest: bool) -> npt.
             above = (new > old) | (np.isnan(new) & ~np.isnan(old))
             below = (new < old) | (np.isnan(old) & ~np.isnan(new))
         return np.asarray(above if largest else below)
-    better: npt.NDArray[np.bool_] = new > old if largest else new < old
-    return better
+    wins: npt.NDArray[np.bool_] = new > old if largest else new < old
+    return wins
+
+
+def best_last(
+    codes: Codes, places: npt.NDArray[Any], values: npt.NDArray[Any], largest: bool
+) -> Ints:
+    """The best row of each group, by place and then by value."""
+    order = _order(codes, places, values, largest)
+    best: Ints = order[np.flatnonzero(np.append(np.diff(codes[order]) != 0, True))]
+    return best
 
 
 def _order(
-    codes: Codes, places: Ints, values: npt.NDArray[Any], largest: bool
+    codes: Codes, places: npt.NDArray[Any], values: npt.NDArray[Any], largest: bool
 ) -> npt.NDArray[np.int64]:
     """By group, then from the worst to the best."""
-    if values.dtype == object:
-        _, ranks = np.unique(values, return_inverse=True)
-        values = ranks
+    places, values = (
+        np.unique(each, return_inverse=True)[1] if each.dtype == object else each
+        for each in (places, values)
+    )
     order = np.lexsort((values, places, codes))  # NaN sorts last, as the largest number
     if largest:
         return order

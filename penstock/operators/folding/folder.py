@@ -146,9 +146,16 @@ class Folder:
                 codes, positions = rows.codes[arguments.chosen], rows.positions[arguments.chosen]
                 aggregate.fold(part, codes, arguments.columns, positions)
 
+    def fold_apart(self, partials: Partials, rows: Rows, size: int) -> None:
+        """The same where the codes of rows number something else than keys, `size` of them."""
+        self.grow_to(partials, size)
+        self._fold(partials, rows)
+
     def grow(self, partials: Partials, least: int = 0) -> None:
         """Make room for all groups that there are by now, and for `least`."""
-        size = max(len(self.keys), least)
+        self.grow_to(partials, max(len(self.keys), least))
+
+    def grow_to(self, partials: Partials, size: int) -> None:
         if size > len(partials.rows.rows):
             partials.rows.grow(size)
             size = len(partials.rows.rows)
@@ -157,6 +164,10 @@ class Folder:
 
     def merge(self, partials: Partials, other: Partials) -> None:
         self.grow(partials, len(other.rows.rows))
+        self.merge_apart(partials, other)
+
+    def merge_apart(self, partials: Partials, other: Partials) -> None:
+        """The same where there is room for all groups, which are numbered apart."""
         partials.rows.merge(other.rows)
         for aggregate, part, its in zip(self.aggregates, partials.parts, other.parts, strict=True):
             aggregate.merge(part, its)
@@ -182,7 +193,10 @@ class Folder:
 
     def spread(self, partials: Partials, codes: Codes) -> Partials:
         """The other way round: groups 0, 1, … become `codes`."""
-        size = max(1, len(self.keys))
+        return self.spread_apart(partials, codes, max(1, len(self.keys)))
+
+    def spread_apart(self, partials: Partials, codes: Codes, size: int) -> Partials:
+        """The same among `size` groups that are numbered apart."""
         parts = [
             aggregate.spread(part, codes, size)
             for aggregate, part in zip(self.aggregates, partials.parts, strict=True)
@@ -215,8 +229,11 @@ class Folder:
     def finish(self, partials: Partials, codes: Codes) -> list[pa.Array]:
         """The keys and the results of some groups."""
         self.grow(partials)
-        results = [
+        return [*self.keys.take(codes), *self.results(partials, codes)]
+
+    def results(self, partials: Partials, codes: Codes) -> list[pa.Array]:
+        """The results of some groups, without their keys."""
+        return [
             aggregate.finish(part, codes)
             for aggregate, part in zip(self.aggregates, partials.parts, strict=True)
         ]
-        return [*self.keys.take(codes), *results]

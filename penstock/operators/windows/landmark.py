@@ -183,6 +183,7 @@ def refuse_gaps(node: WindowAggregate, first: int, steps: list[int], last: int, 
         return
     for begin, end in pairwise([first, *steps, last + 1]):
         if end - begin > most:
+            assert isinstance(node.window, Landmark)
             raise too_many(end - begin, node.domain.format(node.window.bounds(end - 1)[1]), most)
 
 

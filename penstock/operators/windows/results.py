@@ -24,6 +24,7 @@ from penstock.state.chunks import Tree
 from penstock.windows.columns import extremes
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow
+from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
@@ -143,6 +144,7 @@ def _window_bounds(node: WindowAggregate | DistinctOn, ids: Ints) -> tuple[Ints 
     """Of all windows at once.  Scans leave out the tuples that this has no room for, so what fits
     at both ends fits in between, and its last 64 bits are all of it."""
     window, room = node.window, ticks_of(node.bound_type)
+    assert not isinstance(window, Session)  # which ends where its tuples say
     for wid in set(extremes(ids)) if len(ids) else ():
         for tick in window.bounds(wid):
             if tick is not None and not room.low <= tick <= room.high:

@@ -13,6 +13,7 @@ from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project
 from penstock.windows.landmark import Landmark
+from penstock.windows.rows import RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple
 
 _Columns: TypeAlias = frozenset[Column]
@@ -64,7 +65,10 @@ def _told_apart_by(node: Node) -> list[_Columns]:
             return [_first(node, 0, len(node.keys))]
         case WindowAggregate() if not isinstance(node.window, SlideByTuple):
             keys = _first(node, 3, 3 + len(node.keys))
-            endless = isinstance(node.window, Landmark) or node.window.range is None
+            window = node.window
+            endless = isinstance(window, Landmark) or (
+                isinstance(window, RowWindow) and window.range is None
+            )
             places = (0, 2) if endless else (0, 1, 2)  # all of these begin together
             return [keys | _first(node, place, place + 1) for place in places]
         case DistinctOn() if all(key in node.columns for key in node.keys):

@@ -18,6 +18,7 @@ from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter
 from penstock.plan.substitution import substituted
 from penstock.windows.rows import Order, RowWindow
+from penstock.windows.session import Session
 from penstock.windows.sliding import Sliding
 
 _Key: TypeAlias = tuple[str, str | None]
@@ -84,7 +85,7 @@ def _keys(node: Node) -> dict[_Key, Expression]:
             return {}
         case GroupAggregate() if only_results(node.input):
             return {(key.name, None): key.expression for key in node.keys}
-        case WindowAggregate(window=Sliding()) if only_results(node.input):
+        case WindowAggregate(window=Sliding() | Session()) if only_results(node.input):
             return {(key.name, None): key.expression for key in node.keys}
         case WindowAggregate(window=RowWindow(order=Order.ARRIVAL)) if not node.input.signed:
             return {(part.name, None): part.expression for part in node.partition}

@@ -28,6 +28,7 @@ from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Project, Scan, Union
 from penstock.scalars.evaluate import evaluator
 from penstock.windows.landmark import Landmark
+from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
@@ -121,6 +122,9 @@ def _below_windows(node: WindowAggregate | DistinctOn, rooms: _Rooms) -> _Rooms:
         case Landmark() as marks:
             tuples = _landmark(marks, ends, ids)
             return _rooms_of(node.attribute, Room(tuples, Interval(TICKS.low, tuples.high)))
+        case Session() as session:
+            alone = Interval(ends.low - session.shortest, ends.high - session.shortest)
+            return _rooms_of(node.attribute, Room(starts.meet(ids).meet(alone)))
         case SlideByTuple(span):
             ends = ends.meet(ids)
             low, high = max(starts.low + span, ends.low), min(starts.high + span, ends.high)

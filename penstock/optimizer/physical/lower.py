@@ -31,6 +31,7 @@ from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow
+from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
@@ -154,6 +155,8 @@ def _window_operator(node: WindowAggregate) -> OperatorKind:
             return OperatorKind.ROWS
         case SlideByTuple():
             return OperatorKind.SLIDE_BY_TUPLE
+        case Session():
+            return OperatorKind.SESSIONS
 
 
 def _without_sources(node: Node) -> Node:

@@ -21,6 +21,7 @@ from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import Order, RowWindow
+from penstock.windows.session import Session
 from penstock.windows.sliding import Sliding
 
 
@@ -97,6 +98,16 @@ def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
             return OperatorKind.DEFERRED_ROWS
         case WindowAggregate(window=RowWindow()) if not asked.answers_early:
             return OperatorKind.SIGNED_ROWS
+        case WindowAggregate(window=Session(longest=None)):
+            return OperatorKind.REVISING_SESSIONS
+        case WindowAggregate(window=Session(), attribute=Column()) if not asked.answers_early:
+            return OperatorKind.DEFERRED_SESSIONS
+        case WindowAggregate(window=Session()) if not asked.answers_early:
+            raise EngineError(
+                "the local engine cannot amend sessions with a MAX over a computed time yet",
+                span=node.span,
+                hint="the time as a column of a sub-query below, or no MAX",
+            )
         case WindowAggregate(attribute=Column()) if not asked.answers_early:
             return OperatorKind.DEFERRED_SLIDE_BY_TUPLE
         case WindowAggregate() if not asked.answers_early:

@@ -19,6 +19,7 @@ from penstock.operators.folding.key_order import sorted_places
 from penstock.plan.aggregates import GroupAggregate, WindowAggregate
 from penstock.spark.plan.stages import Stage
 from penstock.spark.tasks.messages import Message, RowsPiece
+from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 
 _WINDOW_COLUMNS = 3  # before the keys: window_id, window_start, window_end
@@ -35,6 +36,8 @@ def order_columns(feeding: Stage, fed: Stage) -> list[int] | None:
             # a partition is in one bucket, and gives a window as often as it was opened
             parts = [node.keys.index(node.partition[place]) for place in node.partition_order]
             return [0, *(_WINDOW_COLUMNS + place for place in parts)]
+        case WindowAggregate(window=Session()) as node:  # as they end
+            return [2, *(_WINDOW_COLUMNS + place for place in node.key_order)]
         case WindowAggregate() as node if not node.counts_rows:
             return [0, *(_WINDOW_COLUMNS + place for place in node.key_order)]
         case GroupAggregate() as node:

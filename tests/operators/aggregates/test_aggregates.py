@@ -89,6 +89,9 @@ CONSTANTS: dict[str, list[Literal]] = {
 }
 
 
+BESIDE = ("min_by", "max_by")  # of two columns: see test_extremes_by
+
+
 class Tuple(NamedTuple):
     group: int
     value: Any
@@ -109,6 +112,7 @@ def title(each: AggregateCall) -> str:
 CALLS = [
     call(name, argument, constant, distinct)
     for name in AGGREGATES
+    if name not in BESIDE
     for argument in ON.get(name, [DOUBLE])
     for constant in CONSTANTS.get(name, [None])
     for distinct in (False, True)

@@ -28,6 +28,8 @@ ROWS = st.lists(
     max_size=30,
 )
 CONSTANTS = {
+    "min_by": ", k",
+    "max_by": ", x",
     "quantile": ", 0.3",
     "approx_quantile": ", 0.3",
     "top_k": ", 2",
@@ -36,7 +38,7 @@ CONSTANTS = {
     "approx_heavy_hitters": ", 0.3",
 }
 BLOCKED = {
-    *("min", "max", "first", "last"),
+    *("min", "max", "first", "last", "min_by", "max_by"),
     *(name for name in AGGREGATES if name.startswith("approx_")),
 }
 SLIDING = set(AGGREGATES) - BLOCKED
