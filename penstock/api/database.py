@@ -19,7 +19,7 @@ from penstock.api.given import (
 )
 from penstock.api.listing import list_queries, list_streams
 from penstock.api.live import Live
-from penstock.api.progress_clause import ProgressOptions
+from penstock.api.progress_clause import ProgressOptions, by_stream, checked
 from penstock.api.query import Query, run_options, run_together
 from penstock.api.running import ENGINES, Setting
 from penstock.api.running_on_spark import SparkSetting
@@ -166,6 +166,7 @@ class Database:
         asynchronous iterable of rows, or of a Spark DataFrame.  An iterator is read once and not
         remembered; a function that makes one is called for every reading.  The schema is taken
         from the data where it can be."""
+        checked(progress)
         given = schema_of(schema) if schema is not None else None
         stamp = Field(progress.attribute, TIMESTAMP) if is_stamped(progress) else None
         if given is None or stamp is None:
@@ -333,17 +334,22 @@ def connect(
 
 
 def sql(
-    text: str, *, progress: Mapping[str, ProgressOptions] | None = None, **streams: Any
+    text: str,
+    *,
+    progress: Mapping[str, ProgressOptions] | ProgressOptions | None = None,
+    **streams: Any,
 ) -> Query:
     """One query over data that is there: `{name}` in the text stands for the stream of that name.
+    `progress` is said of streams by their names, or of the only one as it is.
 
     >>> sql("SELECT n + 1 AS m FROM {numbers}", numbers=[{"n": 1}]).collect().to_pylist()
     [{'m': 2}]
     """
     frames = [each for each in streams.values() if is_spark(each)]
     database = connect(frames[0].sparkSession) if frames else connect()
+    promised = by_stream(progress, streams)
     for name, data in streams.items():
-        database.stream(name, data, progress=(progress or {}).get(name))
+        database.stream(name, data, progress=promised[name])
         text = text.replace("{" + name + "}", name)
     found = database.sql(text)
     if not isinstance(found, Query):

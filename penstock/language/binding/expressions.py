@@ -156,7 +156,7 @@ class ExpressionBinder:
                     hint="a window in brackets: [RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts]",
                 )
             case _:
-                raise BindError(f"{syntax.key.upper()} is not part of the dialect", span=span)
+                raise BindError(f"{_written(span)} is not part of the dialect", span=span)
 
     def column(self, syntax: exp.Column) -> Expression:
         if syntax.args.get("db") or not isinstance(syntax.this, exp.Identifier):
@@ -173,9 +173,9 @@ class ExpressionBinder:
         name, span = str(syntax.name), span_of(syntax)
         if self.catalog.aggregate(name) is not None:
             raise self.misplaced_aggregate(name, span)
+        self.known(name, span)
         if any(isinstance(argument, exp.Distinct | exp.Star) for argument in syntax.expressions):
             raise BindError(f"{name} is not an aggregate, so it takes no * or DISTINCT", span=span)
-        self.known(name, span)
         return self.call(name, [self.bind(argument) for argument in syntax.expressions], span)
 
     def misplaced_aggregate(self, name: str, span: Span | None) -> BindError:
@@ -189,8 +189,7 @@ class ExpressionBinder:
         if scalar(name) is not None:
             return
         _refuse_undetermined(name, span)
-        aggregates = list(self.catalog.aggregates)
-        close = nearest(name, [*SCALARS, *ALIASES, *aggregates, "count", "sum", "avg", "median"])
+        close = nearest(name, [*SCALARS, *ALIASES, *self.catalog.aggregate_names])
         raise BindError(
             f"there is no function called {shortened(name, 80)!r}",
             span=span,
@@ -333,6 +332,13 @@ def _refuse_undetermined(name: str, span: Span | None) -> None:
             span=span,
             hint="PROGRESS ON ts INTERNAL stamps tuples as they enter",
         )
+
+
+def _written(span: Span | None) -> str:
+    """An expression as it stands in the text, for messages."""
+    if span is None or span.text is None:
+        return "this"
+    return f"`{shortened(span.text[span.start : span.end], 80)}`"
 
 
 def _spine(syntax: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:

@@ -115,6 +115,7 @@ class SelectBinder:
     def _plain(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         select = self.select
         refuse_useless(self.hints, windows=False, joins=self.given.joins)
+        columns = self._selected(node)
         if select.window is not None:
             raise BindError(
                 "the window has nothing to compute",
@@ -129,6 +130,11 @@ class SelectBinder:
             )
         if select.having is not None:
             raise BindError("HAVING needs an aggregate", span=span_of(select.having), hint="WHERE")
+        return node, columns
+
+    def _selected(self, node: Node) -> tuple[Named, ...]:
+        """The columns of a SELECT that answers tuple by tuple."""
+        select = self.select
         binder = ExpressionBinder(Scope(node.schema), self.catalog, "this SELECT")
         found: list[tuple[Expression, SelectItem]] = []
         for item in select.items:
@@ -139,7 +145,7 @@ class SelectBinder:
                 found.append((binder.bind(item.expression), item))
             if len(found) > MAX_COLUMNS:
                 raise BindError(f"a SELECT has up to {MAX_COLUMNS:,} columns", span=item.span)
-        return node, named(found)
+        return named(found)
 
     # --- with aggregates -------------------------------------------------------------------------
 

@@ -23,6 +23,11 @@ from penstock.windows.rows import Order, RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
+HOW_TO_PROGRESS = (
+    "PROGRESS ON … when the stream is created; in Python, "
+    'progress=ps.progress("ts", delay="5 seconds")'
+)
+
 
 class BoundWindow(NamedTuple):
     window: Window
@@ -218,7 +223,7 @@ def check_progress(input_: Node, attribute: Expression, span: Span | None) -> Ex
             f"{attribute} does not progress, so a window over it would never close",
             span=span,
             expected=f"one of {', '.join(known)}" if known else None,
-            hint=None if known else "PROGRESS ON … when the stream is created",
+            hint=None if known else HOW_TO_PROGRESS,
         )
     return attribute
 
@@ -233,7 +238,7 @@ def only_progressing(input_: Node, span: Span | None, word: str) -> Column:
         raise BindError(
             f"{name or 'the input'} does not progress, so no window over it would ever close",
             span=span,
-            hint="PROGRESS ON … when the stream is created",
+            hint=HOW_TO_PROGRESS,
         )
     if len(progressing) != 1:
         known = ", ".join(each.field.qualified for each in progressing)

@@ -35,6 +35,15 @@ RESERVED = frozenset(
 )
 # Words that may follow a number without a unit.
 _CONSTANTS = (TokenType.NUMBER, TokenType.STRING)
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
+# Words that a clause begins with, for messages that name it.
+_CLAUSES = frozenset(
+    [
+        *("SELECT", "FROM", "ON", "WHERE", "GROUP BY", "HAVING", "WINDOW", "ORDER BY", "LIMIT"),
+        *("LATE", "EMIT", "PROGRESS", "VALUES", "FILES", "SOCKET", "INTO"),
+    ]
+)
 _NEXT_IN_A_LIST = (TokenType.COMMA, TokenType.R_PAREN)
 _NO_UNITS = RESERVED | {
     "KEEP",
@@ -92,9 +101,11 @@ class Parser(SqlglotParser):
             message = f"expected an expression, found {self.found()}"
         elif message.startswith("Expecting "):
             message = f"expected {message.removeprefix('Expecting ')}, found {self.found()}"
+        elif message.startswith("Invalid expression"):
+            message = self._misplaced()
         if not token or token.token_type is TokenType.SENTINEL:
             self.refuse(message)
-        raise SyntaxAt(_plain(message), _span_of(token))
+        raise SyntaxAt(message, _span_of(token))
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
         """Note where every node stands: from its first child (or itself) to the last token."""
@@ -228,7 +239,16 @@ class Parser(SqlglotParser):
         return Span(start.start, max(start.end, self._prev.end + 1))
 
     def refuse(self, message: str, hint: str | None = None) -> NoReturn:
-        raise SyntaxAt(_plain(message), self.here(), hint)
+        raise SyntaxAt(message, self.here(), hint)
+
+    def _misplaced(self) -> str:
+        """What stands where nothing can follow, and behind which clause."""
+        depth = 0
+        for token in reversed(self._tokens[: self._index]):
+            depth += (token.token_type in _CLOSING) - (token.token_type in _OPENING)
+            if depth <= 0 and _word(token) in _CLAUSES:
+                return f"{self.found()} does not belong in the clause {_word(token)}"
+        return f"{self.found()} does not belong here"
 
     def _tokens_left(self) -> bool:
         return self._index < len(self._tokens)
@@ -355,10 +375,3 @@ def _word(token: Token) -> str:
 
 def _span_of(token: Token) -> Span:
     return Span(token.start, max(token.start, token.end + 1))
-
-
-def _plain(message: str) -> str:
-    """sqlglot's own messages, in words for people who have not read its source."""
-    if message.startswith("Invalid expression"):
-        return "this does not belong here"
-    return message

@@ -211,7 +211,13 @@ def _source(parser: Parser) -> FilesSyntax | SocketSyntax | ValuesSyntax | None:
         return FilesSyntax(pattern, parser.name("a format") if parser.accept("FORMAT") else None)
     if parser.accept("SOCKET"):
         return SocketSyntax(parser.text("an address"))
-    parser.expect("VALUES")
+    if not parser.accept("VALUES"):
+        parser.refuse(
+            f"there is no source called {parser.found()}",
+            hint="FROM FILES 'pattern', FROM SOCKET 'host:port' or FROM VALUES (…); from Python,"
+            " db.stream also takes rows, Arrow, pandas and Polars data, asynchronous iterables and"
+            " Spark DataFrames, such as those that read Kafka",
+        )
     rows, spans = [], []
 
     def row() -> None:
