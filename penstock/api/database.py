@@ -27,14 +27,17 @@ from penstock.engine.options import Scheduling
 from penstock.errors import BindError, EngineError, SinkError, nearest
 from penstock.functions.aggregates import AggregateFunction, PythonAggregate
 from penstock.functions.signature import Signature
+from penstock.language.binding.relations import refuse_modifiers
 from penstock.language.binding.select import bind_query
 from penstock.language.binding.splits import bind_split
 from penstock.language.binding.streams import bind_progress, bind_stream
 from penstock.language.parse import parse_script, pointing_into
+from penstock.language.parsing.parameters import is_scalar
 from penstock.language.syntax import (
     AlterQuery,
     CreateQuery,
     CreateStream,
+    CreateView,
     Drop,
     Explain,
     Name,
@@ -142,14 +145,15 @@ class Database:
     def setting(self) -> Setting:
         return self._setting
 
-    def sql(self, text: str) -> Query | Explanation | None:
-        """Carry out a script; the result is that of its last statement."""
-        *_, last = [None, *self.script(text)]
+    def sql(self, text: str, **parameters: Any) -> Query | Explanation | None:
+        """Carry out a script; the result is that of its last statement.  `:name` in the text stands
+        for the value of that parameter, which is bound and never becomes text."""
+        *_, last = [None, *self.script(text, **parameters)]
         return last
 
-    def script(self, text: str) -> Iterator[Query | Explanation | None]:
+    def script(self, text: str, **parameters: Any) -> Iterator[Query | Explanation | None]:
         """Carry out a script statement by statement."""
-        for statement in parse_script(text):
+        for statement in parse_script(text, parameters):
             with pointing_into(text):
                 result = self.execute(statement, text)
             yield result
@@ -238,6 +242,10 @@ class Database:
     def queries(self) -> list[str]:
         return [name for name, _ in self.catalog.queries.values()]
 
+    @property
+    def views(self) -> list[str]:
+        return [name for name, _ in self.catalog.views.values()]
+
     def execute(self, statement: Statement, text: str) -> Query | Explanation | None:
         """Carry out one statement of a script."""
         match statement:
@@ -256,6 +264,10 @@ class Database:
             case CreateQuery():
                 bound = bind_query(statement.query, self.catalog)
                 self.catalog.add_query(statement.name.text, bound, statement.name.span)
+            case CreateView(name, asked, replaces):
+                refuse_modifiers(asked)
+                bound = bind_query(asked, self.catalog)
+                self.catalog.add_view(name.text, bound, replaces, name.span)
             case Split():
                 parts = bind_split(statement, self.catalog)
                 for name, plan in parts:
@@ -274,11 +286,18 @@ class Database:
         return None
 
     def _drop(self, kind: str, name: Name, if_exists: bool) -> None:
-        known = {"STREAM": self.streams, "TABLE": self.tables, "QUERY": self.queries}[kind]
+        known = {
+            "STREAM": self.streams,
+            "TABLE": self.tables,
+            "VIEW": self.views,
+            "QUERY": self.queries,
+        }[kind]
         if if_exists and name.text.casefold() not in map(str.casefold, known):
             return
         if kind == "QUERY":
             self.catalog.drop_query(name.text, name.span)
+        elif kind == "VIEW":
+            self.catalog.drop_view(name.text, name.span)
         else:
             self.catalog.drop_stream(name.text, name.span, is_table=kind == "TABLE")
 
@@ -339,19 +358,22 @@ def sql(
     progress: Mapping[str, ProgressOptions] | ProgressOptions | None = None,
     **streams: Any,
 ) -> Query:
-    """One query over data that is there: `{name}` in the text stands for the stream of that name.
+    """One query over data that is there: `{name}` in the text stands for the stream of that name,
+    and `:name` for a single value, which is bound and never becomes text.
     `progress` is said of streams by their names, or of the only one as it is.
 
     >>> sql("SELECT n + 1 AS m FROM {numbers}", numbers=[{"n": 1}]).collect().to_pylist()
     [{'m': 2}]
     """
+    values = {name: each for name, each in streams.items() if is_scalar(each)}
+    streams = {name: each for name, each in streams.items() if name not in values}
     frames = [each for each in streams.values() if is_spark(each)]
     database = connect(frames[0].sparkSession) if frames else connect()
     promised = by_stream(progress, streams)
     for name, data in streams.items():
         database.stream(name, data, progress=promised[name])
         text = text.replace("{" + name + "}", name)
-    found = database.sql(text)
+    found = database.sql(text, **values)
     if not isinstance(found, Query):
         raise BindError("the text is not a query", expected="SELECT … FROM {name} …")
     return found

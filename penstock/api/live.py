@@ -69,13 +69,13 @@ class Live:
     # --- SQL -------------------------------------------------------------------------------------
 
     def sql(
-        self, text: str, sink: SinkLike | None = None, *, rows: bool = False
+        self, text: str, sink: SinkLike | None = None, *, rows: bool = False, **parameters: Any
     ) -> LiveQuery | Explanation | None:
         """Carry out a script; the result is that of its last statement.  CREATE QUERY starts a
         query at once.  SELECT starts one without a name, whose rows go to `sink` as in `Query.run`,
-        or are kept."""
+        or are kept.  `:name` in the text stands for the value of that parameter."""
         result: LiveQuery | Explanation | None = None
-        for statement in parse_script(text):
+        for statement in parse_script(text, parameters):
             with pointing_into(text), self._turn:
                 result = self._execute(statement, text, sink, rows)
         return result

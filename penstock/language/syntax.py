@@ -117,6 +117,7 @@ class JoinSyntax:
     on: exp.Expr | None
     as_of: exp.Expr | None  # the time at which a stream is looked up
     span: Span
+    using: tuple[Name, ...] = ()  # columns that both sides have, which come once
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,7 @@ class SelectItem:
     alias: Name | None
     text: str  # as written, for the name of a column without an alias
     span: Span
+    without: tuple[Name, ...] = ()  # * EXCEPT (…)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,8 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class QuerySyntax:
-    """One SELECT, or several with UNION ALL between them, and what applies to the whole."""
+    """One SELECT, or several with UNION ALL and the like between them, and what applies to the
+    whole."""
 
     selects: tuple[Select, ...]
     late: Name | None
@@ -174,6 +177,18 @@ class QuerySyntax:
     early: Quantity | None
     in_order: bool
     modifiers: Span | None  # where LATE or EMIT stands, if it does
+    span: Span
+    operations: tuple[Name, ...] = ()  # UNION ALL, UNION, INTERSECT or EXCEPT, between SELECTs
+    tables: tuple[CommonTable, ...] = ()  # WITH
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """`name (columns) AS (query)`, behind WITH."""
+
+    name: Name
+    columns: tuple[Name, ...]
+    query: QuerySyntax
     span: Span
 
 
@@ -243,7 +258,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    kind: str  # STREAM, TABLE or QUERY
+    kind: str  # STREAM, TABLE, VIEW or QUERY
     name: Name
     if_exists: bool
     span: Span
@@ -255,6 +270,14 @@ class CreateQuery:
     query: QuerySyntax
     span: Span
     into: Name | None = None  # where the rows of a query go that runs at once
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    name: Name
+    query: QuerySyntax
+    replaces: bool  # OR REPLACE
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,5 +303,13 @@ class Explain:
 
 
 Statement: TypeAlias = (
-    CreateStream | CreateQuery | AlterQuery | Show | Split | Drop | Explain | QuerySyntax
+    CreateStream
+    | CreateQuery
+    | CreateView
+    | AlterQuery
+    | Show
+    | Split
+    | Drop
+    | Explain
+    | QuerySyntax
 )

@@ -19,6 +19,7 @@ class Catalog:
     streams: dict[str, StreamDefinition] = field(default_factory=dict)  # and tables
     queries: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # name as written, plan
     aggregates: dict[str, AggregateFunction] = field(default_factory=dict)
+    views: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # queries to be read only
 
     def add_stream(self, stream: StreamDefinition, span: Span | None = None) -> None:
         if not stream.name:
@@ -29,6 +30,21 @@ class Catalog:
     def add_query(self, name: str, query: QueryPlan, span: Span | None = None) -> None:
         self.refuse_taken(name, span)
         self.queries[name.casefold()] = (name, query)
+
+    def add_view(
+        self, name: str, query: QueryPlan, replaces: bool = False, span: Span | None = None
+    ) -> None:
+        if not (replaces and name.casefold() in self.views):
+            self.refuse_taken(name, span)
+        self.views[name.casefold()] = (name, query)
+
+    def hiding(self, name: str, query: QueryPlan) -> Catalog:
+        """The same names, but one stands for the query, whatever else it stands for here."""
+        key = name.casefold()
+        streams = {other: each for other, each in self.streams.items() if other != key}
+        queries = {other: each for other, each in self.queries.items() if other != key}
+        views = {**self.views, key: (name, query)}
+        return Catalog(streams, queries, self.aggregates, views)
 
     def add_aggregate(self, function: AggregateFunction) -> None:
         if aggregate(function.name) is not None or scalar(function.name) is not None:
@@ -52,10 +68,12 @@ class Catalog:
             return self.streams[key]
         if key in self.queries:
             return self.queries[key][1]
+        if key in self.views:
+            return self.views[key][1]
         known = self._names()
         close = nearest(name, known)
         raise BindError(
-            f"there is no stream, table or query called {shortened(name, 80)!r}",
+            f"there is no stream, table, view or query called {shortened(name, 80)!r}",
             span=span,
             expected=f"one of {', '.join(sorted(known))}" if known else None,
             hint=close[0] if close else "CREATE STREAM first",
@@ -70,15 +88,16 @@ class Catalog:
                 error.hint = f"DROP {found.word.upper()} {found.name}"
             raise error
         readers = [
-            query_name
-            for query_name, query in self.queries.values()
+            (kind, reader)
+            for kind, known in (("QUERY", self.queries), ("VIEW", self.views))
+            for reader, query in known.values()
             if any(scan.stream == found for scan in scans_of(query))
         ]
         if readers:
             raise BindError(
-                f"{found.word} {found.name} is read by {', '.join(readers)}",
+                f"{found.word} {found.name} is read by {', '.join(name for _, name in readers)}",
                 span=span,
-                hint=f"DROP QUERY {readers[0]} first",
+                hint=f"DROP {' '.join(readers[0])} first",
             )
         del self.streams[name.casefold()]
 
@@ -87,12 +106,17 @@ class Catalog:
             raise self._missing("query", name, [n for n, _ in self.queries.values()], span)
         del self.queries[name.casefold()]
 
+    def drop_view(self, name: str, span: Span | None = None) -> None:
+        if name.casefold() not in self.views:
+            raise self._missing("view", name, [n for n, _ in self.views.values()], span)
+        del self.views[name.casefold()]
+
     def _names(self) -> list[str]:
         streams = [stream.name for stream in self.streams.values()]
-        return streams + [name for name, _ in self.queries.values()]
+        return streams + [name for name, _ in (*self.queries.values(), *self.views.values())]
 
     def refuse_taken(self, name: str, span: Span | None) -> None:
-        if name.casefold() in self.streams or name.casefold() in self.queries:
+        if any(name.casefold() in known for known in (self.streams, self.queries, self.views)):
             raise BindError(
                 f"{name!r} exists already", span=span, hint="DROP it first, or take another name"
             )

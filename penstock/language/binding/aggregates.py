@@ -9,6 +9,7 @@ from penstock.functions.aggregates import AggregateFunction
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import span_of
 from penstock.language.binding.scope import Scope
+from penstock.language.syntax import SelectItem
 from penstock.model.schema import Field
 from penstock.model.types import STRING, Kind
 from penstock.plan.aggregates import NamedAggregate
@@ -37,6 +38,7 @@ class GroupBinder(ExpressionBinder):
         self.aggregates: list[NamedAggregate] = []
         self._named: dict[str, list[NamedAggregate]] = {}  # those that are written alike
         self._taken: set[str] = set()
+        self._aliases: dict[str, exp.Expr] = {}
         self._keys: dict[str, list[Named]] = {}
         for key in keys:
             self._keys.setdefault(str(key.expression), []).append(key)
@@ -57,10 +59,19 @@ class GroupBinder(ExpressionBinder):
                 return Column(key.name, bound.type, span=bound.span)
         return None
 
+    def over_groups(self, having: exp.Expr, items: tuple[SelectItem, ...]) -> Expression:
+        """The condition of HAVING, which also knows the aliases of what is selected."""
+        self._aliases = {
+            item.alias.text.casefold(): item.expression for item in items if item.alias is not None
+        }
+        return self.condition(having, "HAVING")
+
     def column(self, syntax: exp.Column) -> Expression:
         name = syntax.name.lower()
         if not syntax.table and name in self.window:
             return Column.of(self.window[name], span_of(syntax))
+        if not syntax.table and syntax.name.casefold() in self._aliases:
+            return self.bind(self._aliases[syntax.name.casefold()])
         found = self.tuples.column(syntax)
         raise BindError(
             f"column {str(found)!r} is neither in GROUP BY nor inside an aggregate",

@@ -16,6 +16,7 @@ from penstock.language.syntax import (
     Name,
     NamedRelation,
     Quantity,
+    QuerySyntax,
     Relation,
     SequenceRelation,
     SubqueryRelation,
@@ -72,10 +73,7 @@ class RelationBinder:
     def _subquery(self, relation: SubqueryRelation) -> BoundSource:
         from penstock.language.binding.select import bind_query  # queries hold relations
 
-        if relation.query.modifiers is not None:
-            raise BindError(
-                "LATE and EMIT belong to the outermost query", span=relation.query.modifiers
-            )
+        refuse_modifiers(relation.query)
         inner = bind_query(relation.query, self.catalog).input
         alias = relation.alias.text if relation.alias else ""
         return BoundSource(under(inner, alias), alias, relation.window, relation.span)
@@ -198,6 +196,12 @@ class RelationBinder:
                 f"RANGE is {clause.range}", span=clause.range.span, expected="zero or more"
             )
         return length
+
+
+def refuse_modifiers(query: QuerySyntax) -> None:
+    """What a query says about its own results has no meaning where another one reads them."""
+    if query.modifiers is not None:
+        raise BindError("LATE and EMIT belong to the outermost query", span=query.modifiers)
 
 
 def _keeps(relation: SequenceRelation) -> tuple[bool, bool]:

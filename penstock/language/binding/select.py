@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from penstock.errors import BindError, PenstockError
 from penstock.language.binding.aggregates import GroupBinder, has_aggregate
+from penstock.language.binding.common_tables import with_tables
 from penstock.language.binding.distinct_on import bind_distinct_on
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.from_clause import FromBinder
@@ -22,10 +23,8 @@ from penstock.language.binding.relations import (
     BoundSource,
     pointing_at,
     positive,
-    renamed,
-    unlike,
 )
-from penstock.language.binding.scope import Scope
+from penstock.language.binding.set_operations import combined
 from penstock.language.binding.tables import is_table
 from penstock.language.binding.windows import (
     BoundWindow,
@@ -48,7 +47,7 @@ from penstock.plan.expressions import (
 )
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
-from penstock.plan.stateless import Filter, Project, Union
+from penstock.plan.stateless import Filter, Project
 from penstock.windows.rows import Order
 from penstock.windows.slide_by_tuple import SlideByTuple
 
@@ -57,18 +56,13 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
-    """The plan of a query: its SELECTs, united if there are several."""
-    nodes = [SelectBinder(select, catalog).bind() for select in syntax.selects]
-    node = nodes[0]
-    if len(nodes) > 1:
-        shapes = [[(f.name.casefold(), f.type) for f in each.schema] for each in nodes]
-        for each, shape, select in zip(nodes, shapes, syntax.selects, strict=True):
-            if shape != shapes[0]:
-                raise unlike(
-                    BoundSource(nodes[0], "", None, syntax.span),
-                    BoundSource(each, "", None, select.span),
-                )
-        node = Union(tuple(renamed(each, nodes[0].schema.names) for each in nodes), None)
+    """The plan of a query: its SELECTs, put together if there are several."""
+    catalog = with_tables(syntax.tables, catalog)
+    sources = [
+        BoundSource(SelectBinder(select, catalog).bind(), "", None, select.span)
+        for select in syntax.selects
+    ]
+    node = combined(sources, syntax.operations)
     if node.depth > MAX_DEPTH:
         raise BindError(
             f"the query stands on a pile of {node.depth} steps",
@@ -115,7 +109,7 @@ class SelectBinder:
     def _plain(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         select = self.select
         refuse_useless(self.hints, windows=False, joins=self.given.joins)
-        columns = self._selected(node)
+        columns = self._selected()
         if select.window is not None:
             raise BindError(
                 "the window has nothing to compute",
@@ -132,13 +126,13 @@ class SelectBinder:
             raise BindError("HAVING needs an aggregate", span=span_of(select.having), hint="WHERE")
         return node, columns
 
-    def _selected(self, node: Node) -> tuple[Named, ...]:
+    def _selected(self) -> tuple[Named, ...]:
         """The columns of a SELECT that answers tuple by tuple."""
         select = self.select
-        binder = ExpressionBinder(Scope(node.schema), self.catalog, "this SELECT")
+        binder = ExpressionBinder(self.given.scope(), self.catalog, "this SELECT")
         found: list[tuple[Expression, SelectItem]] = []
         for item in select.items:
-            stars = starred(item, self.given.schema)
+            stars = starred(item, self.given.schema, self.given.hidden)
             if stars is not None:
                 found += [(Column.of(field), item) for field in stars]
             else:
@@ -162,7 +156,7 @@ class SelectBinder:
 
     def _aggregate(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         select = self.select
-        scope = Scope(node.schema)
+        scope = self.given.scope()
         tuples = ExpressionBinder(scope, self.catalog, "GROUP BY")
         bound = self._window(node, tuples)
         if bound is not None:
@@ -182,7 +176,7 @@ class SelectBinder:
             found.append((binder.bind(item.expression), item))
         having = None
         if select.having is not None:
-            having = binder.condition(select.having, "HAVING")
+            having = binder.over_groups(select.having, select.items)
         aggregates = tuple(binder.aggregates)
         grouped: Node
         refuse_useless(self.hints, windows=bound is not None, joins=self.given.joins)

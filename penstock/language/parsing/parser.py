@@ -17,7 +17,8 @@ from sqlglot.parser import Parser as SqlglotParser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
-from penstock.errors import PenstockError, Span
+from penstock.errors import PenstockError, Span, nearest
+from penstock.language.parsing.parameters import Parameters, constant_of, length_of
 from penstock.language.syntax import MAX_CHAIN, Name, Quantity, QuerySyntax
 from penstock.model.duration import parse_duration
 
@@ -35,6 +36,7 @@ RESERVED = frozenset(
 )
 # Words that may follow a number without a unit.
 _CONSTANTS = (TokenType.NUMBER, TokenType.STRING)
+_QUERIES = ("SELECT", "WITH")
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 # Words that a clause begins with, for messages that name it.
@@ -90,9 +92,11 @@ class Parser(SqlglotParser):
         token: SqlglotParser.COLUMN_OPERATORS[token] for token in (TokenType.DOT, TokenType.DCOLON)
     }
     BRACKETS = frozenset()  # brackets hold windows, never subscripts
-    PLACEHOLDER_PARSERS = {}
+    PLACEHOLDER_PARSERS = {TokenType.COLON: lambda parser: parser.parameter()}
     LAMBDAS = {}
     TYPE_LITERAL_PARSERS = {}
+
+    parameters = Parameters({})  # what `:name` stands for
 
     # --- sqlglot's hooks -------------------------------------------------------------------------
 
@@ -141,7 +145,7 @@ class Parser(SqlglotParser):
         return made
 
     def _parse_in(self, this: Any, alias: bool = False) -> Any:
-        if self._curr.token_type is not TokenType.L_PAREN or self.next_word != "SELECT":
+        if self._curr.token_type is not TokenType.L_PAREN or self.next_word not in _QUERIES:
             return super()._parse_in(this, alias)
         self._advance()
         return self._of_subquery(exp.In(this=this, query=self.subquery()), None)
@@ -309,6 +313,8 @@ class Parser(SqlglotParser):
         """`10 MINUTES`, `1000 ROWS`, `2.5`, `'5' SECONDS`, `'5 seconds'`."""
         start = self.here()
         self.accept("INTERVAL")
+        if self._match(TokenType.COLON):
+            return self._quantity_of(start)
         negative = self._match(TokenType.DASH)
         if self._curr.token_type is TokenType.STRING:
             amount_text, _, unit = self._curr.text.strip().partition(" ")
@@ -329,6 +335,37 @@ class Parser(SqlglotParser):
             unit = self.word
             self._advance()
         return Quantity(-amount if negative else amount, unit.upper() or None, self.since(start))
+
+    def _quantity_of(self, start: Span) -> Quantity:
+        """A length that is handed in; a number of something may have its unit behind it."""
+        name = self.name("a parameter", allow_reserved=True)
+        try:
+            amount, unit = length_of(name.text, self._value(name))
+        except PenstockError as error:
+            raise SyntaxAt(error.message, name.span, error.hint) from None
+        if unit is None and self.word[:1].isalpha() and self.word not in _NO_UNITS:
+            unit = self.word
+            self._advance()
+        return Quantity(amount, unit, self.since(start))
+
+    def parameter(self) -> exp.Expr:
+        """`:name`, as the constant that is handed in for it."""
+        start = self._prev
+        name = self.name("a parameter", allow_reserved=True)
+        made = constant_of(name.text, self._value(name))
+        for node in made.walk():
+            node.meta.update(start=start.start, end=self._prev.end, sql=self.sql)
+        return made
+
+    def _value(self, name: Name) -> object:
+        if name.text not in self.parameters.values:
+            close = nearest(name.text, self.parameters.values)
+            raise SyntaxAt(
+                f"no value is given for the parameter {name.text!r}",
+                name.span,
+                f":{close[0]}" if close else f"db.sql(text, {name.text}=…)",
+            )
+        return self.parameters[name.text]
 
     def _combined(self, text: str) -> int:
         try:

@@ -25,9 +25,8 @@ def relation(parser: Parser) -> Relation:
     """relation ::= union [EXCEPT ON '(' column {',' column} ')' union]"""
     start = parser.here()
     left = _union(parser)
-    if not parser.accept("EXCEPT"):
+    if not parser.accept("EXCEPT", "ON"):
         return left
-    parser.expect("ON")
     parser.open_paren("the columns to compare")
     columns = parser.list_of(lambda: parser.name("a column"))
     parser.close_paren()
@@ -59,7 +58,7 @@ def _union(parser: Parser) -> Relation:
 def _before_select(parser: Parser) -> bool:
     """Whether the UNION at hand joins whole queries, as UNION [ALL] SELECT does."""
     after = parser.word_after(2) if parser.next_word == "ALL" else parser.next_word
-    return after == "SELECT"
+    return after in ("SELECT", "DISTINCT")
 
 
 def _operand(parser: Parser) -> Relation:
@@ -78,7 +77,7 @@ def _in_parentheses(parser: Parser) -> Relation:
     from penstock.language.parsing.select import query  # a query holds relations, and they queries
 
     start = parser.here()
-    if parser.at("SELECT"):
+    if parser.at("SELECT", "WITH"):
         inner = query(parser)
         parser.close_paren()
         alias, window = _alias_and_window(parser)
