@@ -58,6 +58,8 @@ class WindowClause:
     slide_attribute: Attribute | None = None
     partition: tuple[exp.Expr, ...] = ()
     origin: exp.Expr | None = None
+    offset: Quantity | None = None  # how far from the origin windows begin, as peers write it
+    by_start: bool = False  # windows start, not end, at multiples of the slide, as those of peers
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,34 @@ class SequenceRelation:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class WindowedRelation:
+    """`TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), …))`: every tuple with its windows."""
+
+    kind: str  # TUMBLE, HOP or CUMULATE
+    relation: NamedRelation | SubqueryRelation
+    time: exp.Expr
+    lengths: tuple[exp.Expr, ...]
+    alias: Name | None
+    window: WindowClause | None
+    span: Span
+
+    @property
+    def called(self) -> str:
+        """The name of the relation, '' if it has none."""
+        named = self.alias or self.relation.alias
+        if named is None and isinstance(self.relation, NamedRelation):
+            named = self.relation.name
+        return named.text if named is not None else ""
+
+
 Relation: TypeAlias = (
-    NamedRelation | SubqueryRelation | UnionRelation | ExceptRelation | SequenceRelation
+    NamedRelation
+    | SubqueryRelation
+    | WindowedRelation
+    | UnionRelation
+    | ExceptRelation
+    | SequenceRelation
 )
 
 

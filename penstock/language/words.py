@@ -24,6 +24,7 @@ from penstock.language.parsing import (
     select,
     statements,
     window_clause,
+    window_functions,
 )
 from penstock.language.parsing.parser import Penstock
 
@@ -41,6 +42,7 @@ _PARSING = (
     select,
     statements,
     window_clause,
+    window_functions,
 )
 
 

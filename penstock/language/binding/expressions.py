@@ -7,6 +7,7 @@ from sqlglot import exp
 from penstock.errors import BindError, Span, nearest, shortened
 from penstock.functions.operators import arithmetic
 from penstock.functions.scalar import ALIASES, SCALARS, scalar
+from penstock.language.binding.buckets import bucket
 from penstock.language.binding.coercion import alike, cast_null, castable
 from penstock.language.binding.literals import (
     constant,
@@ -176,7 +177,10 @@ class ExpressionBinder:
         self.known(name, span)
         if any(isinstance(argument, exp.Distinct | exp.Star) for argument in syntax.expressions):
             raise BindError(f"{name} is not an aggregate, so it takes no * or DISTINCT", span=span)
-        return self.call(name, [self.bind(argument) for argument in syntax.expressions], span)
+        arguments = [self.bind(argument) for argument in syntax.expressions]
+        if name.lower() in ("time_bucket", "date_bin"):
+            name = bucket(name, arguments, span)
+        return self.call(name, arguments, span)
 
     def misplaced_aggregate(self, name: str, span: Span | None) -> BindError:
         return BindError(

@@ -8,8 +8,9 @@ from typing import NamedTuple, TypeVar
 
 from penstock.errors import BindError, PenstockError, Span
 from penstock.language.binding.expressions import ExpressionBinder
-from penstock.language.binding.literals import ticks
+from penstock.language.binding.literals import span_of, ticks
 from penstock.language.binding.scope import Scope
+from penstock.language.binding.windowed import with_windows
 from penstock.language.binding.windows import check_progress, only_progressing
 from penstock.language.syntax import (
     ExceptRelation,
@@ -22,6 +23,7 @@ from penstock.language.syntax import (
     SubqueryRelation,
     UnionRelation,
     WindowClause,
+    WindowedRelation,
 )
 from penstock.model.domain import Domain
 from penstock.model.types import BIGINT
@@ -61,6 +63,8 @@ class RelationBinder:
                 return self._difference(relation)
             case SequenceRelation():
                 return self._sequence(relation)
+            case WindowedRelation():
+                return self._windowed(relation)
 
     def _named(self, relation: NamedRelation) -> BoundSource:
         found = self.catalog.relation(relation.name.text, relation.name.span)
@@ -77,6 +81,13 @@ class RelationBinder:
         inner = bind_query(relation.query, self.catalog).input
         alias = relation.alias.text if relation.alias else ""
         return BoundSource(under(inner, alias), alias, relation.window, relation.span)
+
+    def _windowed(self, relation: WindowedRelation) -> BoundSource:
+        source = self.bind(replace(relation.relation, window=None))
+        binder = ExpressionBinder(Scope(source.node.schema), self.catalog, "a window function")
+        time = check_progress(source.node, binder.bind(relation.time), span_of(relation.time))
+        node = with_windows(source.node, relation, time, binder)
+        return BoundSource(node, relation.called, relation.window, relation.span)
 
     def _union(self, relation: UnionRelation) -> BoundSource:
         branches = [self.bind(branch) for branch in relation.branches]

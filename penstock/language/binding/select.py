@@ -19,6 +19,7 @@ from penstock.language.binding.items import (
     with_window_bounds,
 )
 from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
+from penstock.language.binding.peer_windows import in_our_words
 from penstock.language.binding.relations import (
     BoundSource,
     pointing_at,
@@ -83,6 +84,7 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
 
 class SelectBinder:
     def __init__(self, select: Select, catalog: Catalog) -> None:
+        select = in_our_words(select)
         self.select = select
         self.catalog = catalog
         self.hints = bind_hints(select.hint)
@@ -202,7 +204,8 @@ class SelectBinder:
         if having is not None:
             grouped = Filter(grouped, having)
         columns = named(found)
-        if window_fields and not selects_window_columns(select.items):
+        peers = select.window is not None and select.window.by_start
+        if window_fields and not peers and not selects_window_columns(select.items):
             columns = with_window_bounds(columns, Schema(tuple(window_fields)))
         return grouped, columns
 

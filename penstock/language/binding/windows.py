@@ -155,6 +155,12 @@ class WindowBinder:
         return self.clause.slide
 
     def _origin(self, domain: Domain) -> int:
+        clause = self.clause
+        if clause.by_start:  # the end of a window is where its start is, plus its length
+            assert clause.range is not None
+            moved = 0 if clause.offset is None else ticks(clause.offset, domain)
+            slide = ticks(self._slide(), domain)
+            return (moved + ticks(clause.range, domain)) % slide
         if self.clause.origin is None:
             return 0
         value = constant_as(self.clause.origin, domain.type)
