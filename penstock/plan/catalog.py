@@ -7,7 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.errors import BindError, Span, nearest, shortened
-from penstock.functions.aggregates import AGGREGATES, ALIASES, AggregateFunction, aggregate
+from penstock.functions.aggregates import (
+    AGGREGATES,
+    ALIASES,
+    COUNT_IF,
+    AggregateFunction,
+    aggregate,
+)
 from penstock.functions.scalar import scalar
 from penstock.plan.query import QueryPlan
 from penstock.plan.reading import scans_of
@@ -54,12 +60,13 @@ class Catalog:
         self.aggregates[function.name.casefold()] = function
 
     def aggregate(self, name: str) -> AggregateFunction | None:
-        return self.aggregates.get(name.casefold()) or aggregate(name)
+        known = "count" if name.lower() in COUNT_IF else name
+        return self.aggregates.get(name.casefold()) or aggregate(known)
 
     @property
     def aggregate_names(self) -> list[str]:
         """All of them, the built-in ones and the user's, by every name that they have."""
-        return [*AGGREGATES, *ALIASES, *self.aggregates]
+        return [*AGGREGATES, *ALIASES, *COUNT_IF, *self.aggregates]
 
     def relation(self, name: str, span: Span | None = None) -> StreamDefinition | QueryPlan:
         """The stream, table or query of that name."""
