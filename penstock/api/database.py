@@ -21,7 +21,7 @@ from penstock.api.given import (
 )
 from penstock.api.listing import list_queries, list_streams
 from penstock.api.live import Live
-from penstock.api.progress_clause import ProgressOptions
+from penstock.api.progress_clause import ProgressOptions, by_stream, checked
 from penstock.api.query import Query, run_options, run_together
 from penstock.api.running import ENGINES, Setting
 from penstock.api.running_on_spark import SparkSetting
@@ -29,14 +29,17 @@ from penstock.engine.options import Scheduling
 from penstock.errors import BindError, EngineError, SinkError, nearest
 from penstock.functions.aggregates import AggregateFunction, PythonAggregate
 from penstock.functions.signature import Signature
+from penstock.language.binding.relations import refuse_modifiers
 from penstock.language.binding.select import bind_query
 from penstock.language.binding.splits import bind_split
 from penstock.language.binding.streams import bind_progress, bind_stream
 from penstock.language.parse import parse_script, pointing_into
+from penstock.language.parsing.parameters import is_scalar
 from penstock.language.syntax import (
     AlterQuery,
     CreateQuery,
     CreateStream,
+    CreateView,
     Drop,
     Explain,
     Name,
@@ -160,14 +163,15 @@ class Database:
     def setting(self) -> Setting:
         return self._setting
 
-    def sql(self, text: str) -> Query | Explanation | None:
-        """Carry out a script; the result is that of its last statement."""
-        *_, last = [None, *self.script(text)]
+    def sql(self, text: str, **parameters: Any) -> Query | Explanation | None:
+        """Carry out a script; the result is that of its last statement.  `:name` in the text stands
+        for the value of that parameter, which is bound and never becomes text."""
+        *_, last = [None, *self.script(text, **parameters)]
         return last
 
-    def script(self, text: str) -> Iterator[Query | Explanation | None]:
+    def script(self, text: str, **parameters: Any) -> Iterator[Query | Explanation | None]:
         """Carry out a script statement by statement."""
-        for statement in parse_script(text):
+        for statement in parse_script(text, parameters):
             with pointing_into(text):
                 result = self.execute(statement, text)
             yield result
@@ -184,6 +188,7 @@ class Database:
         asynchronous iterable of rows, or of a Spark DataFrame.  An iterator is read once and not
         remembered; a function that makes one is called for every reading.  The schema is taken
         from the data where it can be."""
+        checked(progress)
         given = schema_of(schema) if schema is not None else None
         stamp = Field(progress.attribute, TIMESTAMP) if is_stamped(progress) else None
         if given is None or stamp is None:
@@ -255,6 +260,10 @@ class Database:
     def queries(self) -> list[str]:
         return [name for name, _ in self.catalog.queries.values()]
 
+    @property
+    def views(self) -> list[str]:
+        return [name for name, _ in self.catalog.views.values()]
+
     def execute(self, statement: Statement, text: str) -> Query | Explanation | None:
         """Carry out one statement of a script."""
         match statement:
@@ -276,6 +285,12 @@ class Database:
                 reading = RememberingCatalog.of(self.catalog)
                 bound = bind_query(statement.query, reading)
                 self.catalog.add_query(name.text, bound, name.span)
+                self.catalog.texts[name.text.casefold()] = text_of(statement, text, reading)
+            case CreateView(name, asked, replaces):
+                refuse_modifiers(asked)
+                reading = RememberingCatalog.of(self.catalog)
+                bound = bind_query(asked, reading)
+                self.catalog.add_view(name.text, bound, replaces, name.span)
                 self.catalog.texts[name.text.casefold()] = text_of(statement, text, reading)
             case Split():
                 reading = RememberingCatalog.of(self.catalog)
@@ -300,11 +315,18 @@ class Database:
         return None
 
     def _drop(self, kind: str, name: Name, if_exists: bool) -> None:
-        known = {"STREAM": self.streams, "TABLE": self.tables, "QUERY": self.queries}[kind]
+        known = {
+            "STREAM": self.streams,
+            "TABLE": self.tables,
+            "VIEW": self.views,
+            "QUERY": self.queries,
+        }[kind]
         if if_exists and name.text.casefold() not in map(str.casefold, known):
             return
         if kind == "QUERY":
             self.catalog.drop_query(name.text, name.span)
+        elif kind == "VIEW":
+            self.catalog.drop_view(name.text, name.span)
         else:
             self.catalog.drop_stream(name.text, name.span, is_table=kind == "TABLE")
 
@@ -361,19 +383,27 @@ def connect(
 
 
 def sql(
-    text: str, *, progress: Mapping[str, ProgressOptions] | None = None, **streams: Any
+    text: str,
+    *,
+    progress: Mapping[str, ProgressOptions] | ProgressOptions | None = None,
+    **streams: Any,
 ) -> Query:
-    """One query over data that is there: `{name}` in the text stands for the stream of that name.
+    """One query over data that is there: `{name}` in the text stands for the stream of that name,
+    and `:name` for a single value, which is bound and never becomes text.
+    `progress` is said of streams by their names, or of the only one as it is.
 
     >>> sql("SELECT n + 1 AS m FROM {numbers}", numbers=[{"n": 1}]).collect().to_pylist()
     [{'m': 2}]
     """
+    values = {name: each for name, each in streams.items() if is_scalar(each)}
+    streams = {name: each for name, each in streams.items() if name not in values}
     frames = [each for each in streams.values() if is_spark(each)]
     database = connect(frames[0].sparkSession) if frames else connect()
+    promised = by_stream(progress, streams)
     for name, data in streams.items():
-        database.stream(name, data, progress=(progress or {}).get(name))
+        database.stream(name, data, progress=promised[name])
         text = text.replace("{" + name + "}", name)
-    found = database.sql(text)
+    found = database.sql(text, **values)
     if not isinstance(found, Query):
         raise BindError("the text is not a query", expected="SELECT … FROM {name} …")
     return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock.engine.live.records import Definition, StreamRecord
 from penstock.errors import Span
-from penstock.language.syntax import CreateQuery, CreateStream, Split
+from penstock.language.syntax import CreateQuery, CreateStream, CreateView, Split
 from penstock.plan.catalog import Catalog
 from penstock.plan.identity import stream_identity
 from penstock.plan.query import QueryPlan
@@ -24,21 +24,25 @@ class RememberingCatalog(Catalog):
     @staticmethod
     def of(catalog: Catalog) -> RememberingCatalog:
         return RememberingCatalog(
-            catalog.streams, catalog.queries, catalog.aggregates, catalog.texts
+            catalog.streams, catalog.queries, catalog.aggregates, catalog.texts, catalog.views
         )
 
     def relation(self, name: str, span: Span | None = None) -> StreamDefinition | QueryPlan:
-        found = super().relation(name, span)
-        if isinstance(found, QueryPlan):
-            self.asked[name.casefold()] = self.texts[name.casefold()]
+        found, key = super().relation(name, span), name.casefold()
+        if isinstance(found, QueryPlan) and key in self.texts:  # those of WITH are in its own
+            self.asked[key] = self.texts[key]
         return found
 
 
 def text_of(
-    statement: CreateStream | CreateQuery | Split, script: str, catalog: RememberingCatalog
+    statement: CreateStream | CreateView | CreateQuery | Split,
+    script: str,
+    catalog: RememberingCatalog,
 ) -> SourceText:
     """A statement that makes something, taken out of its script, and what was asked for."""
     match statement:
+        case CreateView():
+            return SourceText(script[statement.span.start : statement.span.end], catalog.asked)
         case CreateStream():
             words = "CREATE TABLE" if statement.is_table else "CREATE STREAM"
         case CreateQuery():

@@ -14,7 +14,13 @@ from penstock.api.explanation import Explanation
 from penstock.api.listing import list_running
 from penstock.api.live_query import LiveQuery
 from penstock.api.query import Query
-from penstock.api.restoring import Restored, bound_again, place_of, streams_again
+from penstock.api.restoring import (
+    Restored,
+    bound_again,
+    check_can_come_back,
+    place_of,
+    streams_again,
+)
 from penstock.api.stalls import explain_stall
 from penstock.engine.live.engine import LiveEngine
 from penstock.engine.live.queries import Lasting
@@ -114,15 +120,15 @@ class Live:
     # --- SQL -------------------------------------------------------------------------------------
 
     def sql(
-        self, text: str, sink: SinkLike | None = None, *, rows: bool = False
+        self, text: str, sink: SinkLike | None = None, *, rows: bool = False, **parameters: Any
     ) -> LiveQuery | Explanation | None:
         """Carry out a script; the result is that of its last statement.  CREATE QUERY starts a
         query at once.  SELECT starts one without a name, whose rows go to `sink` as in `Query.run`,
-        or are kept."""
+        or are kept.  `:name` in the text stands for the value of that parameter."""
         result: LiveQuery | Explanation | None = None
         changed = False
         try:
-            for statement in parse_script(text):
+            for statement in parse_script(text, parameters):
                 with pointing_into(text), self._turn:
                     result = self._execute(statement, text, sink, rows)
                     changed |= isinstance(statement, CreateQuery | AlterQuery | Drop)
@@ -163,6 +169,8 @@ class Live:
         catalog.refuse_taken(name.text, name.span)
         bound = bind_query(statement.query, reading)
         source = text_of(statement, text, reading)
+        if self._engine.kept is not None:
+            check_can_come_back(source, name)
         definition = definition_of(bound, source, catalog)
         into = None if statement.into is None else self._place(statement.into, name.text)
         query = Query(bound, text, self._setting, name.text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -100,6 +100,37 @@ def progress(
         skew=_length(skew),
     )
     return ProgressOptions(attribute, clause)
+
+
+def checked(given: object) -> ProgressOptions | None:
+    """What somebody has given for `progress=`, if it is what `progress` makes."""
+    if given is None or isinstance(given, ProgressOptions):
+        return given
+    column = given if isinstance(given, str) else "ts"
+    raise BindError(
+        f"progress is {given!r}, which does not say how the stream progresses",
+        expected="what ps.progress makes",
+        hint=f'ps.progress("{column}", delay="5 seconds"), or ordered=True',
+    )
+
+
+def by_stream(given: object, streams: Collection[str]) -> dict[str, ProgressOptions | None]:
+    """`progress=` of `ps.sql`: of every stream by its name, or of the only one."""
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in streams:
+                raise BindError(
+                    f"progress is said of {name!r}, which is not given",
+                    expected=f"one of {', '.join(streams)}",
+                )
+        return {name: checked(given.get(name)) for name in streams}
+    if given is not None and len(streams) != 1:
+        checked(given)
+        raise BindError(
+            f"progress is said once, and there are {len(streams)} streams",
+            expected="a dictionary from names of streams to what ps.progress makes",
+        )
+    return {name: checked(given) for name in streams}
 
 
 def _length(length: Length | None) -> Quantity | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.live.records import QueryRecord
-from penstock.errors import BindError, CheckpointError
+from penstock.errors import BindError, CheckpointError, PenstockError
 from penstock.language.binding.select import bind_query
 from penstock.language.binding.streams import bind_stream
 from penstock.language.parse import parse_script, pointing_into
@@ -90,7 +90,22 @@ def bound_again(source: SourceText, name: str, database: Database) -> QueryPlan:
         statement = replace(statement, into=None)
     with pointing_into(source.text):
         beside.execute(statement, source.text)
-    return beside.catalog.queries[name.casefold()][1]
+    found = beside.catalog.relation(name)
+    assert isinstance(found, QueryPlan)
+    return found
+
+
+def check_can_come_back(source: SourceText, name: Name) -> None:
+    """Whether a statement, and those that it reads, can be bound again from their texts alone."""
+    for each in (source, *source.reads.values()):
+        try:
+            parse_script(each.text)
+        except PenstockError:
+            raise BindError(
+                f"query {name.text} has parameters, and a checkpoint keeps the text of a query",
+                span=name.span,
+                hint="write the values into the text",
+            ) from None
 
 
 def place_of(source: SourceText) -> Name | None:

@@ -100,6 +100,28 @@ def _truncated(truncate: Callable[[Ints], Ints]) -> Kernel:
     return kernel
 
 
+def _bucket(sql_type: Type) -> Builder:
+    """Down to a multiple of a width, counted from an origin; both are constants, or it is computed
+    row by row."""
+
+    def build(_: Call, literals: Sequence[Literal | None]) -> Kernel | None:
+        width, origin = literals[0], literals[2].value if len(literals) > 2 and literals[2] else 0
+        if width is None or width.value <= 0 or (len(literals) > 2 and literals[2] is None):
+            return None
+        phase = origin % width.value
+
+        def kernel(_: pa.Scalar, column: pa.Array, *__: pa.Scalar) -> pa.Array:
+            values: Ints = values_of(column, sql_type)
+            starts = values - (values % width.value - phase) % width.value
+            if holds_somewhere(starts > values, column):
+                raise too_large(sql_type)
+            return column_of(starts, sql_type, column)
+
+        return kernel
+
+    return build
+
+
 def _truncated_days(unit: str) -> Kernel:
     def kernel(column: pa.Array) -> pa.Array:
         return narrowed(start_of(unit, ints_of(column, DATE)), DATE, column)
@@ -124,6 +146,8 @@ TIMES: dict[str, Builder] = {
     **{name: _field(name) for name in (*OF_DAYS, "hour", "minute", "second", "epoch", "epoch_ms")},
     "date_part": _date_part,
     "date_trunc": _date_trunc,
+    "time_bucket": _bucket(TIMESTAMP),
+    "number_bucket": _bucket(BIGINT),
     "epoch_us": always(lambda column: column.view(BIGINT.arrow)),
     "timestamp_seconds": _from_number(1_000_000),
     "timestamp_millis": _from_number(1_000),

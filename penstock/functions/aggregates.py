@@ -73,8 +73,12 @@ _BESIDE = Signature((_F.ANY, _F.ORDERED))
 _SHARE = Signature((_F.ANY, _F.DOUBLE))
 _AT = Signature((_F.DOUBLE, _F.DOUBLE))
 
+_ONE_BOOLEAN = Signature((_F.BOOLEAN,))
+
 _ALL = [
-    AggregateFunction("count", Signature((_F.ANY,), optional=1), _always(BIGINT), "how many"),
+    AggregateFunction(
+        "count", Signature((_F.ANY,), optional=1, variadic=True), _always(BIGINT), "how many"
+    ),
     AggregateFunction("sum", Signature((_F.NUMBER,)), _sum_type, "the total"),
     AggregateFunction("min", _ONE_ORDERED, _like_first, "the smallest"),
     AggregateFunction("max", _ONE_ORDERED, _like_first, "the largest"),
@@ -112,6 +116,19 @@ _ALL = [
         "the values that make up at least a share of all, with their counts, as JSON",
         1,
     ),
+    AggregateFunction("any_value", _ONE_ORDERED, _like_first, "one of them: the smallest"),
+    AggregateFunction("bool_and", _ONE_BOOLEAN, _like_first, "whether all are true"),
+    AggregateFunction("bool_or", _ONE_BOOLEAN, _like_first, "whether one is true"),
+    AggregateFunction(
+        "string_agg",
+        Signature((_F.STRING, _F.STRING)),
+        _always(STRING),
+        "all texts, from the least to the greatest, with a separator between them",
+        1,
+    ),
+    AggregateFunction(
+        "histogram", _ONE_ANY, _always(STRING), "all values with their counts, by value, as JSON"
+    ),
     AggregateFunction("approx_count_distinct", _ONE_ANY, _always(BIGINT), "about how many kinds"),
     AggregateFunction("approx_quantile", _AT, _always(DOUBLE), "about the value at a share", 1),
     AggregateFunction(
@@ -141,6 +158,10 @@ ALIASES: dict[str, str] = {
     "std": "stddev_samp",
     "percentile": "quantile",
     "quantile_cont": "quantile",
+    "percentile_cont": "quantile",
+    "every": "bool_and",
+    "listagg": "string_agg",
+    "group_concat": "string_agg",
     "topk": "top_k",
     "first_value": "first",
     "last_value": "last",
@@ -151,6 +172,7 @@ ALIASES: dict[str, str] = {
     "approx_distinct": "approx_count_distinct",
     "approx_topk": "approx_top_k",
 }
+COUNT_IF = ("count_if", "countif")  # count(*) FILTER (WHERE …)
 
 
 def aggregate(name: str) -> AggregateFunction | None:

@@ -121,6 +121,18 @@ _ALL = [
     ("timestamp_seconds", _signature(_F.INTEGER), _always(TIMESTAMP), "from seconds since 1970"),
     ("timestamp_millis", _signature(_F.INTEGER), _always(TIMESTAMP), "from milliseconds"),
     ("timestamp_micros", _signature(_F.INTEGER), _always(TIMESTAMP), "from microseconds"),
+    (
+        "time_bucket",
+        _signature(_F.INTERVAL, _F.TIMESTAMP, _F.TIMESTAMP, optional=1),
+        _always(TIMESTAMP),
+        "down to a multiple of a length of time, counted from 1970 or an origin",
+    ),
+    (
+        "number_bucket",
+        _signature(_F.INTEGER, _F.INTEGER, _F.INTEGER, optional=1),
+        _always(BIGINT),
+        "down to a multiple of a number, counted from 0 or an origin",
+    ),
     ("date", _signature(_F.TIME), _always(DATE), "the day of a time"),
     # NULLs and choices
     ("coalesce", _signature(_F.ALIKE, variadic=True), _like_first, "the first that is not NULL"),
@@ -167,6 +179,7 @@ ALIASES: dict[str, str] = {
     "unix_millis": "epoch_ms",
     "unix_seconds": "epoch",
     "to_date": "date",
+    "date_bin": "time_bucket",
 }
 
 

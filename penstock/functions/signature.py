@@ -11,6 +11,7 @@ from penstock.model.types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
+    INTERVAL,
     NULL,
     STRING,
     TIMESTAMP,
@@ -31,6 +32,7 @@ class Family(Enum):
     BOOLEAN = "a BOOLEAN"
     TIME = "a TIMESTAMP or DATE"
     TIMESTAMP = "a TIMESTAMP"
+    INTERVAL = "a length of time"
 
 
 def accept(family: Family, given: Type) -> Type | None:
@@ -56,6 +58,8 @@ def accept(family: Family, given: Type) -> Type | None:
             return given if given.kind in (Kind.TIMESTAMP, Kind.DATE) else None
         case Family.TIMESTAMP:
             return TIMESTAMP if given.kind in (Kind.TIMESTAMP, Kind.DATE) else None
+        case Family.INTERVAL:
+            return given if given.kind is Kind.INTERVAL else None
 
 
 _FOR_NULL = {
@@ -66,6 +70,7 @@ _FOR_NULL = {
     Family.BOOLEAN: BOOLEAN,
     Family.TIME: TIMESTAMP,
     Family.TIMESTAMP: TIMESTAMP,
+    Family.INTERVAL: INTERVAL,
 }
 
 

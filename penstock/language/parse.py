@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import Token
 
 from penstock.errors import ParseError, PenstockError, Span
 from penstock.language.limits import check_length, check_tokens
+from penstock.language.parsing.parameters import Parameters
 from penstock.language.parsing.parser import Parser, Penstock, SyntaxAt
 from penstock.language.parsing.statements import column, statement
 from penstock.language.syntax import ColumnSyntax, Quantity, Statement
@@ -20,12 +21,16 @@ from penstock.language.syntax import ColumnSyntax, Quantity, Statement
 T = TypeVar("T")
 
 
-def parse_script(sql: str) -> list[Statement]:
-    """The statements of a script, which semicolons separate."""
+def parse_script(sql: str, parameters: Mapping[str, object] | None = None) -> list[Statement]:
+    """The statements of a script, which semicolons separate; `:name` is the parameter of that
+    name, and there are no others."""
+    given = Parameters(parameters or {})
     with pointing_into(sql):
         tokens = _tokenize(sql)
         check_tokens(tokens)
-        return [found for found in _parse(sql, tokens, statement) if found is not None]
+        found = [each for each in _parse(sql, tokens, statement, given) if each is not None]
+        given.refuse_unused()
+        return found
 
 
 def parse_expression(sql: str) -> exp.Expr:
@@ -97,8 +102,11 @@ def _unterminated(sql: str, error: TokenError) -> ParseError:
     )
 
 
-def _parse(sql: str, tokens: list[Token], rule: Callable[[Parser], T]) -> list[T]:
+def _parse(
+    sql: str, tokens: list[Token], rule: Callable[[Parser], T], given: Parameters | None = None
+) -> list[T]:
     parser = Parser(dialect=Penstock())
+    parser.parameters = given or Parameters({})
     try:
         return parser._parse(rule, tokens, sql)  # type: ignore[arg-type, return-value]
     except SyntaxAt as error:

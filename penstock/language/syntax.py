@@ -60,6 +60,8 @@ class WindowClause:
     origin: exp.Expr | None = None
     gap: Quantity | None = None
     longest: Quantity | None = None
+    offset: Quantity | None = None  # how far from the origin windows begin, as peers write it
+    by_start: bool = False  # windows start, not end, at multiples of the slide, as those of peers
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,34 @@ class SequenceRelation:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class WindowedRelation:
+    """`TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), …))`: every tuple with its windows."""
+
+    kind: str  # TUMBLE, HOP or CUMULATE
+    relation: NamedRelation | SubqueryRelation
+    time: exp.Expr
+    lengths: tuple[exp.Expr, ...]
+    alias: Name | None
+    window: WindowClause | None
+    span: Span
+
+    @property
+    def called(self) -> str:
+        """The name of the relation, '' if it has none."""
+        named = self.alias or self.relation.alias
+        if named is None and isinstance(self.relation, NamedRelation):
+            named = self.relation.name
+        return named.text if named is not None else ""
+
+
 Relation: TypeAlias = (
-    NamedRelation | SubqueryRelation | UnionRelation | ExceptRelation | SequenceRelation
+    NamedRelation
+    | SubqueryRelation
+    | WindowedRelation
+    | UnionRelation
+    | ExceptRelation
+    | SequenceRelation
 )
 
 
@@ -119,6 +147,7 @@ class JoinSyntax:
     on: exp.Expr | None
     as_of: exp.Expr | None  # the time at which a stream is looked up
     span: Span
+    using: tuple[Name, ...] = ()  # columns that both sides have, which come once
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +170,7 @@ class SelectItem:
     alias: Name | None
     text: str  # as written, for the name of a column without an alias
     span: Span
+    without: tuple[Name, ...] = ()  # * EXCEPT (…)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +198,8 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class QuerySyntax:
-    """One SELECT, or several with UNION ALL between them, and what applies to the whole."""
+    """One SELECT, or several with UNION ALL and the like between them, and what applies to the
+    whole."""
 
     selects: tuple[Select, ...]
     late: Name | None
@@ -176,6 +207,18 @@ class QuerySyntax:
     early: Quantity | None
     in_order: bool
     modifiers: Span | None  # where LATE or EMIT stands, if it does
+    span: Span
+    operations: tuple[Name, ...] = ()  # UNION ALL, UNION, INTERSECT or EXCEPT, between SELECTs
+    tables: tuple[CommonTable, ...] = ()  # WITH
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """`name (columns) AS (query)`, behind WITH."""
+
+    name: Name
+    columns: tuple[Name, ...]
+    query: QuerySyntax
     span: Span
 
 
@@ -245,7 +288,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    kind: str  # STREAM, TABLE or QUERY
+    kind: str  # STREAM, TABLE, VIEW or QUERY
     name: Name
     if_exists: bool
     span: Span
@@ -257,6 +300,14 @@ class CreateQuery:
     query: QuerySyntax
     span: Span
     into: Name | None = None  # where the rows of a query go that runs at once
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    name: Name
+    query: QuerySyntax
+    replaces: bool  # OR REPLACE
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,5 +334,13 @@ class Explain:
 
 
 Statement: TypeAlias = (
-    CreateStream | CreateQuery | AlterQuery | Show | Split | Drop | Explain | QuerySyntax
+    CreateStream
+    | CreateQuery
+    | CreateView
+    | AlterQuery
+    | Show
+    | Split
+    | Drop
+    | Explain
+    | QuerySyntax
 )

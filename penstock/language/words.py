@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import TokenType
 from penstock.functions.aggregates import AGGREGATES
 from penstock.functions.scalar import SCALARS
 from penstock.language.parsing import (
+    common_tables,
     joins,
     parser,
     progress_clause,
@@ -23,15 +24,26 @@ from penstock.language.parsing import (
     select,
     statements,
     window_clause,
+    window_functions,
 )
 from penstock.language.parsing.parser import Penstock
 
 _WORD = re.compile(r"[A-Z][A-Z_]+")
-_NOT_SPOKEN = frozenset(["INTERSECT", "NATURAL", "OFFSET", "QUALIFY", "USING"])
+_NOT_SPOKEN = frozenset(["NATURAL", "OFFSET", "QUALIFY", "RECURSIVE"])
 """Words that the parser knows in order to refuse them."""
 _OF_SQLGLOT = frozenset(["BY", "FILTER", "ROWS"])
 """Words that are looked for in what it has parsed, or made of it."""
-_PARSING = (joins, parser, progress_clause, relations, select, statements, window_clause)
+_PARSING = (
+    common_tables,
+    joins,
+    parser,
+    progress_clause,
+    relations,
+    select,
+    statements,
+    window_clause,
+    window_functions,
+)
 
 
 @cache

@@ -95,7 +95,7 @@ def _cast_may_fail(cast: Cast) -> bool:
 def _call_may_fail(call: Call) -> bool:
     if call.type.kind is Kind.DECIMAL:
         return _decimals_may_fail(call)
-    if call.function == "date_trunc":
+    if call.function in ("date_trunc", "time_bucket", "number_bucket"):
         return True  # below the first of all times
     computed = _computed(call)
     return computed is not None and not _within(computed, _RANGES[call.type.kind])

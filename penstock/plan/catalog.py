@@ -4,10 +4,16 @@ matter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import BindError, Span, nearest, shortened
-from penstock.functions.aggregates import AggregateFunction, aggregate
+from penstock.functions.aggregates import (
+    AGGREGATES,
+    ALIASES,
+    COUNT_IF,
+    AggregateFunction,
+    aggregate,
+)
 from penstock.functions.scalar import scalar
 from penstock.plan.query import QueryPlan
 from penstock.plan.reading import scans_of
@@ -21,6 +27,7 @@ class Catalog:
     queries: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # name as written, plan
     aggregates: dict[str, AggregateFunction] = field(default_factory=dict)
     texts: dict[str, SourceText] = field(default_factory=dict)  # of what SQL has made
+    views: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # queries to be read only
 
     def beside(self) -> Catalog:
         """One with the same streams, tables and aggregates, and no queries yet."""
@@ -36,6 +43,22 @@ class Catalog:
         self.refuse_taken(name, span)
         self.queries[name.casefold()] = (name, query)
 
+    def add_view(
+        self, name: str, query: QueryPlan, replaces: bool = False, span: Span | None = None
+    ) -> None:
+        if not (replaces and name.casefold() in self.views):
+            self.refuse_taken(name, span)
+        self.views[name.casefold()] = (name, query)
+
+    def hiding(self, name: str, query: QueryPlan) -> Catalog:
+        """The same names, but one stands for the query, whatever else it stands for here."""
+        key = name.casefold()
+        streams = {other: each for other, each in self.streams.items() if other != key}
+        queries = {other: each for other, each in self.queries.items() if other != key}
+        texts = {other: each for other, each in self.texts.items() if other != key}
+        views = {**self.views, key: (name, query)}
+        return replace(self, streams=streams, queries=queries, texts=texts, views=views)
+
     def add_aggregate(self, function: AggregateFunction) -> None:
         if aggregate(function.name) is not None or scalar(function.name) is not None:
             raise BindError(f"{function.name} is a built-in function", hint="another name")
@@ -44,7 +67,13 @@ class Catalog:
         self.aggregates[function.name.casefold()] = function
 
     def aggregate(self, name: str) -> AggregateFunction | None:
-        return self.aggregates.get(name.casefold()) or aggregate(name)
+        known = "count" if name.lower() in COUNT_IF else name
+        return self.aggregates.get(name.casefold()) or aggregate(known)
+
+    @property
+    def aggregate_names(self) -> list[str]:
+        """All of them, the built-in ones and the user's, by every name that they have."""
+        return [*AGGREGATES, *ALIASES, *COUNT_IF, *self.aggregates]
 
     def relation(self, name: str, span: Span | None = None) -> StreamDefinition | QueryPlan:
         """The stream, table or query of that name."""
@@ -53,10 +82,12 @@ class Catalog:
             return self.streams[key]
         if key in self.queries:
             return self.queries[key][1]
+        if key in self.views:
+            return self.views[key][1]
         known = self._names()
         close = nearest(name, known)
         raise BindError(
-            f"there is no stream, table or query called {shortened(name, 80)!r}",
+            f"there is no stream, table, view or query called {shortened(name, 80)!r}",
             span=span,
             expected=f"one of {', '.join(sorted(known))}" if known else None,
             hint=close[0] if close else "CREATE STREAM first",
@@ -71,15 +102,16 @@ class Catalog:
                 error.hint = f"DROP {found.word.upper()} {found.name}"
             raise error
         readers = [
-            query_name
-            for query_name, query in self.queries.values()
+            (kind, reader)
+            for kind, known in (("QUERY", self.queries), ("VIEW", self.views))
+            for reader, query in known.values()
             if any(scan.stream == found for scan in scans_of(query))
         ]
         if readers:
             raise BindError(
-                f"{found.word} {found.name} is read by {', '.join(readers)}",
+                f"{found.word} {found.name} is read by {', '.join(name for _, name in readers)}",
                 span=span,
-                hint=f"DROP QUERY {readers[0]} first",
+                hint=f"DROP {' '.join(readers[0])} first",
             )
         del self.streams[name.casefold()]
         self.texts.pop(name.casefold(), None)
@@ -90,12 +122,17 @@ class Catalog:
         del self.queries[name.casefold()]
         self.texts.pop(name.casefold(), None)
 
+    def drop_view(self, name: str, span: Span | None = None) -> None:
+        if name.casefold() not in self.views:
+            raise self._missing("view", name, [n for n, _ in self.views.values()], span)
+        del self.views[name.casefold()]
+
     def _names(self) -> list[str]:
         streams = [stream.name for stream in self.streams.values()]
-        return streams + [name for name, _ in self.queries.values()]
+        return streams + [name for name, _ in (*self.queries.values(), *self.views.values())]
 
     def refuse_taken(self, name: str, span: Span | None) -> None:
-        if name.casefold() in self.streams or name.casefold() in self.queries:
+        if any(name.casefold() in known for known in (self.streams, self.queries, self.views)):
             raise BindError(
                 f"{name!r} exists already", span=span, hint="DROP it first, or take another name"
             )

@@ -204,6 +204,15 @@ def _python(call: AggregateCall, given: Sequence[Input]) -> Any:
     )
 
 
+def _joined(values: list[Any], call: AggregateCall) -> str:
+    return str(_constant(call)).join(sorted(values, key=sort_key))
+
+
+def _histogram(values: list[Any], call: AggregateCall) -> str:
+    pairs = sorted(_frequencies(values), key=lambda pair: sort_key(pair[0]))
+    return frequencies_json(pairs, call.arguments[0].type)
+
+
 _AGGREGATES: dict[str, Callable[[list[Any], AggregateCall], Any]] = {
     "sum": _sum,
     "avg": lambda values, _: _avg(values),
@@ -216,6 +225,11 @@ _AGGREGATES: dict[str, Callable[[list[Any], AggregateCall], Any]] = {
     "median": lambda values, _: _quantile(values, 0.5),
     "quantile": lambda values, call: _quantile(values, _constant(call)),
     "mode": lambda values, _: _frequencies(values)[0][0],
+    "any_value": lambda values, _: min(values, key=sort_key),
+    "bool_and": lambda values, _: all(values),
+    "bool_or": lambda values, _: any(values),
+    "string_agg": _joined,
+    "histogram": _histogram,
     "top_k": _top_k,
     "heavy_hitters": _heavy_hitters,
     "approx_count_distinct": lambda values, _: len(set(map(canonical, values))),

@@ -174,7 +174,13 @@ def _like(text: str, pattern: str, flags: int = 0) -> bool:
     return re.fullmatch(translated, text, re.DOTALL | flags) is not None
 
 
+def _bucket(width: int, value: int, origin: int = 0) -> int | None:
+    return value - (value - origin) % width if width > 0 else None
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "time_bucket": _bucket,
+    "number_bucket": _bucket,
     "upper": str.upper,
     "lower": str.lower,
     "length": len,

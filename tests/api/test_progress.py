@@ -280,3 +280,45 @@ def meaning(clause: ProgressClause | None) -> list[Any]:
         for each in (clause.amount, clause.idle_after, clause.future_limit)
     ]
     return [named, lengths, clause.rule, clause.timestamps, clause.when, clause.bound, clause.per]
+
+
+def test_what_does_not_say_how_a_stream_progresses_is_refused() -> None:
+    with pytest.raises(ps.BindError, match="progress is 't'") as caught:
+        stream(NUMBERS, "t")
+    assert caught.value.hint == 'ps.progress("t", delay="5 seconds"), or ordered=True'
+
+
+def test_sql_says_progress_of_streams_by_name_or_of_the_only_one() -> None:
+    promise = ps.progress("t", delay=20)
+    text = "SELECT count(*) AS n [RANGE 5, SLIDE 5, WA t] FROM {s}"
+    for given in (promise, {"s": promise}):
+        rows = ps.sql(text, s=NUMBERS, progress=given).collect().to_pylist()  # type: ignore[arg-type]
+        assert [row["n"] for row in rows] == [2, 2, 1]
+
+
+def test_sql_without_progress_names_what_is_missing() -> None:
+    with pytest.raises(ps.BindError, match="does not progress") as caught:
+        ps.sql("SELECT count(*) AS n [RANGE 5, SLIDE 5, WA t] FROM {s}", s=NUMBERS)
+    assert caught.value.hint is not None
+    assert "progress=ps.progress(" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("x", "progress is 'x'"),
+        ({"s": "x"}, "progress is 'x'"),
+        ({"r": ps.progress("t", delay=1)}, "said of 'r'"),
+    ],
+)
+def test_sql_refuses_what_is_no_progress(given: Any, message: str) -> None:
+    with pytest.raises(ps.BindError, match=message):
+        ps.sql("SELECT t FROM {s}", s=NUMBERS, progress=given)
+    if given == "x":
+        with pytest.raises(ps.BindError, match=message):
+            ps.sql("SELECT t FROM {s}", s=NUMBERS, r=NUMBERS, progress=given)
+
+
+def test_progress_of_several_streams_is_said_of_each() -> None:
+    with pytest.raises(ps.BindError, match="there are 2 streams"):
+        ps.sql("SELECT t FROM {s}", s=NUMBERS, r=NUMBERS, progress=ps.progress("t", delay=1))

@@ -108,6 +108,7 @@ _FAMILIES: dict[Family, list[Type]] = {
     Family.BOOLEAN: [BOOLEAN],
     Family.TIME: [TIMESTAMP, DATE],
     Family.TIMESTAMP: [TIMESTAMP],
+    Family.INTERVAL: [INTERVAL],
 }
 _UNITS = ["microsecond", "MILLISECOND", "second", "minute", "hour", "day", "week", "month"]
 _CONSTANTS: dict[str, list[tuple[Any, ...]]] = {

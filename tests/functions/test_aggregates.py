@@ -18,11 +18,18 @@ CONSTANTS = {
     "approx_heavy_hitters": "0.5",
     "top_k": "1",
     "approx_top_k": "1",
+    "string_agg": "','",
 }
+OF_TEXTS = ("string_agg",)
+OF_CONDITIONS = ("bool_and", "bool_or")
 
 
 def call(name: str, canonical: str | None = None, column: str = "x") -> str:
     second = {**CONSTANTS, **BESIDE}.get(canonical or name)
+    if (canonical or name) in OF_TEXTS:
+        column = f"CAST({column} AS STRING)"
+    if (canonical or name) in OF_CONDITIONS:
+        column = f"{column} > 1"
     return f"{name}({column}, {second})" if second else f"{name}({column})"
 
 
@@ -57,6 +64,11 @@ EXPECTED = {
     "median": 2.0,
     "quantile": 2.0,
     "mode": 2,
+    "any_value": 1,
+    "bool_and": False,
+    "bool_or": True,
+    "string_agg": "1,2,2",
+    "histogram": "[[1, 1], [2, 2]]",
     "top_k": "[[2, 2]]",
     "heavy_hitters": "[[2, 2]]",
     "approx_count_distinct": 2,

@@ -28,6 +28,11 @@ SAMPLES = {
     Family.BOOLEAN: "b",
     Family.TIME: "t",
     Family.TIMESTAMP: "t",
+    Family.INTERVAL: "INTERVAL 5 MINUTES",
+}
+BUCKETS = {  # their widths and origins are constants
+    "time_bucket": ["INTERVAL 5 MINUTES", "t", "TIMESTAMP '2026-01-01'"],
+    "number_bucket": ["5", "x", "1"],
 }
 UNITS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month")
 UNITS += ("quarter", "year")
@@ -41,6 +46,7 @@ def call(name: str, canonical: str | None = None) -> str:
     arguments = [SAMPLES[family] for family in function.signature.families]
     if function.name in ("date_trunc", "date_part"):
         arguments[0] = "'hour'"
+    arguments = BUCKETS.get(function.name, arguments)
     return f"{name}({', '.join(arguments)})"
 
 
@@ -56,6 +62,8 @@ def test_null_in_null_out(name: str) -> None:
     for position in range(len(families)):
         if position == 0 and name in ("date_trunc", "date_part"):
             continue  # a unit is a constant
+        if position != 1 and name == "time_bucket":
+            continue
         before, _, inside = call(name).partition("(")
         arguments = inside.removesuffix(")").split(", ")
         arguments[position] = "NULL"

@@ -40,6 +40,7 @@ ACCEPTED: dict[Family, dict[Type, Type]] = {
     Family.BOOLEAN: dict.fromkeys([NULL, BOOLEAN], BOOLEAN),
     Family.TIME: {NULL: TIMESTAMP, DATE: DATE, TIMESTAMP: TIMESTAMP},
     Family.TIMESTAMP: dict.fromkeys([NULL, DATE, TIMESTAMP], TIMESTAMP),
+    Family.INTERVAL: dict.fromkeys([NULL, INTERVAL], INTERVAL),
 }
 
 

@@ -5,15 +5,24 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.errors import BindError, Span
-from penstock.functions.aggregates import AggregateFunction
+from penstock.functions.aggregates import COUNT_IF, AggregateFunction
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import span_of
 from penstock.language.binding.scope import Scope
+from penstock.language.syntax import SelectItem
 from penstock.model.schema import Field
-from penstock.model.types import STRING, Kind
+from penstock.model.types import BOOLEAN, STRING, Kind
 from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.catalog import Catalog
-from penstock.plan.expressions import AggregateCall, Column, Expression, Literal, Named, cast_to
+from penstock.plan.expressions import (
+    AggregateCall,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    Named,
+    cast_to,
+)
 
 
 def has_aggregate(syntax: exp.Expr, catalog: Catalog) -> bool:
@@ -37,6 +46,7 @@ class GroupBinder(ExpressionBinder):
         self.aggregates: list[NamedAggregate] = []
         self._named: dict[str, list[NamedAggregate]] = {}  # those that are written alike
         self._taken: set[str] = set()
+        self._aliases: dict[str, exp.Expr] = {}
         self._keys: dict[str, list[Named]] = {}
         for key in keys:
             self._keys.setdefault(str(key.expression), []).append(key)
@@ -57,10 +67,19 @@ class GroupBinder(ExpressionBinder):
                 return Column(key.name, bound.type, span=bound.span)
         return None
 
+    def over_groups(self, having: exp.Expr, items: tuple[SelectItem, ...]) -> Expression:
+        """The condition of HAVING, which also knows the aliases of what is selected."""
+        self._aliases = {
+            item.alias.text.casefold(): item.expression for item in items if item.alias is not None
+        }
+        return self.condition(having, "HAVING")
+
     def column(self, syntax: exp.Column) -> Expression:
         name = syntax.name.lower()
         if not syntax.table and name in self.window:
             return Column.of(self.window[name], span_of(syntax))
+        if not syntax.table and syntax.name.casefold() in self._aliases:
+            return self.bind(self._aliases[syntax.name.casefold()])
         found = self.tuples.column(syntax)
         raise BindError(
             f"column {str(found)!r} is neither in GROUP BY nor inside an aggregate",
@@ -75,18 +94,29 @@ class GroupBinder(ExpressionBinder):
         return self._aggregate(function, syntax, None)
 
     def _bind(self, syntax: exp.Expr) -> Expression:
-        if isinstance(syntax, exp.Filter) and isinstance(syntax.this, exp.Anonymous):
-            function = self.catalog.aggregate(str(syntax.this.name))
-            if function is not None:
+        if isinstance(syntax, exp.Filter):
+            called = _ordered(syntax.this)
+            function = self.catalog.aggregate(str(called.name)) if called is not None else None
+            if called is not None and function is not None:
                 where = self.tuples.condition(syntax.expression.this, "FILTER")
-                return self._aggregate(function, syntax.this, where)
+                return self._aggregate(function, called, where)
+        if isinstance(syntax, exp.WithinGroup):
+            called = _ordered(syntax)
+            if called is not None and self.catalog.aggregate(str(called.name)) is not None:
+                return self.function(called)
         return super()._bind(syntax)
 
     def _aggregate(
         self, function: AggregateFunction, syntax: exp.Anonymous, where: Expression | None
     ) -> Expression:
         span = span_of(syntax)
-        given = list(syntax.expressions)
+        given = _without_order(syntax)
+        if str(syntax.name).lower() in COUNT_IF:
+            if len(given) != 1 or isinstance(given[0], exp.Distinct | exp.Star):
+                raise BindError(f"{syntax.name} takes one condition", span=span)
+            condition = self.tuples.condition(given[0], str(syntax.name))
+            where = condition if where is None else Call("and", (condition, where), BOOLEAN)
+            given = [exp.Star()]
         distinct = bool(given) and isinstance(given[0], exp.Distinct)
         if distinct:
             given = [*given[0].expressions, *given[1:]]
@@ -117,6 +147,8 @@ class GroupBinder(ExpressionBinder):
             given = []
         elif function.name == "count" and not given:
             raise BindError("count takes a column or *", span=span, hint="count(*)")
+        elif function.name == "count" and len(given) > 1 and not distinct:
+            raise BindError("count of several columns is DISTINCT", span=span, hint="count(*)")
         arguments = [self.tuples.bind(argument) for argument in given]
         types = function.signature.convert(function.name, [each.type for each in arguments])
         # min(NULL) has to be of some type
@@ -128,6 +160,52 @@ class GroupBinder(ExpressionBinder):
         )
 
 
+def _ordered(syntax: exp.Expr) -> exp.Anonymous | None:
+    """
+    before: percentile_cont(0.5) WITHIN GROUP (ORDER BY x)
+    after:  percentile_cont(x, 0.5)
+    """
+    if isinstance(syntax, exp.Anonymous):
+        return syntax
+    if not isinstance(syntax, exp.WithinGroup) or not isinstance(syntax.this, exp.Anonymous):
+        return None
+    [key, *others] = syntax.expression.expressions
+    called = syntax.this
+    shares = str(called.name).lower() in ("percentile_cont", "mode")
+    if others or key.args.get("desc") or not (shares or key.this == _value(called)):
+        raise _own_order(called, syntax)
+    if not shares:
+        return called
+    made = exp.Anonymous(this=called.this, expressions=[key.this, *called.expressions])
+    made.meta.update(called.meta)
+    return made
+
+
+def _without_order(syntax: exp.Anonymous) -> list[exp.Expr]:
+    """The arguments, without an ORDER BY that says what is so anyway."""
+    given = list(syntax.expressions)
+    if given and isinstance(given[-1], exp.Order):
+        [key, *others] = given[-1].expressions
+        given[-1] = given[-1].this
+        if others or key.args.get("desc") or key.this != _value(syntax):
+            raise _own_order(syntax, syntax)
+    return given
+
+
+def _value(syntax: exp.Anonymous) -> exp.Expr | None:
+    """The first argument, behind DISTINCT if that is said."""
+    first = next(iter(syntax.expressions), None)
+    return first.expressions[0] if isinstance(first, exp.Distinct) else first
+
+
+def _own_order(called: exp.Anonymous, syntax: exp.Expr) -> BindError:
+    return BindError(
+        f"{called.name} takes values in their own order, from the least to the greatest",
+        span=span_of(syntax),
+        expected="ORDER BY the value itself",
+    )
+
+
 def _check_constants(function: AggregateFunction, arguments: list[Expression]) -> None:
     """Shares and counts are constants, in a range that has a meaning."""
     for argument in arguments[len(arguments) - function.constants :] if function.constants else ():
@@ -136,6 +214,8 @@ def _check_constants(function: AggregateFunction, arguments: list[Expression]) -
                 f"the last argument of {function.name} is a constant", span=argument.span
             )
         value = argument.value
+        if function.name == "string_agg":
+            continue
         if function.name in ("top_k", "approx_top_k"):
             if value < 1:
                 raise BindError(f"{function.name} wants at least 1", span=argument.span)

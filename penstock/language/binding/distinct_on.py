@@ -34,7 +34,8 @@ def bind_distinct_on(select: Select, given: BoundFrom, catalog: Catalog) -> Node
     with the columns that the SELECT list looks at."""
     node = given.node
     _refuse_others(select, catalog)
-    tuples = ExpressionBinder(Scope(given.schema), catalog, "DISTINCT ON")
+    scope = given.scope(given.schema)
+    tuples = ExpressionBinder(scope, catalog, "DISTINCT ON")
     bound = _window(select, node, tuples)
     assert isinstance(bound.window, Sliding)
     assert bound.attribute is not None
@@ -42,10 +43,10 @@ def bind_distinct_on(select: Select, given: BoundFrom, catalog: Catalog) -> Node
     keys = tuple(dict.fromkeys(_key(each, select, tuples) for each in select.distinct_on))
     last = _takes_last(select, keys, attribute, tuples)
     shape = WindowAggregate(node, window, attribute, (), (), ())
-    binder = _RowBinder(Scope(given.schema), catalog, list(shape.schema))
+    binder = _RowBinder(scope, catalog, list(shape.schema))
     found: list[tuple[Expression, SelectItem]] = []
     for item in select.items:
-        stars = starred(item, given.schema)
+        stars = starred(item, given.schema, given.hidden)
         if stars is not None:
             found += [(Column.of(field), item) for field in stars]
         else:

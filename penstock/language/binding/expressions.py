@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from penstock.errors import BindError, Span, nearest, shortened
 from penstock.functions.operators import arithmetic
 from penstock.functions.scalar import ALIASES, SCALARS, scalar
+from penstock.language.binding.buckets import bucket
 from penstock.language.binding.coercion import alike, cast_null, castable
+from penstock.language.binding.compositions import COMPOSED, as_text, escaped
 from penstock.language.binding.literals import (
     constant,
     number,
@@ -120,8 +124,10 @@ class ExpressionBinder:
                 raise self._misplaced_subquery("EXISTS", span)
             case exp.Like() | exp.ILike():
                 return self._like(syntax, span)
+            case exp.Escape() if isinstance(syntax.this, exp.Like | exp.ILike):
+                return self._like(syntax.this, span, syntax.expression)
             case exp.DPipe():
-                pieces = [self.bind(piece) for piece in _spine(syntax, exp.DPipe)]
+                pieces = [as_text(self.bind(piece)) for piece in _spine(syntax, exp.DPipe)]
                 return self.call("concat", pieces, span)
             case exp.Case():
                 return self._case(syntax, span)
@@ -156,7 +162,7 @@ class ExpressionBinder:
                     hint="a window in brackets: [RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts]",
                 )
             case _:
-                raise BindError(f"{syntax.key.upper()} is not part of the dialect", span=span)
+                raise BindError(f"{_written(span)} is not part of the dialect", span=span)
 
     def column(self, syntax: exp.Column) -> Expression:
         if syntax.args.get("db") or not isinstance(syntax.this, exp.Identifier):
@@ -173,10 +179,16 @@ class ExpressionBinder:
         name, span = str(syntax.name), span_of(syntax)
         if self.catalog.aggregate(name) is not None:
             raise self.misplaced_aggregate(name, span)
+        if name.lower() not in COMPOSED:
+            self.known(name, span)
         if any(isinstance(argument, exp.Distinct | exp.Star) for argument in syntax.expressions):
             raise BindError(f"{name} is not an aggregate, so it takes no * or DISTINCT", span=span)
-        self.known(name, span)
-        return self.call(name, [self.bind(argument) for argument in syntax.expressions], span)
+        arguments = [self.bind(argument) for argument in syntax.expressions]
+        if name.lower() in COMPOSED:
+            return replace(COMPOSED[name.lower()](arguments), span=span)
+        if name.lower() in ("time_bucket", "date_bin"):
+            name = bucket(name, arguments, span)
+        return self.call(name, arguments, span)
 
     def misplaced_aggregate(self, name: str, span: Span | None) -> BindError:
         return BindError(
@@ -189,8 +201,7 @@ class ExpressionBinder:
         if scalar(name) is not None:
             return
         _refuse_undetermined(name, span)
-        aggregates = list(self.catalog.aggregates)
-        close = nearest(name, [*SCALARS, *ALIASES, *aggregates, "count", "sum", "avg", "median"])
+        close = nearest(name, [*SCALARS, *ALIASES, *COMPOSED, *self.catalog.aggregate_names])
         raise BindError(
             f"there is no function called {shortened(name, 80)!r}",
             span=span,
@@ -287,12 +298,21 @@ class ExpressionBinder:
             expected="a condition of its own in WHERE, with AND between it and others",
         )
 
-    def _like(self, syntax: exp.Like | exp.ILike, span: Span | None) -> Expression:
+    def _like(
+        self, syntax: exp.Like | exp.ILike, span: Span | None, escape: exp.Expr | None = None
+    ) -> Expression:
         name = "like" if isinstance(syntax, exp.Like) else "ilike"
         operands = [cast_null(self.bind(part), STRING) for part in (syntax.this, syntax.expression)]
         for operand in operands:
             if operand.type != STRING:
                 raise BindError(f"{name.upper()} takes texts, not {operand.type.a}", span=span)
+        if escape is not None:
+            pattern, character = operands[1], self.bind(escape)
+            if not isinstance(pattern, Literal) or not isinstance(character, Literal):
+                raise BindError("a pattern with ESCAPE is a constant", span=span)
+            if pattern.value is not None:
+                text = escaped(str(pattern.value), str(character.value), span)
+                operands[1] = Literal(text, STRING, span=pattern.span)
         like = Call(name, tuple(operands), BOOLEAN, span=span)
         return Call("not", (like,), BOOLEAN, span=span) if syntax.args.get("negate") else like
 
@@ -333,6 +353,13 @@ def _refuse_undetermined(name: str, span: Span | None) -> None:
             span=span,
             hint="PROGRESS ON ts INTERNAL stamps tuples as they enter",
         )
+
+
+def _written(span: Span | None) -> str:
+    """An expression as it stands in the text, for messages."""
+    if span is None or span.text is None:
+        return "this"
+    return f"`{shortened(span.text[span.start : span.end], 80)}`"
 
 
 def _spine(syntax: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from penstock.errors import BindError
 from penstock.language.binding import subqueries
+from penstock.language.binding.coercion import alike
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.hints import Hints
 from penstock.language.binding.join_tree import AsOf, Inner, Leaf, Paired, Tree, inner, keys_of
@@ -21,12 +22,13 @@ from penstock.language.binding.relations import (
     distinct_columns,
     under_another_name,
 )
-from penstock.language.binding.scope import NestedScope, Scope
-from penstock.language.syntax import JoinChain, JoinSyntax, Quantity, Select
+from penstock.language.binding.scope import Hidden, NestedScope, Scope
+from penstock.language.syntax import JoinChain, JoinSyntax, Name, Quantity, Select
 from penstock.model.names import free_name
 from penstock.model.schema import Field, Schema
+from penstock.model.types import BOOLEAN
 from penstock.plan.catalog import Catalog
-from penstock.plan.expressions import Column, Expression, conjuncts
+from penstock.plan.expressions import Call, Column, Expression, conjuncts
 from penstock.plan.joins import Difference, JoinKind
 from penstock.plan.node import Node
 
@@ -43,6 +45,11 @@ class BoundFrom(NamedTuple):
     times: tuple[Column, ...]
     joins: bool
     stays: bool
+    hidden: Hidden  # columns that USING has made one with another
+
+    def scope(self, schema: Schema | None = None) -> Scope:
+        """Looks up columns of the node."""
+        return Scope(schema or self.node.schema, self.hidden)
 
 
 class FromBinder:
@@ -64,6 +71,7 @@ class FromBinder:
         self._sources: list[BoundSource] = []
         self._fields: list[Field] = []  # what can be named, in the order in which it is written
         self._written: dict[str, str] = {}  # relations that had to get another name
+        self._hidden: set[tuple[str, str | None]] = set()  # found by their relation alone
 
     def bind(self, hints: Hints) -> BoundFrom:
         tree = self.tree()
@@ -72,7 +80,8 @@ class FromBinder:
         joined = bool(joins.joined)
         stays = joined or any(isinstance(each.node, Difference) for each in self._sources)
         times = tuple(each.column for each in made.progressing) if joined else ()
-        return BoundFrom(made.node, Schema(tuple(self._fields)), times, joined, stays)
+        schema, hidden = Schema(tuple(self._fields)), frozenset(self._hidden)
+        return BoundFrom(made.node, schema, times, joined, stays, hidden)
 
     def tree(self) -> Tree:
         """The relations, with all conditions where they belong."""
@@ -145,9 +154,30 @@ class FromBinder:
             scope = self._scope([*known, *source.node.schema])
             for predicate in self._predicates(join.on, scope, "ON"):
                 self._place_on(made, predicate, join)
+        for name in join.using:
+            self._place_on(made, self._equal(name, join, source, self._scope(known)), join)
         if not (isinstance(made, Paired) and made.kind.left_alone):
             self._fields += source.node.schema
         return made
+
+    def _equal(self, name: Name, join: JoinSyntax, source: BoundSource, scope: Scope) -> Expression:
+        """USING: a column that both sides have is equal, and comes once."""
+        if join.kind == "FULL":
+            raise BindError(
+                "USING in a FULL JOIN, where either column may be missing",
+                span=name.span,
+                hint=f"ON a.{name.text} = b.{name.text}, and coalesce(a.{name.text},"
+                f" b.{name.text})",
+            )
+        left = scope.find(name.text, None, name.span)
+        right = Scope(source.node.schema).find(name.text, None, name.span)
+        hidden = left if join.kind == "RIGHT" else right
+        self._hidden.add((hidden.name, hidden.relation))
+        try:
+            return Call("eq", alike([left, right], "compare"), BOOLEAN, span=name.span)
+        except BindError as error:
+            error.span = error.span or name.span
+            raise
 
     def _place_on(
         self, made: Inner | Paired | AsOf, predicate: Expression, join: JoinSyntax
@@ -183,8 +213,8 @@ class FromBinder:
 
     def _scope(self, fields: Sequence[Field]) -> Scope:
         if self.outer is None:
-            return Scope(Schema(tuple(fields)))
-        return NestedScope(fields, self._written, self.outer)
+            return Scope(Schema(tuple(fields)), frozenset(self._hidden))
+        return NestedScope(fields, self._written, self.outer, frozenset(self._hidden))
 
     def _predicates(self, syntax: exp.Expr, scope: Scope, clause: str) -> tuple[Expression, ...]:
         binder = ExpressionBinder(scope, self.catalog, clause)

@@ -6,7 +6,8 @@ from collections import Counter
 
 from sqlglot import exp
 
-from penstock.errors import BindError
+from penstock.errors import BindError, nearest, shortened
+from penstock.language.binding.scope import Hidden
 from penstock.language.syntax import SelectItem
 from penstock.model.schema import Field, Schema
 from penstock.model.types import STRING, Kind
@@ -15,11 +16,33 @@ from penstock.plan.expressions import Column, Expression, Named, cast_to
 WINDOW_COLUMNS = ("window_id", "window_start", "window_end")
 
 
-def starred(item: SelectItem, schema: Schema) -> list[Field] | None:
-    """The columns that `*` or `r.*` stands for."""
+def starred(item: SelectItem, schema: Schema, hidden: Hidden = frozenset()) -> list[Field] | None:
+    """The columns that `*` or `r.*` stands for, without those that EXCEPT names.  `hidden` ones
+    only come where their relation is named."""
+    fields = _starred(item, schema, hidden)
+    if fields is None or not item.without:
+        return fields
+    known = {field.name.casefold() for field in fields}
+    for name in item.without:
+        if name.text.casefold() not in known:
+            names = [field.name for field in fields]
+            raise BindError(
+                f"there is no column {name.text!r} to leave out",
+                span=name.span,
+                expected=shortened(f"one of {', '.join(names)}", 400),
+                hint=" or ".join(nearest(name.text, names)) or None,
+            )
+    left_out = {name.text.casefold() for name in item.without}
+    kept = [field for field in fields if field.name.casefold() not in left_out]
+    if not kept:
+        raise BindError("EXCEPT leaves no column", span=item.span)
+    return kept
+
+
+def _starred(item: SelectItem, schema: Schema, hidden: Hidden) -> list[Field] | None:
     syntax = item.expression
     if isinstance(syntax, exp.Star):
-        return list(schema)
+        return [field for field in schema if (field.name, field.relation) not in hidden]
     if isinstance(syntax, exp.Column) and isinstance(syntax.this, exp.Star):
         relation = syntax.table.casefold()
         fields = [field for field in schema if (field.relation or "").casefold() == relation]

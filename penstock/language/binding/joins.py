@@ -18,7 +18,7 @@ from penstock.language.binding.relations import (
     same_domain,
     stamped,
 )
-from penstock.language.binding.windows import only_progressing
+from penstock.language.binding.windows import HOW_TO_PROGRESS, only_progressing
 from penstock.language.syntax import WindowClause
 from penstock.model.domain import Domain
 from penstock.plan.algorithms import JoinAlgorithm
@@ -213,7 +213,7 @@ class JoinBinder:
             f"{' and '.join(names) or 'an input'} does not progress, so its tuples would be kept"
             " for ever",
             span=span,
-            hint="PROGRESS ON … when the stream is created, or CREATE TABLE if all of it is there",
+            hint=f"{HOW_TO_PROGRESS}; or CREATE TABLE if all of it is there",
         )
 
     # --- windows ---------------------------------------------------------------------------------

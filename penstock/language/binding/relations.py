@@ -8,19 +8,22 @@ from typing import NamedTuple, TypeVar
 
 from penstock.errors import BindError, PenstockError, Span
 from penstock.language.binding.expressions import ExpressionBinder
-from penstock.language.binding.literals import ticks
+from penstock.language.binding.literals import span_of, ticks
 from penstock.language.binding.scope import Scope
+from penstock.language.binding.windowed import with_windows
 from penstock.language.binding.windows import check_progress, only_progressing
 from penstock.language.syntax import (
     ExceptRelation,
     Name,
     NamedRelation,
     Quantity,
+    QuerySyntax,
     Relation,
     SequenceRelation,
     SubqueryRelation,
     UnionRelation,
     WindowClause,
+    WindowedRelation,
 )
 from penstock.model.domain import Domain
 from penstock.model.types import BIGINT
@@ -60,6 +63,8 @@ class RelationBinder:
                 return self._difference(relation)
             case SequenceRelation():
                 return self._sequence(relation)
+            case WindowedRelation():
+                return self._windowed(relation)
 
     def _named(self, relation: NamedRelation) -> BoundSource:
         found = self.catalog.relation(relation.name.text, relation.name.span)
@@ -72,13 +77,17 @@ class RelationBinder:
     def _subquery(self, relation: SubqueryRelation) -> BoundSource:
         from penstock.language.binding.select import bind_query  # queries hold relations
 
-        if relation.query.modifiers is not None:
-            raise BindError(
-                "LATE and EMIT belong to the outermost query", span=relation.query.modifiers
-            )
+        refuse_modifiers(relation.query)
         inner = bind_query(relation.query, self.catalog).input
         alias = relation.alias.text if relation.alias else ""
         return BoundSource(under(inner, alias), alias, relation.window, relation.span)
+
+    def _windowed(self, relation: WindowedRelation) -> BoundSource:
+        source = self.bind(replace(relation.relation, window=None))
+        binder = ExpressionBinder(Scope(source.node.schema), self.catalog, "a window function")
+        time = check_progress(source.node, binder.bind(relation.time), span_of(relation.time))
+        node = with_windows(source.node, relation, time, binder)
+        return BoundSource(node, relation.called, relation.window, relation.span)
 
     def _union(self, relation: UnionRelation) -> BoundSource:
         branches = [self.bind(branch) for branch in relation.branches]
@@ -199,6 +208,12 @@ class RelationBinder:
                 f"RANGE is {clause.range}", span=clause.range.span, expected="zero or more"
             )
         return length
+
+
+def refuse_modifiers(query: QuerySyntax) -> None:
+    """What a query says about its own results has no meaning where another one reads them."""
+    if query.modifiers is not None:
+        raise BindError("LATE and EMIT belong to the outermost query", span=query.modifiers)
 
 
 def _keeps(relation: SequenceRelation) -> tuple[bool, bool]:

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from penstock.errors import BindError, Span, nearest, shortened
 from penstock.model.schema import Field, Schema
 from penstock.plan.expressions import Column
 
+Hidden: TypeAlias = frozenset[tuple[str, str | None]]  # names and relations of columns
+
 
 class Scope:
-    def __init__(self, schema: Schema) -> None:
+    """`hidden` are columns that are only found under the name of their relation: those that USING
+    has made one with another."""
+
+    def __init__(self, schema: Schema, hidden: Hidden = frozenset()) -> None:
         self.schema = schema
+        self.hidden = hidden
         self._by_name: dict[str, list[Field]] = defaultdict(list)  # whatever their case
         for field in schema:
             self._by_name[field.name.casefold()].append(field)
@@ -47,7 +54,11 @@ class Scope:
         within = [
             field
             for field in self._by_name.get(name.casefold(), ())
-            if relation is None or (field.relation or "").casefold() == relation.casefold()
+            if (
+                (field.name, field.relation) not in self.hidden
+                if relation is None
+                else (field.relation or "").casefold() == relation.casefold()
+            )
         ]
         return [field for field in within if field.name == name] or within
 
@@ -81,7 +92,13 @@ class NestedScope(Scope):
     """The columns of a sub-query, and behind them those of the query around it.  Relations that had
     to get another name are found by the one that is `written`."""
 
-    def __init__(self, fields: Sequence[Field], written: Mapping[str, str], outer: Scope) -> None:
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        written: Mapping[str, str],
+        outer: Scope,
+        hidden: Hidden = frozenset(),
+    ) -> None:
         self._own = tuple(fields)
         shown = {
             replace(each, relation=written.get(each.relation or "", each.relation)): each
@@ -91,7 +108,10 @@ class NestedScope(Scope):
         behind = [each for each in outer.schema if (each.name, each.relation) not in known]
         super().__init__(Schema((*shown, *behind)))
         self._shown = shown
-        self._inner = Scope(Schema(tuple(shown)))
+        concealed = [each for each, own in shown.items() if (own.name, own.relation) in hidden]
+        self._inner = Scope(
+            Schema(tuple(shown)), frozenset((each.name, each.relation) for each in concealed)
+        )
         self._outer = outer
 
     @property

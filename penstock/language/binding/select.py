@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from penstock.errors import BindError, PenstockError
 from penstock.language.binding.aggregates import GroupBinder, has_aggregate
+from penstock.language.binding.common_tables import with_tables
 from penstock.language.binding.distinct_on import bind_distinct_on
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.from_clause import FromBinder
@@ -18,14 +19,13 @@ from penstock.language.binding.items import (
     with_window_bounds,
 )
 from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
+from penstock.language.binding.peer_windows import in_our_words
 from penstock.language.binding.relations import (
     BoundSource,
     pointing_at,
     positive,
-    renamed,
-    unlike,
 )
-from penstock.language.binding.scope import Scope
+from penstock.language.binding.set_operations import combined
 from penstock.language.binding.tables import is_table
 from penstock.language.binding.windows import (
     BoundWindow,
@@ -48,7 +48,7 @@ from penstock.plan.expressions import (
 )
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
-from penstock.plan.stateless import Filter, Project, Union
+from penstock.plan.stateless import Filter, Project
 from penstock.windows.rows import Order
 from penstock.windows.slide_by_tuple import SlideByTuple
 
@@ -57,18 +57,13 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
-    """The plan of a query: its SELECTs, united if there are several."""
-    nodes = [SelectBinder(select, catalog).bind() for select in syntax.selects]
-    node = nodes[0]
-    if len(nodes) > 1:
-        shapes = [[(f.name.casefold(), f.type) for f in each.schema] for each in nodes]
-        for each, shape, select in zip(nodes, shapes, syntax.selects, strict=True):
-            if shape != shapes[0]:
-                raise unlike(
-                    BoundSource(nodes[0], "", None, syntax.span),
-                    BoundSource(each, "", None, select.span),
-                )
-        node = Union(tuple(renamed(each, nodes[0].schema.names) for each in nodes), None)
+    """The plan of a query: its SELECTs, put together if there are several."""
+    catalog = with_tables(syntax.tables, catalog)
+    sources = [
+        BoundSource(SelectBinder(select, catalog).bind(), "", None, select.span)
+        for select in syntax.selects
+    ]
+    node = combined(sources, syntax.operations)
     if node.depth > MAX_DEPTH:
         raise BindError(
             f"the query stands on a pile of {node.depth} steps",
@@ -89,6 +84,7 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
 
 class SelectBinder:
     def __init__(self, select: Select, catalog: Catalog) -> None:
+        select = in_our_words(select)
         self.select = select
         self.catalog = catalog
         self.hints = bind_hints(select.hint)
@@ -115,6 +111,7 @@ class SelectBinder:
     def _plain(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         select = self.select
         refuse_useless(self.hints, windows=False, joins=self.given.joins)
+        columns = self._selected()
         if select.window is not None:
             raise BindError(
                 "the window has nothing to compute",
@@ -129,17 +126,22 @@ class SelectBinder:
             )
         if select.having is not None:
             raise BindError("HAVING needs an aggregate", span=span_of(select.having), hint="WHERE")
-        binder = ExpressionBinder(Scope(node.schema), self.catalog, "this SELECT")
+        return node, columns
+
+    def _selected(self) -> tuple[Named, ...]:
+        """The columns of a SELECT that answers tuple by tuple."""
+        select = self.select
+        binder = ExpressionBinder(self.given.scope(), self.catalog, "this SELECT")
         found: list[tuple[Expression, SelectItem]] = []
         for item in select.items:
-            stars = starred(item, self.given.schema)
+            stars = starred(item, self.given.schema, self.given.hidden)
             if stars is not None:
                 found += [(Column.of(field), item) for field in stars]
             else:
                 found.append((binder.bind(item.expression), item))
             if len(found) > MAX_COLUMNS:
                 raise BindError(f"a SELECT has up to {MAX_COLUMNS:,} columns", span=item.span)
-        return node, named(found)
+        return named(found)
 
     # --- with aggregates -------------------------------------------------------------------------
 
@@ -156,7 +158,7 @@ class SelectBinder:
 
     def _aggregate(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         select = self.select
-        scope = Scope(node.schema)
+        scope = self.given.scope()
         tuples = ExpressionBinder(scope, self.catalog, "GROUP BY")
         bound = self._window(node, tuples)
         if bound is not None:
@@ -176,7 +178,7 @@ class SelectBinder:
             found.append((binder.bind(item.expression), item))
         having = None
         if select.having is not None:
-            having = binder.condition(select.having, "HAVING")
+            having = binder.over_groups(select.having, select.items)
         aggregates = tuple(binder.aggregates)
         grouped: Node
         refuse_useless(self.hints, windows=bound is not None, joins=self.given.joins)
@@ -202,7 +204,8 @@ class SelectBinder:
         if having is not None:
             grouped = Filter(grouped, having)
         columns = named(found)
-        if window_fields and not selects_window_columns(select.items):
+        peers = select.window is not None and select.window.by_start
+        if window_fields and not peers and not selects_window_columns(select.items):
             columns = with_window_bounds(columns, Schema(tuple(window_fields)))
         return grouped, columns
 

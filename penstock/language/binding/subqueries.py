@@ -74,7 +74,8 @@ def plain_select(test: SubqueryTest, catalog: Catalog) -> Select:
     query = test.query
     select = query.selects[0]
     said = {
-        "UNION ALL": len(query.selects) > 1,
+        "UNION": len(query.selects) > 1,
+        "WITH": bool(query.tables),
         "LATE or EMIT": query.modifiers is not None,
         "DISTINCT ON": bool(select.distinct_on),
         "GROUP BY": bool(select.group_by),

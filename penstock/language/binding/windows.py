@@ -24,6 +24,11 @@ from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
+HOW_TO_PROGRESS = (
+    "PROGRESS ON … when the stream is created; in Python, "
+    'progress=ps.progress("ts", delay="5 seconds")'
+)
+
 
 class BoundWindow(NamedTuple):
     window: Window
@@ -203,6 +208,12 @@ class WindowBinder:
         return self.clause.slide
 
     def _origin(self, domain: Domain) -> int:
+        clause = self.clause
+        if clause.by_start:  # the end of a window is where its start is, plus its length
+            assert clause.range is not None
+            moved = 0 if clause.offset is None else ticks(clause.offset, domain)
+            slide = ticks(self._slide(), domain)
+            return (moved + ticks(clause.range, domain)) % slide
         if self.clause.origin is None:
             return 0
         value = constant_as(self.clause.origin, domain.type)
@@ -271,7 +282,7 @@ def check_progress(input_: Node, attribute: Expression, span: Span | None) -> Ex
             f"{attribute} does not progress, so a window over it would never close",
             span=span,
             expected=f"one of {', '.join(known)}" if known else None,
-            hint=None if known else "PROGRESS ON … when the stream is created",
+            hint=None if known else HOW_TO_PROGRESS,
         )
     return attribute
 
@@ -286,7 +297,7 @@ def only_progressing(input_: Node, span: Span | None, word: str) -> Column:
         raise BindError(
             f"{name or 'the input'} does not progress, so no window over it would ever close",
             span=span,
-            hint="PROGRESS ON … when the stream is created",
+            hint=HOW_TO_PROGRESS,
         )
     if len(progressing) != 1:
         known = ", ".join(each.field.qualified for each in progressing)

@@ -66,7 +66,8 @@ def _chain(parser: Parser) -> JoinChain:
 
 
 def _join(parser: Parser) -> JoinSyntax | None:
-    """join ::= CROSS JOIN relation | [kind] JOIN relation [as-of] ON condition
+    """join ::= CROSS JOIN relation
+    | [kind] JOIN relation [as-of] (ON condition | USING '(' column {',' column} ')')
     kind ::= INNER | (LEFT | RIGHT | FULL) [OUTER] | [LEFT] SEMI | [LEFT] ANTI"""
     start = parser.here()
     kind = _kind(parser)
@@ -77,8 +78,13 @@ def _join(parser: Parser) -> JoinSyntax | None:
         if parser.at("ON"):
             parser.refuse("a CROSS JOIN has no condition", hint="JOIN … ON")
         return JoinSyntax(kind, joined, None, as_of, parser.since(start))
-    if parser.at("USING"):
-        parser.refuse("USING is not part of the dialect", hint="ON a.k = b.k")
+    if parser.accept("USING"):
+        parser.open_paren("the columns that both sides have")
+        using = parser.list_of(lambda: parser.name("a column", allow_reserved=True))
+        parser.close_paren()
+        return JoinSyntax(kind, joined, None, as_of, parser.since(start), using)
+    if not parser.at("ON"):
+        parser.refuse(f"expected ON or USING, found {parser.found()}")
     parser.expect("ON")
     condition = parser.scalar("a join condition")
     return JoinSyntax(kind, joined, condition, as_of, parser.since(start))

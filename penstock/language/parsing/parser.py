@@ -17,7 +17,8 @@ from sqlglot.parser import Parser as SqlglotParser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
-from penstock.errors import PenstockError, Span
+from penstock.errors import PenstockError, Span, nearest
+from penstock.language.parsing.parameters import Parameters, constant_of, length_of
 from penstock.language.syntax import MAX_CHAIN, Name, Quantity, QuerySyntax
 from penstock.model.duration import parse_duration
 
@@ -35,6 +36,16 @@ RESERVED = frozenset(
 )
 # Words that may follow a number without a unit.
 _CONSTANTS = (TokenType.NUMBER, TokenType.STRING)
+_QUERIES = ("SELECT", "WITH")
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
+# Words that a clause begins with, for messages that name it.
+_CLAUSES = frozenset(
+    [
+        *("SELECT", "FROM", "ON", "WHERE", "GROUP BY", "HAVING", "WINDOW", "ORDER BY", "LIMIT"),
+        *("LATE", "EMIT", "PROGRESS", "VALUES", "FILES", "SOCKET", "INTO"),
+    ]
+)
 _NEXT_IN_A_LIST = (TokenType.COMMA, TokenType.R_PAREN)
 _NO_UNITS = RESERVED | {
     "KEEP",
@@ -81,9 +92,11 @@ class Parser(SqlglotParser):
         token: SqlglotParser.COLUMN_OPERATORS[token] for token in (TokenType.DOT, TokenType.DCOLON)
     }
     BRACKETS = frozenset()  # brackets hold windows, never subscripts
-    PLACEHOLDER_PARSERS = {}
+    PLACEHOLDER_PARSERS = {TokenType.COLON: lambda parser: parser.parameter()}
     LAMBDAS = {}
     TYPE_LITERAL_PARSERS = {}
+
+    parameters = Parameters({})  # what `:name` stands for
 
     # --- sqlglot's hooks -------------------------------------------------------------------------
 
@@ -92,9 +105,11 @@ class Parser(SqlglotParser):
             message = f"expected an expression, found {self.found()}"
         elif message.startswith("Expecting "):
             message = f"expected {message.removeprefix('Expecting ')}, found {self.found()}"
+        elif message.startswith("Invalid expression"):
+            message = self._misplaced()
         if not token or token.token_type is TokenType.SENTINEL:
             self.refuse(message)
-        raise SyntaxAt(_plain(message), _span_of(token))
+        raise SyntaxAt(message, _span_of(token))
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
         """Note where every node stands: from its first child (or itself) to the last token."""
@@ -130,7 +145,7 @@ class Parser(SqlglotParser):
         return made
 
     def _parse_in(self, this: Any, alias: bool = False) -> Any:
-        if self._curr.token_type is not TokenType.L_PAREN or self.next_word != "SELECT":
+        if self._curr.token_type is not TokenType.L_PAREN or self.next_word not in _QUERIES:
             return super()._parse_in(this, alias)
         self._advance()
         return self._of_subquery(exp.In(this=this, query=self.subquery()), None)
@@ -228,7 +243,16 @@ class Parser(SqlglotParser):
         return Span(start.start, max(start.end, self._prev.end + 1))
 
     def refuse(self, message: str, hint: str | None = None) -> NoReturn:
-        raise SyntaxAt(_plain(message), self.here(), hint)
+        raise SyntaxAt(message, self.here(), hint)
+
+    def _misplaced(self) -> str:
+        """What stands where nothing can follow, and behind which clause."""
+        depth = 0
+        for token in reversed(self._tokens[: self._index]):
+            depth += (token.token_type in _CLOSING) - (token.token_type in _OPENING)
+            if depth <= 0 and _word(token) in _CLAUSES:
+                return f"{self.found()} does not belong in the clause {_word(token)}"
+        return f"{self.found()} does not belong here"
 
     def _tokens_left(self) -> bool:
         return self._index < len(self._tokens)
@@ -289,6 +313,8 @@ class Parser(SqlglotParser):
         """`10 MINUTES`, `1000 ROWS`, `2.5`, `'5' SECONDS`, `'5 seconds'`."""
         start = self.here()
         self.accept("INTERVAL")
+        if self._match(TokenType.COLON):
+            return self._quantity_of(start)
         negative = self._match(TokenType.DASH)
         if self._curr.token_type is TokenType.STRING:
             amount_text, _, unit = self._curr.text.strip().partition(" ")
@@ -309,6 +335,37 @@ class Parser(SqlglotParser):
             unit = self.word
             self._advance()
         return Quantity(-amount if negative else amount, unit.upper() or None, self.since(start))
+
+    def _quantity_of(self, start: Span) -> Quantity:
+        """A length that is handed in; a number of something may have its unit behind it."""
+        name = self.name("a parameter", allow_reserved=True)
+        try:
+            amount, unit = length_of(name.text, self._value(name))
+        except PenstockError as error:
+            raise SyntaxAt(error.message, name.span, error.hint) from None
+        if unit is None and self.word[:1].isalpha() and self.word not in _NO_UNITS:
+            unit = self.word
+            self._advance()
+        return Quantity(amount, unit, self.since(start))
+
+    def parameter(self) -> exp.Expr:
+        """`:name`, as the constant that is handed in for it."""
+        start = self._prev
+        name = self.name("a parameter", allow_reserved=True)
+        made = constant_of(name.text, self._value(name))
+        for node in made.walk():
+            node.meta.update(start=start.start, end=self._prev.end, sql=self.sql)
+        return made
+
+    def _value(self, name: Name) -> object:
+        if name.text not in self.parameters.values:
+            close = nearest(name.text, self.parameters.values)
+            raise SyntaxAt(
+                f"no value is given for the parameter {name.text!r}",
+                name.span,
+                f":{close[0]}" if close else f"db.sql(text, {name.text}=…)",
+            )
+        return self.parameters[name.text]
 
     def _combined(self, text: str) -> int:
         try:
@@ -355,10 +412,3 @@ def _word(token: Token) -> str:
 
 def _span_of(token: Token) -> Span:
     return Span(token.start, max(token.start, token.end + 1))
-
-
-def _plain(message: str) -> str:
-    """sqlglot's own messages, in words for people who have not read its source."""
-    if message.startswith("Invalid expression"):
-        return "this does not belong here"
-    return message

@@ -9,6 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.window_clause import window_clause
+from penstock.language.parsing.window_functions import at_window_function, window_function
 from penstock.language.syntax import (
     ExceptRelation,
     Name,
@@ -25,9 +26,8 @@ def relation(parser: Parser) -> Relation:
     """relation ::= union [EXCEPT ON '(' column {',' column} ')' union]"""
     start = parser.here()
     left = _union(parser)
-    if not parser.accept("EXCEPT"):
+    if not parser.accept("EXCEPT", "ON"):
         return left
-    parser.expect("ON")
     parser.open_paren("the columns to compare")
     columns = parser.list_of(lambda: parser.name("a column"))
     parser.close_paren()
@@ -38,7 +38,7 @@ def relation(parser: Parser) -> Relation:
 def _union(parser: Parser) -> Relation:
     """union ::= operand {UNION [ALL] operand}; the last alias and window are the union's."""
     start = parser.here()
-    operands = [_operand(parser)]
+    operands = [operand(parser)]
     while parser.at("UNION", "∪") and not _before_select(parser):
         if isinstance(last := operands[-1], NamedRelation | SubqueryRelation | UnionRelation) and (
             last.alias or last.window
@@ -46,7 +46,7 @@ def _union(parser: Parser) -> Relation:
             parser.refuse("an alias or window before UNION", hint="name the union as a whole")
         parser._advance()
         parser.accept("ALL")
-        operands.append(_operand(parser))
+        operands.append(operand(parser))
     last = operands[-1]
     if len(operands) == 1 or isinstance(last, SequenceRelation | ExceptRelation):
         if len(operands) > 1:
@@ -59,26 +59,28 @@ def _union(parser: Parser) -> Relation:
 def _before_select(parser: Parser) -> bool:
     """Whether the UNION at hand joins whole queries, as UNION [ALL] SELECT does."""
     after = parser.word_after(2) if parser.next_word == "ALL" else parser.next_word
-    return after == "SELECT"
+    return after in ("SELECT", "DISTINCT")
 
 
-def _operand(parser: Parser) -> Relation:
+def operand(parser: Parser) -> Relation:
     """operand ::= (name | '(' query ')' | '(' relation ')' | sequence) [[AS] alias] [window]"""
     start = parser.here()
     if parser.at("SEQUENCE") and parser._next.token_type is TokenType.L_PAREN:
         return _sequence(parser)
+    if at_window_function(parser):
+        return window_function(parser)
     if parser._match(TokenType.L_PAREN):
-        return _in_parentheses(parser)
+        return in_parentheses(parser)
     name = parser.name("a stream or query")
     alias, window = _alias_and_window(parser)
     return NamedRelation(name, alias, window, parser.since(start))
 
 
-def _in_parentheses(parser: Parser) -> Relation:
+def in_parentheses(parser: Parser) -> Relation:
     from penstock.language.parsing.select import query  # a query holds relations, and they queries
 
     start = parser.here()
-    if parser.at("SELECT"):
+    if parser.at("SELECT", "WITH"):
         inner = query(parser)
         parser.close_paren()
         alias, window = _alias_and_window(parser)
@@ -104,9 +106,9 @@ def _sequence(parser: Parser) -> SequenceRelation:
     {ON condition | WITHIN length | KEEP (FIRST | SECOND | BOTH)} ')'"""
     start = parser.here()
     parser._advance(2)
-    first = _operand(parser)
+    first = operand(parser)
     parser.expect("THEN")
-    second = _operand(parser)
+    second = operand(parser)
     if parser.at("THEN"):
         parser.refuse("a sequence has two steps", hint="put the first two in a sub-query")
     parser.expect("MODE")

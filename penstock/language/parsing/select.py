@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import Span
 from penstock.language.limits import MAX_COLUMNS
+from penstock.language.parsing.common_tables import common_tables
 from penstock.language.parsing.joins import from_clause
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.window_clause import window_clause
@@ -25,18 +26,33 @@ from penstock.language.syntax import (
 
 
 def query(parser: Parser) -> QuerySyntax:
-    """query ::= select {UNION ALL select} [late] [emit]"""
+    """query ::= [with] select {operation select} [late] [emit]"""
     start = parser.here()
+    tables = common_tables(parser)
     selects = [_select(parser)]
-    while parser.at("UNION", "∪"):
-        if not parser.accept("UNION", "ALL"):
-            parser.refuse(
-                "UNION between SELECTs would have to remember every row for ever",
-                hint="UNION ALL, or SELECT DISTINCT over it",
-            )
+    operations = []
+    while (operation := _operation(parser)) is not None:
+        operations.append(operation)
         selects.append(_select(parser))
     modifiers = _late_and_emit(parser)
-    return QuerySyntax(tuple(selects), *modifiers, parser.since(start))
+    span = parser.since(start)
+    return QuerySyntax(tuple(selects), *modifiers, span, tuple(operations), tables)
+
+
+def _operation(parser: Parser) -> Name | None:
+    """operation ::= UNION [ALL | DISTINCT] | INTERSECT [DISTINCT] | EXCEPT [DISTINCT]"""
+    start, word = parser.here(), parser.word
+    if word not in ("UNION", "INTERSECT", "EXCEPT"):
+        return None
+    parser._advance()
+    every = parser.accept("ALL")
+    if every and word != "UNION":
+        parser.refuse(f"{word} ALL counts how often rows come", hint=word)
+    if not every:
+        parser.accept("DISTINCT")
+    if word == "EXCEPT" and not parser.at("SELECT"):
+        parser.refuse(f"expected ON or SELECT after EXCEPT, found {parser.found()}")
+    return Name("UNION ALL" if every else word, parser.since(start))
 
 
 def _select(parser: Parser) -> Select:
@@ -135,12 +151,25 @@ def _items(parser: Parser) -> tuple[tuple[SelectItem, ...], WindowClause | None]
 def _item(parser: Parser) -> SelectItem:
     start = parser.here()
     if parser._match(TokenType.STAR):
-        return SelectItem(exp.Star(), None, "*", parser.since(start))
+        without = _without(parser)
+        return SelectItem(exp.Star(), None, "*", parser.since(start), without)
     parsed = parser.scalar("a column or expression")
     span = parser.since(start)
+    if isinstance(parsed, exp.Column) and isinstance(parsed.this, exp.Star):
+        return SelectItem(parsed, None, parsed.sql(), parser.since(start), _without(parser))
     text = re.sub(r"\s+", " ", parser.sql[span.start : span.end])
     text = re.sub(r"^(\w+) \(", r"\1(", text)
     return SelectItem(parsed, parser.alias(), text, span)
+
+
+def _without(parser: Parser) -> tuple[Name, ...]:
+    """(EXCEPT | EXCLUDE) '(' column {',' column} ')', behind a star"""
+    if not (parser.accept("EXCEPT") or parser.accept("EXCLUDE")):
+        return ()
+    parser.open_paren("the columns to leave out")
+    columns = parser.list_of(lambda: parser.name("a column", allow_reserved=True))
+    parser.close_paren()
+    return columns
 
 
 def _window_all(parser: Parser) -> Quantity | None:

@@ -15,6 +15,7 @@ from penstock.language.syntax import (
     ColumnSyntax,
     CreateQuery,
     CreateStream,
+    CreateView,
     Drop,
     Explain,
     FilesSyntax,
@@ -38,11 +39,13 @@ TYPES = (
     "DATE",
     "TIMESTAMP",
 )
-_STARTS = ("CREATE", "SPLIT", "ALTER", "SHOW", "DROP", "SELECT", "EXPLAIN")
+_STARTS = ("CREATE", "SPLIT", "ALTER", "SHOW", "DROP", "WITH", "SELECT", "EXPLAIN")
+_CREATED = ("STREAM", "TABLE", "VIEW", "QUERY")
 
 
 def statement(parser: Parser) -> Statement | None:
-    """statement ::= create-stream | create-table | create-query | alter-query | split | drop
+    """statement ::= create-stream | create-table | create-view | create-query | alter-query
+    | split | drop
     | SHOW (STREAMS | QUERIES) | EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW] query | query"""
     parser._match(TokenType.SEMICOLON)  # sqlglot leaves one in if a comment follows it
     if not parser._tokens_left():
@@ -52,7 +55,7 @@ def statement(parser: Parser) -> Statement | None:
 
 def _statement(parser: Parser) -> Statement:
     start = parser.here()
-    if parser.at("SELECT"):
+    if parser.at("SELECT", "WITH"):
         return query(parser)
     if parser.accept("EXPLAIN"):
         physical = bool(parser.accept("PHYSICAL"))
@@ -65,6 +68,8 @@ def _statement(parser: Parser) -> Statement:
         return _create_table(parser)
     if parser.accept("CREATE", "QUERY"):
         return _create_query(parser)
+    if (view := _create_view(parser)) is not None:
+        return view
     if parser.accept("ALTER"):
         return _alter_query(parser)
     if parser.accept("SHOW"):
@@ -78,9 +83,9 @@ def _statement(parser: Parser) -> Statement:
 
 def _no_statement(parser: Parser) -> NoReturn:
     if parser.accept("CREATE"):
-        close = nearest(parser.word, ["STREAM", "TABLE", "QUERY"], cutoff=0.6)
+        close = nearest(parser.word, _CREATED, cutoff=0.6)
         parser.refuse(
-            f"expected STREAM, TABLE or QUERY after CREATE, found {parser.found()}",
+            f"expected STREAM, TABLE, VIEW or QUERY after CREATE, found {parser.found()}",
             hint=close[0] if close else None,
         )
     close = nearest(parser._curr.text, _STARTS, cutoff=0.6)
@@ -88,6 +93,19 @@ def _no_statement(parser: Parser) -> NoReturn:
         f"a statement begins with {', '.join(_STARTS[:-1])} or {_STARTS[-1]}, not {parser.found()}",
         hint=close[0] if close else None,
     )
+
+
+def _create_view(parser: Parser) -> CreateView | None:
+    """create-view ::= CREATE [OR REPLACE] [TEMP | TEMPORARY] VIEW name AS query"""
+    start = parser.here()
+    for replaces in (False, True):
+        before = ("CREATE", *(("OR", "REPLACE") if replaces else ()))
+        for kind in ((), ("TEMP",), ("TEMPORARY",)):
+            if parser.accept(*before, *kind, "VIEW"):
+                name = parser.name("a name for the view")
+                parser.expect("AS")
+                return CreateView(name, query(parser), replaces, parser.since(start))
+    return None
 
 
 def _create_query(parser: Parser) -> CreateQuery:
@@ -133,8 +151,8 @@ def _show(parser: Parser) -> Show:
 def _drop(parser: Parser) -> Drop:
     start = parser.here()
     kind = parser.word
-    if kind not in ("STREAM", "TABLE", "QUERY"):
-        parser.refuse(f"expected STREAM, TABLE or QUERY after DROP, found {parser.found()}")
+    if kind not in _CREATED:
+        parser.refuse(f"expected STREAM, TABLE, VIEW or QUERY after DROP, found {parser.found()}")
     parser._advance()
     if_exists = parser.accept("IF", "EXISTS")
     return Drop(kind, parser.name(f"a {kind.lower()}"), if_exists, parser.since(start))
@@ -212,7 +230,13 @@ def _source(parser: Parser) -> FilesSyntax | SocketSyntax | ValuesSyntax | None:
         return FilesSyntax(pattern, parser.name("a format") if parser.accept("FORMAT") else None)
     if parser.accept("SOCKET"):
         return SocketSyntax(parser.text("an address"))
-    parser.expect("VALUES")
+    if not parser.accept("VALUES"):
+        parser.refuse(
+            f"there is no source called {parser.found()}",
+            hint="FROM FILES 'pattern', FROM SOCKET 'host:port' or FROM VALUES (…); from Python,"
+            " db.stream also takes rows, Arrow, pandas and Polars data, asynchronous iterables and"
+            " Spark DataFrames, such as those that read Kafka",
+        )
     rows, spans = [], []
 
     def row() -> None:

@@ -17,6 +17,7 @@ from penstock.operators.aggregates.frequent import (
     Mode,
     Quantile,
 )
+from penstock.operators.aggregates.listed import Histogram, Joined
 from penstock.operators.aggregates.python_states import OfPython
 from penstock.operators.aggregates.runs import OverDistinct
 from penstock.operators.aggregates.sketched import (
@@ -40,7 +41,7 @@ def build(call: AggregateCall) -> Aggregate[Any]:
 
 
 def _distinct(call: AggregateCall, inner: Aggregate[Any]) -> Aggregate[Any]:
-    if isinstance(inner, Count):
+    if isinstance(inner, Count) and len(call.arguments) == 1:
         return CountDistinct(call.arguments[0].type)
     if isinstance(inner, Extreme | ExtremeBy | ApproximateDistinct):
         return inner  # how often a value occurs makes no difference to them
@@ -85,6 +86,11 @@ _BUILDERS: dict[str, Callable[[AggregateCall], Aggregate[Any]]] = {
     "last": _extreme(largest=True, by_position=True),
     "min_by": _extreme_by(largest=False),
     "max_by": _extreme_by(largest=True),
+    "any_value": _extreme(largest=False, by_position=False),
+    "bool_and": _extreme(largest=False, by_position=False),
+    "bool_or": _extreme(largest=True, by_position=False),
+    "string_agg": lambda call: Joined(_constant(call)),
+    "histogram": lambda call: Histogram(call.arguments[0].type),
     "median": lambda call: Quantile(call.arguments[0].type, 0.5),
     "quantile": lambda call: Quantile(call.arguments[0].type, _constant(call)),
     "mode": lambda call: Mode(call.arguments[0].type),

@@ -295,6 +295,7 @@ FUNCTIONS: dict[str, Build] = {
 }
 _OTHER_DIGITS = "Java's last digit differs from the C library's"
 LEFT_OUT: dict[str, str] = {
+    **dict.fromkeys(("time_bucket", "number_bucket"), "Spark has no such function"),
     "upper": "Java and Python know different versions of Unicode",
     "lower": "Java and Python know different versions of Unicode",
     "ilike": "Spark compares small letters, by other tables of Unicode",

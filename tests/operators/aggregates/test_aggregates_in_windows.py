@@ -33,12 +33,13 @@ CONSTANTS = {
     "quantile": ", 0.3",
     "approx_quantile": ", 0.3",
     "top_k": ", 2",
+    "string_agg": ", '+'",
     "approx_top_k": ", 2",
     "heavy_hitters": ", 0.3",
     "approx_heavy_hitters": ", 0.3",
 }
 BLOCKED = {
-    *("min", "max", "first", "last", "min_by", "max_by"),
+    *("min", "max", "first", "last", "min_by", "max_by", "any_value", "bool_and", "bool_or"),
     *(name for name in AGGREGATES if name.startswith("approx_")),
 }
 SLIDING = set(AGGREGATES) - BLOCKED
@@ -46,11 +47,14 @@ SLIDING = set(AGGREGATES) - BLOCKED
 
 def calls(name: str) -> list[str]:
     constant = CONSTANTS.get(name, "")
+    x, i = ("x > 1", "i > 1") if name.startswith("bool_") else ("x", "i")
+    if name == "string_agg":
+        x, i = "CAST(x AS STRING)", "CAST(i AS STRING)"
     return [
-        f"{name}(x{constant}) AS of_{name}",
-        f"{name}(DISTINCT x{constant}) AS of_{name}_distinct",
-        f"{name}(x{constant}) FILTER (WHERE i > 0) AS of_{name}_filter",
-        f"{name}(DISTINCT i{constant}) FILTER (WHERE x < 5) AS of_{name}_both",
+        f"{name}({x}{constant}) AS of_{name}",
+        f"{name}(DISTINCT {x}{constant}) AS of_{name}_distinct",
+        f"{name}({x}{constant}) FILTER (WHERE i > 0) AS of_{name}_filter",
+        f"{name}(DISTINCT {i}{constant}) FILTER (WHERE x < 5) AS of_{name}_both",
     ]
 
 

@@ -1,0 +1,225 @@
+"""Windows as others write them, in words of ours: `GROUP BY TUMBLE(ts, …)`, `HOP`, Spark's
+`window(ts, …)`, and window functions in FROM that are grouped by their window.
+
+They are aligned by their start, as those who write them so are used to, and only the columns that
+are selected come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from sqlglot import exp
+
+from penstock.errors import BindError, PenstockError, Span
+from penstock.language.binding.literals import span_of
+from penstock.language.syntax import (
+    Attribute,
+    JoinChain,
+    Name,
+    Quantity,
+    Select,
+    SelectItem,
+    WindowClause,
+    WindowedRelation,
+)
+from penstock.model.duration import parse_duration
+
+_LENGTHS = {"TUMBLE": (1, 2), "HOP": (2, 3), "WINDOW": (1, 3)}  # at least, at most
+_BOUNDS = {
+    **{f"{kind}_START": "window_start" for kind in ("TUMBLE", "HOP")},
+    **{f"{kind}_END": "window_end" for kind in ("TUMBLE", "HOP")},
+}
+_FIELDS = {"start": "window_start", "end": "window_end"}
+_COLUMNS = ("window_start", "window_end")
+
+
+def in_our_words(select: Select) -> Select:
+    """
+    before: SELECT TUMBLE_END(ts, INTERVAL '1' HOUR), count(*) FROM s
+            GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)
+    after:  SELECT window_end, count(*) [RANGE 1 HOUR, SLIDE 1 HOUR, WA ts, aligned by start] FROM s
+    """
+    grouped = _grouped_function(select.group_by)
+    if grouped is not None:
+        _refuse_two(select, grouped)
+        clause = window_of(str(grouped.name).upper(), grouped.expressions, span_of(grouped))
+        others = tuple(each for each in select.group_by if each is not grouped)
+        return _with_bounds(replace(select, window=clause, group_by=others), str(grouped.name))
+    return _from_a_window_function(select)
+
+
+def window_of(kind: str, arguments: Sequence[exp.Expr], span: Span | None) -> WindowClause:
+    """The window that a call makes of a time and lengths."""
+    given = span or Span(0, 0)
+    time, *lengths = arguments
+    least, most = _LENGTHS[kind]
+    if not least <= len(lengths) <= most:
+        raise BindError(
+            f"{kind} does not take {len(lengths)} lengths of time",
+            span=span,
+            hint={
+                "TUMBLE": "TUMBLE(ts, INTERVAL '10' MINUTE)",
+                "HOP": "HOP(ts, INTERVAL '1' MINUTE, INTERVAL '10' MINUTE): SLIDE before RANGE",
+                "WINDOW": "window(ts, '10 minutes', '1 minute')",
+            }[kind],
+        )
+    found = [length_of(each) for each in lengths]
+    if kind == "HOP":  # the slide stands first
+        found[:2] = found[1], found[0]
+    elif kind == "TUMBLE":
+        found.insert(1, found[0])
+    length, slide = found[0], found[1] if len(found) > 1 else found[0]
+    return WindowClause(
+        given,
+        range=length,
+        slide=slide,
+        attribute=Attribute(time, False, span_of(time) or given),
+        offset=found[2] if len(found) > 2 else None,
+        by_start=True,
+    )
+
+
+def length_of(syntax: exp.Expr) -> Quantity:
+    """An interval, a text as Spark takes it, or a number where windows are over numbers."""
+    span = span_of(syntax)
+    place = span or Span(0, 0)
+    try:
+        match syntax:
+            case exp.Interval() if syntax.args.get("unit") is not None:
+                unit = syntax.args["unit"].name
+                return Quantity(Decimal(syntax.this.name), unit.upper(), place)
+            case exp.Interval():
+                return Quantity(Decimal(parse_duration(syntax.this.name)), "MICROSECONDS", place)
+            case exp.Literal() if syntax.is_string:
+                length = parse_duration(syntax.name.removeprefix("interval "))
+                return Quantity(Decimal(length), "MICROSECONDS", place)
+            case exp.Literal():
+                return Quantity(Decimal(syntax.name), None, place)
+    except PenstockError as error:
+        error.span = span
+        raise
+    raise BindError("the length of a window is a constant", span=span, hint="INTERVAL '1' MINUTE")
+
+
+def _grouped_function(group_by: tuple[exp.Expr, ...]) -> exp.Anonymous | None:
+    for each in group_by:
+        if isinstance(each, exp.Anonymous) and str(each.name).upper() in _LENGTHS:
+            if not each.expressions:
+                raise BindError(f"{each.name} takes a time and lengths of time", span=span_of(each))
+            return each
+    return None
+
+
+def _refuse_two(select: Select, grouped: exp.Anonymous) -> None:
+    if select.window is not None or select.window_all is not None:
+        raise BindError("the aggregate has two windows", span=span_of(grouped))
+    calls = [each for each in select.group_by if _grouped_function((each,)) is not None]
+    if len(calls) > 1:
+        raise BindError("the aggregate has two windows", span=span_of(calls[1]))
+
+
+def _with_bounds(select: Select, name: str) -> Select:
+    """TUMBLE_START(…), window.start and the like as our columns."""
+    items = tuple(_item(each, name) for each in select.items)
+    having = None if select.having is None else _translated(select.having, name)
+    return replace(select, items=items, having=having)
+
+
+def _item(item: SelectItem, name: str) -> SelectItem:
+    made, alias = _translated(item.expression, name), item.alias
+    if made is item.expression:
+        return item
+    if alias is None and isinstance(item.expression, exp.Column):  # window.start is called start
+        alias = Name(item.expression.name, item.span)
+    return replace(item, expression=made, alias=alias)
+
+
+def _translated(syntax: exp.Expr, name: str) -> exp.Expr:
+    found = [(each, column) for each in syntax.walk() if (column := _bound(each, name))]
+    if not found:
+        return syntax
+    if found[0][0] is syntax:
+        return _column(syntax, found[0][1])
+    copied = syntax.copy()
+    for each in list(copied.walk()):
+        column = _bound(each, name)
+        if column is not None:
+            each.replace(_column(each, column))
+    return copied
+
+
+def _bound(syntax: exp.Expr, name: str) -> str | None:
+    """Which of our columns an expression stands for."""
+    if isinstance(syntax, exp.Anonymous):
+        return _BOUNDS.get(str(syntax.name).upper())
+    if isinstance(syntax, exp.Column) and syntax.table.upper() == "WINDOW" == name.upper():
+        return _FIELDS.get(syntax.name.lower())
+    if isinstance(syntax, exp.Column) and syntax.name.upper() == "WINDOW" == name.upper():
+        raise BindError(
+            "a window is no value by itself", span=span_of(syntax), hint="window.start, window.end"
+        )
+    return None
+
+
+def _column(syntax: exp.Expr, name: str) -> exp.Column:
+    made = exp.column(name)
+    span = span_of(syntax)
+    if span is not None:
+        made.meta.update(start=span.start, end=span.end - 1, sql=span.text)
+    return made
+
+
+# --- window functions in FROM --------------------------------------------------------------------
+
+
+def _from_a_window_function(select: Select) -> Select:
+    """Grouped by its window, the relation need not be multiplied.
+
+    before: SELECT window_end, count(*) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), …))
+            GROUP BY window_start, window_end
+    after:  SELECT window_end, count(*) [RANGE …, SLIDE …, WA ts, aligned by start] FROM s
+    """
+    match select.chains:
+        case (JoinChain(WindowedRelation() as windowed, ()),):
+            pass
+        case _:
+            return select
+    keys = [each for each in select.group_by if _is_window_column(each, windowed)]
+    where = select.where.walk() if select.where is not None else ()
+    looks = any(_is_window_column(each, windowed) for each in where)
+    if not keys or looks or windowed.kind == "CUMULATE" or select.window is not None:
+        return select
+    clause = clause_of(windowed)
+    alias = windowed.alias or windowed.relation.alias
+    inner = replace(windowed.relation, alias=alias, window=None)
+    return replace(
+        select,
+        window=clause,
+        chains=(JoinChain(inner, ()),),
+        group_by=tuple(each for each in select.group_by if each not in keys),
+        items=tuple(_unqualified(each, windowed) for each in select.items),
+    )
+
+
+def clause_of(windowed: WindowedRelation) -> WindowClause:
+    """The window of a relation, which its function makes, or which it is given in brackets."""
+    if windowed.kind == "WINDOWED":
+        clause = windowed.relation.window
+        assert clause is not None
+        return clause
+    return window_of(windowed.kind, (windowed.time, *windowed.lengths), windowed.span)
+
+
+def _unqualified(item: SelectItem, windowed: WindowedRelation) -> SelectItem:
+    if not _is_window_column(item.expression, windowed):
+        return item
+    return replace(item, expression=_column(item.expression, item.expression.name.lower()))
+
+
+def _is_window_column(syntax: exp.Expr, windowed: WindowedRelation) -> bool:
+    if not isinstance(syntax, exp.Column) or syntax.name.lower() not in _COLUMNS:
+        return False
+    return not syntax.table or syntax.table.casefold() == windowed.called.casefold()

@@ -1,0 +1,89 @@
+"""Window functions in FROM, as Flink and RisingWave write them."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from penstock.errors import Span
+from penstock.language.parsing.parser import Parser
+from penstock.language.syntax import NamedRelation, SubqueryRelation, WindowedRelation
+
+_KINDS = ("TUMBLE", "HOP", "CUMULATE")
+
+
+def at_window_function(parser: Parser) -> bool:
+    if parser.at("TABLE"):
+        return parser._next.token_type is TokenType.L_PAREN and parser.word_after(2) in _KINDS
+    return parser.at(*_KINDS, "WINDOWED") and parser._next.token_type is TokenType.L_PAREN
+
+
+def window_function(parser: Parser) -> WindowedRelation:
+    """function ::= TABLE '(' call ')' | call
+    call ::= (TUMBLE | HOP | CUMULATE) '(' [TABLE] name ',' (DESCRIPTOR '(' time ')' | time)
+    {',' length} ')'
+    | WINDOWED '(' (name | '(' query ')') window ')'"""
+    from penstock.language.parsing.relations import in_parentheses  # which hold these, too
+
+    start = parser.here()
+    if parser.accept("WINDOWED"):
+        return _windowed(parser, start)
+    wrapped = parser.accept("TABLE")
+    if wrapped:
+        parser.open_paren("a window function")
+    kind = parser.word
+    parser._advance(2)
+    relation: NamedRelation | SubqueryRelation
+    if parser.accept("TABLE") or not parser._match(TokenType.L_PAREN):
+        at = parser.here()
+        relation = NamedRelation(parser.name("a stream or query"), None, None, parser.since(at))
+    else:
+        found = in_parentheses(parser)
+        if not isinstance(found, NamedRelation | SubqueryRelation):
+            parser.refuse("a window function takes a stream, a query or a sub-query")
+        relation = found
+    _comma(parser, "the time")
+    time = _time(parser)
+    lengths: list[exp.Expr] = []
+    while parser._match(TokenType.COMMA):
+        lengths.append(parser.scalar("a length of time"))
+    parser.close_paren()
+    if wrapped:
+        parser.close_paren()
+    alias = parser.alias()
+    return WindowedRelation(kind, relation, time, tuple(lengths), alias, None, parser.since(start))
+
+
+def _windowed(parser: Parser, start: Span) -> WindowedRelation:
+    """WINDOWED '(' relation window ')', with a window of ours"""
+    from penstock.language.parsing.relations import operand  # which hold these, too
+
+    parser.open_paren("a stream and its window")
+    relation = operand(parser)
+    if not isinstance(relation, NamedRelation | SubqueryRelation) or relation.window is None:
+        parser.refuse(
+            "WINDOWED takes a stream, a query or a sub-query, and its window",
+            hint="WINDOWED(s [RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts])",
+        )
+    attribute = relation.window.attribute
+    if attribute is None or attribute.column is None:
+        parser.refuse("the window of WINDOWED says which column it is over", hint="WA ts")
+    parser.close_paren()
+    alias = parser.alias()
+    return WindowedRelation(
+        "WINDOWED", relation, attribute.column, (), alias, None, parser.since(start)
+    )
+
+
+def _time(parser: Parser) -> exp.Expr:
+    if not parser.accept("DESCRIPTOR"):
+        return parser.scalar("the time")
+    parser.open_paren("the time")
+    time = parser.scalar("the time")
+    parser.close_paren()
+    return time
+
+
+def _comma(parser: Parser, what: str) -> None:
+    if not parser._match(TokenType.COMMA):
+        parser.refuse(f"expected , before {what}, found {parser.found()}")
