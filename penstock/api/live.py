@@ -206,11 +206,12 @@ class Live:
             (target,) = delivery.targets([[Subscribers() if sink is None else sink, None, None]])
             fan = target.rows if isinstance(target.rows, Subscribers) else Subscribers(target.rows)
             outlet = IsolatedOutlet(query.plan, fan)
+            plan = self._setting.planned(query.plan, keeps_state=kept is not None)
             if record is not None:
-                self._engine.restore(record, query.physical, outlet, _closing(delivery))
+                self._engine.restore(record, plan, outlet, _closing(delivery))
             else:
                 lasting = definition and kept and Lasting(kept.take_number(), definition)
-                self._engine.add(name, query.physical, outlet, _closing(delivery), lasting or None)
+                self._engine.add(name, plan, outlet, _closing(delivery), lasting or None)
             failing.pop_all()
         self._subscribers[name], self._plans[name] = fan, query.plan
         if isinstance(sink, str):

@@ -74,6 +74,46 @@ def test_queries_go_on_where_each_of_them_was(place: Place) -> None:
     assert place.rows("odd.jsonl", "v") == list(range(1, 61, 2))
 
 
+def test_a_query_over_a_view_and_what_with_names(place: Place) -> None:
+    place.grow(0, 10)
+    with place.live() as live:
+        live.sql(f"{STREAM}; CREATE VIEW few AS SELECT v FROM s WHERE v > 6")
+        live.sql("CREATE QUERY q AS WITH f AS (SELECT v FROM few) SELECT v FROM f INTO 'q.jsonl'")
+        assert live.wait(timeout=20)
+    place.grow(10, 12)
+    with place.live() as live:
+        assert live.wait(timeout=20)
+    assert place.rows("q.jsonl", "v") == [7, 8, 9, 10, 11]
+
+
+def test_parameters_are_not_in_the_text_that_is_kept(place: Place) -> None:
+    place.grow(0, 10)
+    with place.live() as live:
+        live.sql(STREAM)
+        with pytest.raises(BindError, match="query q has parameters"):
+            live.sql("CREATE QUERY q AS SELECT v FROM s WHERE v > :least", least=3)
+        live.sql("CREATE VIEW few AS SELECT v FROM s WHERE v > :least", least=3)
+        with pytest.raises(BindError, match="query q has parameters"):
+            live.sql("CREATE QUERY q AS SELECT v FROM few")
+        assert live.status() == []
+
+
+def test_a_join_of_three_goes_on_whatever_comes_to_its_streams(place: Place) -> None:
+    """The plan of a join depends on how much there is to read, unless it is saved."""
+    place.grow(0, 5)
+    sql = (
+        "SELECT x.v FROM s AS x [RANGE 3] JOIN s AS y [RANGE 3] ON x.v = y.v"
+        " JOIN s AS z [RANGE 3] ON y.k = z.k WHERE z.v = x.v"
+    )
+    with place.live() as live:
+        live.sql(f"{STREAM}; CREATE QUERY q AS {sql} INTO 'q.jsonl'")
+        assert live.wait(timeout=20)
+    place.grow(5, 2_000)
+    with place.live() as live:
+        assert live.wait(timeout=20)
+    assert sorted(place.rows("q.jsonl", "v")) == list(range(2_000))
+
+
 def test_a_query_that_read_another_comes_back_without_it(place: Place) -> None:
     place.grow(0, 10)
     with place.live() as live:
