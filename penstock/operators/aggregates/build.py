@@ -17,7 +17,7 @@ from penstock.operators.aggregates.frequent import (
     Mode,
     Quantile,
 )
-from penstock.operators.aggregates.listed import Histogram, Joined
+from penstock.operators.aggregates.listed import Histogram, ListedTexts
 from penstock.operators.aggregates.python_states import OfPython
 from penstock.operators.aggregates.runs import OverDistinct
 from penstock.operators.aggregates.sketched import (
@@ -89,7 +89,7 @@ _BUILDERS: dict[str, Callable[[AggregateCall], Aggregate[Any]]] = {
     "any_value": _extreme(largest=False, by_position=False),
     "bool_and": _extreme(largest=False, by_position=False),
     "bool_or": _extreme(largest=True, by_position=False),
-    "string_agg": lambda call: Joined(_constant(call)),
+    "string_agg": lambda call: ListedTexts(_constant(call)),
     "histogram": lambda call: Histogram(call.arguments[0].type),
     "median": lambda call: Quantile(call.arguments[0].type, 0.5),
     "quantile": lambda call: Quantile(call.arguments[0].type, _constant(call)),

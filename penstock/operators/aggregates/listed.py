@@ -15,7 +15,7 @@ from penstock.operators.aggregates.frequencies import Frequencies
 from penstock.operators.aggregates.sortable import from_sortable
 
 
-class Joined(OfFrequencies):
+class ListedTexts(OfFrequencies):
     """string_agg: the texts from the least to the greatest, with a separator between them."""
 
     def __init__(self, separator: str) -> None:
