@@ -13,7 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.operators.batch import Batch
-from penstock.operators.joins import equal_keys
+from penstock.operators.joins import shared_codes
 from penstock.operators.operator import Item, Operator, Progress
 from penstock.plan.joins import Join, JoinKind
 from tests.engine.joining import planned
@@ -109,7 +109,7 @@ def test_thousands_of_tuples(kind: JoinKind, window: str, condition: str) -> Non
 
 @pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.FULL, JoinKind.ANTI])
 def test_keys_are_forgotten(kind: JoinKind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equal_keys, "_MANY", 8)
+    monkeypatch.setattr(shared_codes, "MANY", 8)
     for window in WINDOWS:
         check(kind, window, CONDITIONS[2])
 
