@@ -18,7 +18,7 @@ Run = Callable[..., Any]
 MISTAKES = {
     "SELEC k FROM s": "a statement begins with CREATE, SPLIT, ALTER, SHOW, DROP, SELECT or EXPLAIN,"
     " not 'SELEC'",
-    "SELECT k FROM t": "there is no stream, table or query called 't'",
+    "SELECT k FROM t": "there is no stream, table, view or query called 't'",
     "SELECT kk FROM s": "unknown column 'kk'",
     "SELECT 'k FROM s": "a string is not terminated",
     "SELECT k FROM s /* x": "a comment is not terminated",

@@ -45,7 +45,7 @@ def test_an_error_is_a_message(process: Process) -> None:
     started = process("run", "-", stdin=subprocess.PIPE)
     out, err = started.communicate("SELECT k FROM nobody")
     assert (started.returncode, out) == (1, "")
-    assert err.splitlines()[0] == "error: there is no stream, table or query called 'nobody'"
+    assert err.splitlines()[0] == "error: there is no stream, table, view or query called 'nobody'"
     assert "Traceback" not in err
 
 

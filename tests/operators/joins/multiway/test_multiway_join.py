@@ -58,7 +58,7 @@ WHERE = (
     "WHERE a.x = b.x AND c.x = a.x AND a.n <= c.n",
     "WHERE a.k = b.k AND a.n = b.n AND b.n = c.n AND a.n < b.n + c.n",
     "WHERE a.n = b.n AND b.k = c.k AND a.n = c.n AND a.n + b.n = c.n",
-    "WHERE a.n = b.n AND a.n * a.n = b.n * b.n AND b.n = c.n AND 1 - b.n = 1 - c.n",
+    "WHERE a.n = b.n AND a.t = b.t AND b.n = c.n AND b.t = c.t",
 )
 FOUR = "a [RANGE 6, WA t], b [RANGE 3, WA t], c [RANGE 4, WA t], d [RANGE 2, WA t]"
 WHERE_FOUR = (
