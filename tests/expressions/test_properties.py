@@ -152,6 +152,7 @@ FAMILIES: dict[Family, list[Type]] = {
     Family.BOOLEAN: [BOOLEAN],
     Family.TIME: [TIMESTAMP, DATE],
     Family.TIMESTAMP: [TIMESTAMP],
+    Family.INTERVAL: [INTERVAL],
 }
 OPERATORS = ["add", "subtract", "multiply", "divide", "div", "mod"]
 OPERANDS = [
