@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 
+from tests.signals import heard
+
 INTERRUPTED = """
 import os, signal, sys
 
@@ -22,5 +24,6 @@ main()
 
 def test_an_interrupt_before_anything_has_begun_has_no_traceback() -> None:
     command = [sys.executable, "-c", INTERRUPTED]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    with heard():
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")

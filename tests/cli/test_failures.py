@@ -16,7 +16,7 @@ Run = Callable[..., Any]
 
 # Scripts over the readings, and the first line of the error.
 MISTAKES = {
-    "SELEC k FROM s": "a statement begins with CREATE, SPLIT, ALTER, SHOW, DROP, SELECT or EXPLAIN,"
+    "SELEC k FROM s": "a statement begins with CREATE, SPLIT, ALTER, SHOW, DROP, WITH, SELECT or EXPLAIN,"
     " not 'SELEC'",
     "SELECT k FROM t": "there is no stream, table, view or query called 't'",
     "SELECT kk FROM s": "unknown column 'kk'",
@@ -35,7 +35,7 @@ MISTAKES = {
     "CREATE STREAM x (a DECIMAL(99)) ": "DECIMAL precision 99 is outside 1..38",
     "SELECT DATE '2026-01-01' + 3000000000 AS d FROM s": "3000020454 is too large for DATE",
     "DROP STREAM x": "there is no stream called 'x'",
-    "DROP VIEW s": "expected STREAM, TABLE or QUERY after DROP, found 'VIEW'",
+    "DROP INDEX s": "expected STREAM, TABLE, VIEW or QUERY after DROP, found 'INDEX'",
     "SELECT CAST(k AS INT) AS n FROM s": "'a' cannot be made an INT",
     "SELECT v * 9223372036854775807 * 2 AS n FROM s": "18446744073709551614 is too large",
     "SELECT k FROM s" + " WHERE (" * 99 + "TRUE" + ")" * 99: "parentheses are nested more than",
