@@ -352,7 +352,7 @@ x
         (GOOD, None),
         (GOOD.replace("1\n(", "2\n("), "-2\n+1"),
         (GOOD.replace("(1 row)", "(1 row)\n1 late tuple"), "-1 late tuple"),
-        (GOOD.replace("```sql\nSELECT", "## Next\n\n```sql\nSELECT"), "no stream, table, view or query"),
+        (GOOD.replace("```sql\nSELECT", "## Next\n\n```sql\nSELECT"), "no stream, table, view"),
         (GOOD.replace("```text", "Words.\n\n```text"), "a query without the text"),
         (GOOD.replace("```text", "```txt"), "'txt' is not a language"),
         ("Words, and no example.\n", "no example was run"),
