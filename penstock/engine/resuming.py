@@ -95,9 +95,10 @@ def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> N
     ordered = {name for name, kind in were.items() if kind == OperatorKind.ORDER.value}
     waiting = [
         run.put_in_order(number)
-        for number, query in enumerate(run.queries)
-        if order_name(query) in ordered - _kinds(run).keys()
+        for number, plan in enumerate(run.plans)
+        if order_name(plan.executed) in ordered - _kinds(run).keys()
     ]
+    _check_nothing_is_left(run, were, store)
     for stage in run.stages:
         was, own = were.get(stage.name, stage.node.operator.value), of_operator(store, stage.name)
         if load_moved(stage.operator, stage.node, was, own, run.clock):
@@ -118,6 +119,18 @@ def _check_state(run: LocalRun, were: dict[str, str]) -> None:
         asked = stage.node.stateful and stage.node.operator is not OperatorKind.ORDER
         if asked and stage.name not in were:
             raise no_state_of(stage)
+
+
+def _check_nothing_is_left(run: LocalRun, were: dict[str, str], store: ChunkStore) -> None:
+    """Whether all state has somebody who goes on with it."""
+    for name in were.keys() - _kinds(run).keys():
+        if any(True for _ in of_operator(store, name).names()):
+            raise CheckpointError(
+                f"the checkpoint has state of {were[name]} that nothing goes on with: the query is"
+                " put together in another way now",
+                hint="run it with the version and the data that wrote it, or begin anew with"
+                " another checkpoint",
+            )
 
 
 def no_state_of(stage: OperatorNode) -> CheckpointError:

@@ -274,12 +274,12 @@ class LocalRun:
     def put_in_order(self, number: int) -> OperatorNode:
         """Let the rows of a query wait for their order behind a plan that has them in order by
         itself: rows of an earlier plan may be waiting there."""
-        outlet, query = self.outlets[number], self.queries[number]
-        below = self.graph.queries[outlet].plan.root
+        outlet, plan = self.outlets[number], self.plans[number]
+        query = plan.executed
         node = PhysicalNode(
             query,
             OperatorKind.ORDER,
-            (Port(below, keys=()),),
+            (Port(plan.root, keys=()),),
             asked_of_results(query),
             Ordering.SORTED,
         )

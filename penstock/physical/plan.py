@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.physical.host import Host
 from penstock.physical.node import PhysicalNode
@@ -18,3 +18,9 @@ class PhysicalPlan:
     root: PhysicalNode
     host: Host
     simplified: tuple[str, ...] = ()
+
+    @property
+    def executed(self) -> QueryPlan:
+        """The query over what the operators really compute."""
+        top = self.root.logical
+        return top if isinstance(top, QueryPlan) else replace(self.query, input=top)
