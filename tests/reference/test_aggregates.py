@@ -34,7 +34,11 @@ def call_of(name: str) -> str:
     constant = {"quantile": ", 0.5", "approx_quantile": ", 0.5", "top_k": ", 2"}
     constant["heavy_hitters"] = constant["approx_heavy_hitters"] = ", 0.5"
     constant["approx_top_k"] = constant["approx_topk"] = ", 2"
-    return f"{name}(x{constant.get(ALIASES.get(name, name), '')})"
+    constant["min_by"] = constant["max_by"] = ", x"
+    constant["string_agg"] = ", '; '"
+    known = ALIASES.get(name, name)
+    own = {"bool_and": "x > 1", "bool_or": "x > 1", "string_agg": "CAST(x AS STRING)"}
+    return f"{name}({own.get(known, 'x')}{constant.get(known, '')})"
 
 
 ONE_ROW = {  # over the single value 3
@@ -58,6 +62,13 @@ ONE_ROW = {  # over the single value 3
     "approx_heavy_hitters": "[[3, 1]]",
     "approx_count_distinct": 1,
     "approx_quantile": 3.0,
+    "min_by": 3,
+    "max_by": 3,
+    "any_value": 3,
+    "bool_and": True,
+    "bool_or": True,
+    "string_agg": "3",
+    "histogram": "[[3, 1]]",
 }
 
 

@@ -134,6 +134,8 @@ def test_null_in_null_out(name: str) -> None:
     arguments += ["NULL"] * (len(function.signature.families) - 1 - function.signature.optional)
     if function.name in ("date_trunc", "date_part"):
         arguments[0] = "'day'"
+    if function.name == "time_bucket":
+        arguments[0] = "INTERVAL 1 DAY"
     if name == "extract":
         call = "extract(day FROM CAST(NULL AS TIMESTAMP))"
     elif name == "position":
