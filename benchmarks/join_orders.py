@@ -221,7 +221,7 @@ def run(quick: bool) -> Result:
     """The bars are about the four skewed streams, and about all five queries together."""
     rows, points, agreed = [], {}, {}
     bars = []
-    for query in (_shorter(each) for each in QUERIES) if quick else QUERIES:
+    for query in (_shorter(each) for each in QUERIES[:2]) if quick else QUERIES:
         found = list(measure(query, rounds=1 if quick else 3))
         points[query.name] = [(expected, taken) for _, _, expected, taken in found]
         best = query.search.containing().tree

@@ -45,6 +45,7 @@ FAMILIES = {
     Family.TIME: ["t", "u"],
     Family.TIMESTAMP: ["t"],
     Family.BOOLEAN: ["c"],
+    Family.INTERVAL: ["INTERVAL 1 DAY"],
     Family.ALIKE: ["b", "i", "e", "f", "t"],
 }
 

@@ -15,7 +15,7 @@ class Container:
 
     >>> fast = Container(recording=100, filling=900, reading=300, recomputing=2000)
     >>> fast.waiting(apart=200), fast.waiting(apart=5000)
-    (800, 0.0)
+    (700, 0.0)
     >>> fast.pays(apart=200), fast.pays(apart=float("inf"))
     (True, True)
     >>> Container(recording=100, filling=900, reading=300, recomputing=250).pays(apart=5000)
