@@ -130,7 +130,7 @@ def test_idle_by_the_clock_of_the_database() -> None:
         db = ps.connect(clock=clock)
         db.sql(
             f"CREATE STREAM s (ts TIMESTAMP) FROM SOCKET '127.0.0.1:{port}'"
-            " PROGRESS ON ts DELAY 2 SECONDS IDLE AFTER 30 SECONDS"
+            " PROGRESS ON ts DELAY 2 SECONDS IDLE AFTER 2 SECONDS"
         )
         query = ask(db, "SELECT count(*) AS n [RANGE 10 SECONDS, SLIDE 10 SECONDS, WA ts] FROM s")
         query.run(lambda batch: answered.set())
