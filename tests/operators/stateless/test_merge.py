@@ -113,7 +113,7 @@ def test_explain_says_what_rows_are_sorted_by() -> None:
     assert "order: sorted by (t + 1)" in query.explain(physical=True)
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=60)
 @given(
     rows=st.tuples(ROWS, ROWS),
     rule=RULES,

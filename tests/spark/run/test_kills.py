@@ -57,6 +57,7 @@ def test_drivers_that_are_killed(tmp_path: Path, seed: int) -> None:
     run_killed(tmp_path, seed, 5, SINKS[seed % len(SINKS)], asked)
 
 
+@pytest.mark.slow
 def test_a_worker_of_a_cluster_is_killed(tmp_path: Path) -> None:
     query = write_disturbed(tmp_path / "query", seed=0)
     output = tmp_path / "output"
