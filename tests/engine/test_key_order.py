@@ -141,7 +141,7 @@ def test_few_groups_among_many_keys() -> None:
     assert keys.order_of(np.array([10_000, 9_997])).tolist() == [0, 1]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=90)
 @given(
     rows=ROWS, rule=RULES, sql=st.sampled_from(INNER + WITHIN), cut=st.sampled_from([1, 4, None])
 )
@@ -156,7 +156,7 @@ def test_rows_in_process(rows: list[Row], rule: dict[str, Any], sql: str, cut: i
     assert tuples(local(in_process(plan), ManualClock()).table) == expected
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=90)
 @given(
     data=st.data(),
     rows=ROWS,

@@ -40,7 +40,7 @@ SELECT = (
 )
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=70)
 @given(
     a=STREAM,
     b=STREAM,

@@ -72,7 +72,7 @@ def found_or_error(find: Any) -> list[Row] | str:
         return error.message
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(
     rows=ROWS,
     rule=RULES,
@@ -96,7 +96,7 @@ def test_one_error_for_all(
     assert_one_error(rows, rule, window, calls, keys, late, cut, restart)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(
     rows=ROWS,
     rule=RULES,

@@ -53,7 +53,7 @@ SELECTS = [
 ]
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(
     data=st.data(),
     rows=st.tuples(ROWS, ROWS, ROWS),

@@ -110,7 +110,7 @@ def run(query: ps.Query, planned: dict[str, Cuts], buckets: int, restarts: set[i
     assert_reference(query, job)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     data=st.data(),
     rule=st.sampled_from(RULES),
@@ -145,7 +145,7 @@ def test_every_cut(
 HINTS = ["OA", "OPOB", "OPIB", "SYNC_FILTER", "FILTER_ORDER", "ADAPTIVE_JOIN"]
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     data=st.data(),
     rule=st.sampled_from(RULES),
