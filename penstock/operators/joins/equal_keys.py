@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.expressions.columns import present, values_of
 from penstock.expressions.compile import compile_expression
-from penstock.model.arrays import Codes, Mask
+from penstock.model.arrays import Codes
 from penstock.model.schema import Schema
-from penstock.model.types import Kind
 from penstock.operators.folding.keys import KeyCodes
+from penstock.operators.joins.shared_codes import can_be_equal
 from penstock.plan.expressions import Expression
 
 NO_KEY = -1  # the code of a tuple that equals none: NULL and NaN equal nothing
@@ -38,25 +37,13 @@ class EqualKeys:
 
     def of(self, port: int, rows: pa.RecordBatch) -> Codes:
         columns = [column(rows) for column in self._columns[port]]
-        equal = self._equal(columns)
+        equal = can_be_equal(columns, self._types)
         if equal is None:
             return self._codes.encode(columns, rows.num_rows)
         codes = np.full(rows.num_rows, NO_KEY)
         some = [column.filter(pa.array(equal)) for column in columns]
         codes[equal] = self._codes.encode(some, int(np.count_nonzero(equal)))
         return codes
-
-    def _equal(self, columns: list[pa.Array]) -> Mask | None:
-        """Which rows can be equal to anything; None: all of them."""
-        equal: Mask | None = None
-        for column, sql_type in zip(columns, self._types, strict=True):
-            own: Mask | None = present(column) if column.null_count else None
-            if sql_type.kind is Kind.DOUBLE:
-                numbers = ~np.isnan(values_of(column, sql_type))
-                own = numbers if own is None else own & numbers
-            if own is not None and not own.all():
-                equal = own if equal is None else equal & own
-        return equal
 
     def forget(self, *kept: Codes) -> Codes | None:
         """Give up the numbers of keys of which no tuple is kept, once they are the most.  The
