@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import pytest
 from hypothesis import event, given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
+from penstock.operators.windows.shared import cell_panes
 from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.physical.node import OperatorKind
@@ -36,7 +38,18 @@ CALLS = (
     "sum(x) FILTER (WHERE x > 1)",
 )
 WINDOWS = ((10, 5), (6, 6), (12, 4), (7, 3), (20, 10), (5, 1))
-FILTERS = ("TRUE", "x > 1", "x <> 2", "k = 'a'", "x > 1 AND k IS NOT NULL")
+FILTERS = (
+    "TRUE",
+    "x > 1",
+    "x <> 2",
+    "k = 'a'",
+    "x > 1 AND k IS NOT NULL",
+    "x BETWEEN 1 AND 2",
+    "2 >= x OR p IN ('one', 'b')",
+    "NOT x + 1 < 2",
+    "CAST(x AS DOUBLE) / 0 > 1",
+    "t % 3 = 1",
+)
 QUERY = st.builds(
     lambda window, calls, where, having: (
         f"SELECT k, {', '.join(f'{call} AS a{n}' for n, call in enumerate(calls))}"
@@ -101,15 +114,22 @@ def expected(query: ps.Query) -> tuple[list[Row], list[Row], Account]:
 
 @settings(deadline=None, max_examples=40)
 @given(
-    texts=st.lists(QUERY, min_size=2, max_size=5),
+    texts=st.lists(QUERY, min_size=2, max_size=7),
     rows=ROWS,
     delay=st.sampled_from([0, 3, 50]),
     cut=st.sampled_from([1, 7, None]),
     per=st.booleans(),
     one_by_one=st.booleans(),
+    by_cell=st.booleans(),
 )
 def test_every_query_has_its_own_answer(
-    texts: list[str], rows: list[Row], delay: int, cut: int | None, per: bool, one_by_one: bool
+    texts: list[str],
+    rows: list[Row],
+    delay: int,
+    cut: int | None,
+    per: bool,
+    one_by_one: bool,
+    by_cell: bool,
 ) -> None:
     promise = ps.progress("t", delay=delay, per="p" if per else None)
     db = database(s=Stream(SCHEMA, rows, promise))
@@ -118,7 +138,8 @@ def test_every_query_has_its_own_answer(
     assert all(isinstance(query, ps.Query) for query in queries)
     several = Several(queries, one_by_one)  # type: ignore[arg-type]
     event(f"{several.kinds.count(OperatorKind.WINDOWS_OF_PANES)} share")
-    several.drive()
+    with patch.object(cell_panes, "_SPARSE", 1000 if by_cell else 0):
+        several.drive()
     for number, query in enumerate(queries):
         assert isinstance(query, ps.Query)
         assert several.outcome(number) == expected(query), texts[number]

@@ -24,6 +24,7 @@ from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
+from penstock.operators.windows.shared.cell_panes import FEW, CellPanes
 from penstock.operators.windows.shared.pane_part import PanePart, SortedRows, common_panes
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.plan.shared_panes import SharedPanes
@@ -44,6 +45,7 @@ class SharedPanesOperator(Base):
         self._users: list[WindowsOfPanesOperator] = []
         self._begun = False
         self._parts: list[PanePart] = []
+        self._cells: CellPanes | None = None  # where filters are many
         self._folder = Folder(node.keys, (), node.input.schema, node.key_order)
         self._unit = 1  # of time, which all panes are multiples of
         self._told: Bound | None = None  # the last unit that progress has passed
@@ -59,6 +61,8 @@ class SharedPanesOperator(Base):
         for part in self._parts:
             part.let_go(user)
         self._parts = [part for part in self._parts if part.users]
+        if self._cells is not None:
+            self._cells.parts = [part for part in self._cells.parts if part.users]
 
     def _begin(self) -> None:
         """Everybody is there."""
@@ -72,7 +76,15 @@ class SharedPanesOperator(Base):
             for pane, users in common_panes(own):
                 self._parts.append(PanePart(node, predicate, pane, users, calls))
         self._unit = gcd(*(part.pane for part in self._parts))
+        self._by_cell()
         self._tell_keys()
+
+    def _by_cell(self) -> None:
+        """Parts that differ in their filters are folded together, unless what is kept of tuples
+        grows with them."""
+        parts = [part for part in self._parts if not part.holistic]
+        if len({part.predicate for part in parts}) >= FEW:
+            self._cells = CellPanes(self.node, parts, self._folder)
 
     def _tell_keys(self) -> None:
         """All number groups alike."""
@@ -100,6 +112,11 @@ class SharedPanesOperator(Base):
             self._fold(ready)
 
     def gather(self) -> None:
+        self._take_in()
+        if self._cells is not None:
+            self._cells.hand_over()
+
+    def _take_in(self) -> None:
         for batch in self._waiting.take():
             self._fold(batch)
 
@@ -122,7 +139,10 @@ class SharedPanesOperator(Base):
         numbers = units[np.concatenate([[0], changes])] + first
         cuts = np.concatenate([[0], changes, [len(rows)]])
         some = SortedRows(rows, numbers, cuts)
-        for part in self._parts:
+        parts = self._parts
+        if self._cells is not None and self._cells.fold(batch, order, some, unit):
+            parts = [part for part in parts if part.holistic]
+        for part in parts:
             part.fold(batch, order, some, unit)
 
     # --- progress --------------------------------------------------------------------------------
@@ -139,7 +159,9 @@ class SharedPanesOperator(Base):
         if passed == self._told and not progress.ended:
             return
         self._told = passed
-        self.gather()
+        self._take_in()
+        if self._cells is not None:
+            self._cells.hand_over(passed)
         for part in self._parts:
             part.forget()
         self._dead.forget(self._mark, self._renumber)
@@ -147,6 +169,8 @@ class SharedPanesOperator(Base):
         yield progress
 
     def _mark(self, live: Mask) -> None:
+        if self._cells is not None:
+            self._cells.hand_over()
         for part in self._parts:
             for pane in part.panes.all():
                 mark_groups(live, pane)

@@ -14,6 +14,7 @@ from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.metrics import Metrics, bytes_of
+from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, at_once
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.panes.contents import contents_over
@@ -84,8 +85,12 @@ class WindowsOfPanesOperator(Paned):
         self._renumber(codes, place)
 
     def _settle(self) -> None:
+        """Whoever folds tuples has folded those that count before it hands progress on."""
+
+    def open_results(self) -> OpenResults:
         if self._folding is not None:
             self._folding.gather()
+        return super().open_results()
 
     # --- tuples that have broken a promise -------------------------------------------------------
 
