@@ -13,6 +13,7 @@ from math import gcd
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import CheckpointError
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
@@ -28,7 +29,7 @@ from penstock.operators.windows.shared.cell_panes import FEW, CellPanes
 from penstock.operators.windows.shared.pane_part import PanePart, SortedRows, common_panes
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.plan.shared_panes import SharedPanes
-from penstock.state.chunks import ChunkStore
+from penstock.state.chunks import ChunkStore, Within
 from penstock.windows.columns import extreme_quotients, floor_div
 
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
@@ -64,8 +65,10 @@ class SharedPanesOperator(Base):
         if self._cells is not None:
             self._cells.parts = [part for part in self._cells.parts if part.users]
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Everybody is there."""
+        if self._begun:
+            return
         self._begun, joined = True, self._users
         calls = list({each.call: each for user in joined for each in user.node.aggregates}.values())
         node = self.node
@@ -98,8 +101,7 @@ class SharedPanesOperator(Base):
 
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
-        if not self._begun:
-            self._begin()
+        self.begin()
         rows = batch.rows
         if batch.broken is not None:
             broke, _ = self._bound.broken(batch)
@@ -150,8 +152,7 @@ class SharedPanesOperator(Base):
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         """Windows end where units do, so others need not be told of less."""
-        if not self._begun:
-            self._begin()
+        self.begin()
         bound = self._bound.promised(progress)
         passed: Bound = bound
         if bound not in (BEGINNING, END):
@@ -196,8 +197,25 @@ class SharedPanesOperator(Base):
     def open_results(self) -> OpenResults:
         return NOTHING_OPEN  # they are those of the queries
 
-    def save(self, store: ChunkStore) -> None:  # noqa: ARG002
-        raise AssertionError("runs that are saved do not share panes")
+    def save(self, store: ChunkStore) -> None:
+        self.begin()
+        self.gather()
+        self._folder.keys.save(store)
+        for number, part in enumerate(self._parts):
+            part.panes.save(Within(store, f"parts/{number}/"))
+        store.put("parts", [part.pane for part in self._parts])
 
-    def load(self, store: ChunkStore) -> None:  # noqa: ARG002
-        raise AssertionError("runs that are saved do not share panes")
+    def load(self, store: ChunkStore) -> None:
+        """When all queries are there."""
+        saved = store.get("parts")
+        if saved is None:
+            return
+        self.begin()
+        if saved != [part.pane for part in self._parts]:
+            raise CheckpointError(
+                "the checkpoint has panes of other lengths",
+                hint="run the queries that it is of, or begin anew with another checkpoint",
+            )
+        self._folder.keys.load(store)
+        for number, part in enumerate(self._parts):
+            part.panes.load(Within(store, f"parts/{number}/"))

@@ -33,6 +33,10 @@ class FoldsPanes(Protocol):
 
     def let_go(self, user: WindowsOfPanesOperator) -> None: ...
 
+    def begin(self) -> None:
+        """Nobody else joins."""
+        ...
+
     def gather(self) -> None:
         """Fold everything that has come."""
         ...
@@ -123,8 +127,21 @@ class WindowsOfPanesOperator(Paned):
         held = bytes_of([self.stragglers, getattr(self.contents, "_content", None)])
         return Metrics(0, held, self.open_results().count)
 
-    def save(self, store: ChunkStore) -> None:  # noqa: ARG002
-        raise AssertionError("runs that are saved do not share panes")
+    # --- state -----------------------------------------------------------------------------------
 
-    def load(self, store: ChunkStore) -> None:  # noqa: ARG002
-        raise AssertionError("runs that are saved do not share panes")
+    def save(self, store: ChunkStore) -> None:
+        """Panes are saved where they are folded."""
+        assert self._folding is not None
+        self._folding.begin()
+        passed = None if self._own.passed == BEGINNING else int(self._own.passed)
+        store.put("run", {**self._run(), "passed": passed})
+
+    def load(self, store: ChunkStore) -> None:
+        saved = store.get("run")
+        if saved is None:
+            return
+        assert self._folding is not None
+        self._folding.begin()
+        self._load_run(saved)
+        if saved["passed"] is not None:
+            self._own.drop_before(saved["passed"])
