@@ -21,7 +21,7 @@ from penstock.engine.graph.source_node import Delivered, Ended, SourceNode
 from penstock.engine.options import Scheduling
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING
-from penstock.operators.joins.lookup import LookupOperator
+from penstock.operators.joins.lookups.lookup import LookupOperator
 from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.optimizer.physical.revisions import asked_of_results
@@ -65,7 +65,7 @@ class LocalRun:
         self.graph.cycle.ask = self.enabling.ask
         self._unfilled: list[OperatorNode] = []
         self._timed: list[OperatorNode] = []
-        # what is saved is saved for every query apart
+        # who can go on later has seen to it that queries share what they have shared before
         together = plans if resumable else share_panes(plans)
         for plan, outlet in zip(together, outlets, strict=True):
             self._add(plan, outlet)

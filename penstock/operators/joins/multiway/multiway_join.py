@@ -24,8 +24,8 @@ from penstock.operators.joins.multiway.combinations import ChosenTuples, Combina
 from penstock.operators.joins.multiway.dataflow import Dataflow
 from penstock.operators.joins.multiway.multiway_progress import MultiwayProgress
 from penstock.operators.joins.pair_lineage import input_lineages
+from penstock.operators.joins.partners.tuples import Tuples
 from penstock.operators.joins.shared_codes import can_be_equal
-from penstock.operators.joins.tuples import Tuples
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
 from penstock.operators.revising.amendment import in_time_of
