@@ -32,8 +32,8 @@ from penstock.plan.expressions import Call, Literal
 from penstock.scalars.time_formats import (
     FAR_DAYS,
     FIELDS,
-    Piece,
-    Reading,
+    FormatPiece,
+    TimeReading,
     offset_of,
     pieces_of,
     reading_of,
@@ -79,7 +79,7 @@ def _empty(times: pa.Array) -> pa.Array:
     return pc.if_else(times.is_valid(), _NOTHING, pa.scalar(None, pa.string()))
 
 
-def _spelled(piece: Piece, values: Ints, times: pa.Array) -> pa.Array | pa.Scalar:
+def _spelled(piece: FormatPiece, values: Ints, times: pa.Array) -> pa.Array | pa.Scalar:
     if piece.text:
         return pa.scalar(piece.text)
     field = FIELDS[piece.letter][0]
@@ -102,11 +102,11 @@ def _spelled(piece: Piece, values: Ints, times: pa.Array) -> pa.Array | pa.Scala
 
 
 @cache
-def _table(piece: Piece, low: int, high: int) -> pa.Array:
+def _table(piece: FormatPiece, low: int, high: int) -> pa.Array:
     return _texts(piece, range(low, high + 1))
 
 
-def _texts(piece: Piece, numbers: Sequence[int]) -> pa.Array:
+def _texts(piece: FormatPiece, numbers: Sequence[int]) -> pa.Array:
     return pa.array([spelled(piece.letter, piece.width, each) for each in numbers], pa.string())
 
 
@@ -142,7 +142,7 @@ def _to_timestamp(tries: bool) -> Builder:
     return build
 
 
-def _reader(reading: Reading, tries: bool) -> Kernel:
+def _reader(reading: TimeReading, tries: bool) -> Kernel:
     extract = arrow("extract_regex", pc.ExtractRegexOptions(rf"(?s)\A{reading.pattern}\z"))
 
     def kernel(texts: pa.Array, _: pa.Scalar) -> pa.Array:
@@ -157,7 +157,7 @@ def _reader(reading: Reading, tries: bool) -> Kernel:
     return kernel
 
 
-def _times(reading: Reading, found: pa.StructArray) -> tuple[Ints, Mask]:
+def _times(reading: TimeReading, found: pa.StructArray) -> tuple[Ints, Mask]:
     """Where nothing was found, anything."""
     given = {name: pc.struct_field(found, [name]) for name in reading.fields}
 

@@ -22,7 +22,7 @@ FAR_DAYS = 106_000_000  # before and after 1970: further than that, nothing is r
 _HOUR, _MINUTE = MICROSECONDS["HOUR"], MICROSECONDS["MINUTE"]
 
 
-class Piece(NamedTuple):
+class FormatPiece(NamedTuple):
     """A letter so many times, or a text between."""
 
     letter: str
@@ -55,22 +55,22 @@ _UTC = {
 
 
 @lru_cache(256)
-def pieces_of(pattern: str) -> tuple[Piece, ...]:
+def pieces_of(pattern: str) -> tuple[FormatPiece, ...]:
     """
     >>> [(each.letter, each.width, each.text) for each in pieces_of("yyyy'y'")]
     [('y', 4, ''), ("'", 0, 'y')]
     """
-    pieces: list[Piece] = []
+    pieces: list[FormatPiece] = []
     for found in re.finditer(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|'", pattern):
         run, text = found[0], found[1]
         if run == "'":
             raise RunError(f"a quote is not closed in the format {shortened(pattern)}")
         if text is not None:
-            pieces.append(Piece(LITERAL, 0, text.replace("''", "'") or "'"))
+            pieces.append(FormatPiece(LITERAL, 0, text.replace("''", "'") or "'"))
         elif not run[0].isalpha():
-            pieces.append(Piece(LITERAL, 0, run))
+            pieces.append(FormatPiece(LITERAL, 0, run))
         elif run in _UTC or (run[0] in FIELDS and len(run) <= FIELDS[run[0]][1]):
-            pieces.append(Piece(run[0], len(run), _UTC.get(run, "")))
+            pieces.append(FormatPiece(run[0], len(run), _UTC.get(run, "")))
         else:
             raise RunError(
                 f"{run} stands for nothing in the format {shortened(pattern)}",
@@ -123,7 +123,7 @@ _NUMBERS |= {"H": "hour", "h": "half", "m": "minute", "s": "second", "S": "fract
 OFFSET = "Z|[+-][0-9]{2}(?::?[0-9]{2})?"
 
 
-class Reading(NamedTuple):
+class TimeReading(NamedTuple):
     """A pattern whose groups are fields, for Python and for RE2, and how some are to be taken."""
 
     pattern: str
@@ -133,7 +133,7 @@ class Reading(NamedTuple):
 
 
 @lru_cache(256)
-def reading_of(pattern: str) -> Reading:
+def reading_of(pattern: str) -> TimeReading:
     made, fields, century = "", [], False
     names: tuple[str, ...] = ()
     for piece in pieces_of(pattern):
@@ -163,7 +163,7 @@ def reading_of(pattern: str) -> Reading:
             )
         fields.append(name)
         made += f"(?P<{name}>{inside})"
-    return Reading(made, frozenset(fields), names, century)
+    return TimeReading(made, frozenset(fields), names, century)
 
 
 def read_time(text: str, pattern: str) -> int | None:
