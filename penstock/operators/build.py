@@ -28,7 +28,7 @@ from penstock.operators.revising.groups import RevisingGroups
 from penstock.operators.revising.landmark import RevisingLandmark
 from penstock.operators.revising.sessions import RevisingSessions
 from penstock.operators.revising.sliding import RevisingSliding
-from penstock.operators.revising.trial import Trial
+from penstock.operators.revising.trial_end import TrialEnd
 from penstock.operators.signed.distinct import SignedDistinct
 from penstock.operators.signed.groups import SignedGroups
 from penstock.operators.signed.landmark import SignedLandmark
@@ -171,7 +171,7 @@ def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
     """A new operator for any node but one that reads, which is the host's business."""
     asked = node.asked
     if asked is not None and asked.answers_early and node.operator in _TRIED:
-        return Trial(node.logical, lambda: _made(node, clock), clock, asked)
+        return TrialEnd(node.logical, lambda: _made(node, clock), clock, asked)
     return _made(node, clock)
 
 

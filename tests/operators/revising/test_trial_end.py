@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.model.batch import sign_name
 from penstock.plan.query import QueryPlan
 from penstock.spark.sources.feeds import streams_of
 from penstock.state.chunks import MemoryStore

@@ -32,7 +32,7 @@ from penstock.state.chunks import ChunkStore, MemoryStore, Tree, Within, pack
 _SAID, _OF = "said", "of/"  # in the store: early answers, and what the operator keeps
 
 
-class Trial(EarlyAnswers):
+class TrialEnd(EarlyAnswers):
     def __init__(
         self, node: Node, make: Callable[[], Operator], clock: Clock, asked: Asked
     ) -> None:
