@@ -80,7 +80,7 @@ def left_of(said: Iterable[Row]) -> list[Row]:
     return list(there.elements())
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(
     s=ROWS,
     r=ROWS,
@@ -97,7 +97,7 @@ def test_in_process(
     assert_reference(sql, given, lambda: left_of(map(plain, seen(sql, Running(), cut, **given))))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(
     s=ROWS,
     r=ROWS,
@@ -133,7 +133,7 @@ class Timed(WithoutSpark):
         self.wake()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(
     data=st.data(),
     s=ROWS,
