@@ -64,14 +64,12 @@ class Setting:
         self,
         query: QueryPlan,
         simplified: Collection[str] | None = None,
-        keeps_state: bool = False,
     ) -> PhysicalPlan:
         """What the engine executes for a query that the logical rules have rewritten; `simplified`
-        by some rules, or by all; and whether a later run may go on from its state."""
+        by some rules, or by all."""
         if self.engine == "spark":
             return self.on_spark.planned(query, simplified)
-        settings = replace(self.settings, keeps_state=keeps_state)
-        return physical_plan(query, settings, simplified)
+        return physical_plan(query, self.settings, simplified)
 
     def state_table(self, query: QueryPlan) -> str:
         """The nodes of a query in process, and the rules that lead from one to the next."""
@@ -120,7 +118,7 @@ class Running:
                 Outlet(query, target.rows, target.late, target.rejected, target.ledger)
                 for query, target in zip(queries, targets, strict=True)
             ]
-            plans = [setting.planned(query, keeps_state=self._keeps) for query in queries]
+            plans = [setting.planned(query) for query in queries]
             self._job = LocalJob(
                 plans,
                 outlets,
@@ -129,7 +127,7 @@ class Running:
                 options,
                 watch,
                 setting.scheduling,
-                lambda number, rules: setting.planned(queries[number], rules, self._keeps),
+                lambda number, rules: setting.planned(queries[number], rules),
             )
         elif setting.engine == "spark":
             self._job = RunningOnSpark(

@@ -130,15 +130,14 @@ def _run_of(
     if setting.engine == "spark":
         return setting.on_spark.run(query, outlet, setting.strict, options)
     if setting.engine == "local":
-        keeps = options.checkpoint is not None
         return LocalJob(
-            [setting.planned(query, keeps_state=keeps)],
+            [setting.planned(query)],
             [outlet],
             setting.clock,
             setting.strict,
             options,
             scheduling=setting.scheduling,
-            planned=lambda _, rules: setting.planned(query, rules, keeps),
+            planned=lambda _, rules: setting.planned(query, rules),
         )
     raise EngineError(
         f"the {setting.engine} engine runs nothing beside the program",

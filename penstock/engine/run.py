@@ -10,6 +10,7 @@ from functools import reduce
 from operator import or_
 from time import perf_counter_ns
 
+from penstock.engine.adapting.adapting import Adapting
 from penstock.engine.component import Component
 from penstock.engine.enabling import EnablingMode
 from penstock.engine.graph.operator_node import OperatorNode
@@ -63,6 +64,8 @@ class LocalRun:
         self.graph = QueryGraph(scans, clock, self.scheduling)
         self.enabling = EnablingMode(self.scheduling.enabling, clock)
         self.graph.cycle.ask = self.enabling.ask
+        self.adapting = Adapting(self.scheduling.adaptation, clock)
+        self.graph.watching = self.adapting.watched
         self._unfilled: list[OperatorNode] = []
         self._timed: list[OperatorNode] = []
         # what is saved is saved for every query apart
@@ -186,6 +189,8 @@ class LocalRun:
         if self._timed:
             self._tell_time()
         component.flush()
+        if component.watched:
+            self.adapting.look(component.watched)
         component.used += (perf_counter_ns() - begun) / component.share
 
     def _tell_time(self) -> None:

@@ -12,6 +12,7 @@ from penstock.operators.groups.grouped import GroupedOperator
 from penstock.operators.joins.chronicle import Chronicle
 from penstock.operators.joins.difference import DifferenceOperator
 from penstock.operators.joins.lookup import LookupOperator
+from penstock.operators.joins.multiway.containing_join import ContainingJoin
 from penstock.operators.joins.multiway.multiway_join import MultiwayJoin
 from penstock.operators.joins.oa_join import OaJoin
 from penstock.operators.joins.ordered.adaptive_join import ALPHA, AdaptiveJoin
@@ -104,6 +105,7 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
     OperatorKind.MULTIWAY_JOIN: MultiwayJoin,
+    OperatorKind.CONTAINING_JOIN: ContainingJoin,
     OperatorKind.SIGNED_SLIDING: SignedSliding,
     OperatorKind.SIGNED_LANDMARK: SignedLandmark,
     OperatorKind.SIGNED_ROWS: SignedRows,
