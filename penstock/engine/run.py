@@ -22,7 +22,7 @@ from penstock.engine.graph.source_node import Delivered, Ended, SourceNode
 from penstock.engine.options import Scheduling
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING
-from penstock.operators.joins.lookup import LookupOperator
+from penstock.operators.joins.lookups.lookup import LookupOperator
 from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.optimizer.physical.revisions import asked_of_results

@@ -9,9 +9,8 @@ from penstock.model.clock import Clock
 from penstock.operators.groups.distinct import DistinctOperator
 from penstock.operators.groups.distinct_on import DistinctOnOperator
 from penstock.operators.groups.grouped import GroupedOperator
-from penstock.operators.joins.chronicle import Chronicle
-from penstock.operators.joins.difference import DifferenceOperator
-from penstock.operators.joins.lookup import LookupOperator
+from penstock.operators.joins.differences.difference import DifferenceOperator
+from penstock.operators.joins.lookups.lookup import LookupOperator
 from penstock.operators.joins.multiway.containing_join import ContainingJoin
 from penstock.operators.joins.multiway.multiway_join import MultiwayJoin
 from penstock.operators.joins.oa_join import OaJoin
@@ -20,7 +19,8 @@ from penstock.operators.joins.ordered.filter_order import FilterOrderJoin
 from penstock.operators.joins.ordered.opib_join import OpibJoin
 from penstock.operators.joins.ordered.opob_join import OpobJoin
 from penstock.operators.joins.ordered.sync_filter import SyncFilterJoin
-from penstock.operators.joins.recent import Recent
+from penstock.operators.joins.sequences.chronicle import Chronicle
+from penstock.operators.joins.sequences.recent import Recent
 from penstock.operators.operator import Operator
 from penstock.operators.revising.deferred import Deferred
 from penstock.operators.revising.distinct import AmendingDistinct
@@ -43,6 +43,8 @@ from penstock.operators.stateless.stamp import StampOperator
 from penstock.operators.stateless.union import Meld
 from penstock.operators.windows.adapt_wid import AdaptWid
 from penstock.operators.windows.buffering import Buffering
+from penstock.operators.windows.counted.rows import RowsOperator
+from penstock.operators.windows.counted.slide_by_tuple import SlideByTupleOperator
 from penstock.operators.windows.landmark import LandmarkOperator
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.punctuated import (
@@ -50,11 +52,9 @@ from penstock.operators.windows.punctuated import (
     PunctuatedTwoLevel,
     PunctuatedWid,
 )
-from penstock.operators.windows.rows import RowsOperator
-from penstock.operators.windows.session import SessionOperator
+from penstock.operators.windows.sessions.session import SessionOperator
 from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
-from penstock.operators.windows.slide_by_tuple import SlideByTupleOperator
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
 from penstock.physical.asked import Asked

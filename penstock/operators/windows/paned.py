@@ -25,12 +25,12 @@ from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Base, Item, Progress
 from penstock.operators.ticks import to_ticks
-from penstock.operators.windows.adopted import taken_in
-from penstock.operators.windows.exporting import exported, pieces_of_panes
-from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.panes.contents import LatePanes, Panes, Unchanged, contents_over
 from penstock.operators.windows.panes.partial import PartialPanes
 from penstock.operators.windows.panes.shape import PaneShape
+from penstock.operators.windows.pieces.adopted import taken_in
+from penstock.operators.windows.pieces.exporting import exported, pieces_of_panes
+from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.operators.windows.results import Missed, Results
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Tree

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.model.arrays import Ints
 from penstock.model.clock import Clock
 from penstock.operators.batch import Batch
-from penstock.operators.joins.lookup import LookupOperator
+from penstock.operators.joins.lookups.lookup import LookupOperator
 from penstock.operators.operator import Operator, Progress
 from penstock.operators.stateless.filter import FilterOperator
 from penstock.operators.stateless.project import ProjectOperator

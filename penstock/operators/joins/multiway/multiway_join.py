@@ -24,7 +24,7 @@ from penstock.operators.joins.multiway.dataflow import Dataflow
 from penstock.operators.joins.multiway.multiway_inputs import MultiwayInputs
 from penstock.operators.joins.multiway.multiway_progress import MultiwayProgress
 from penstock.operators.joins.pair_lineage import input_lineages
-from penstock.operators.joins.tuples import Tuples
+from penstock.operators.joins.partners.tuples import Tuples
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
 from penstock.physical.asked import Asked
