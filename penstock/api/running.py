@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.api.running_on_spark import RunningOnSpark, SparkSetting
 from penstock.engine import local
+from penstock.engine.adapting.decision import Decision
 from penstock.engine.job import LocalJob, Watch
 from penstock.engine.options import Scheduling
 from penstock.engine.run import LocalRun
@@ -194,6 +195,11 @@ class Running:
         """How the operators are doing, on the local engine; `names` are those of the queries."""
         assert isinstance(self._job, LocalJob)
         return self._job.graph_status(names)
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """Which operators have been exchanged, and why."""
+        return self._job.decisions if isinstance(self._job, LocalJob) else []
 
     @property
     def read(self) -> int:

@@ -13,6 +13,7 @@ from penstock.api.running import Setting
 from penstock.api.running_on_spark import delivering_late
 from penstock.api.showing import shortened
 from penstock.api.stalls import explain_stall
+from penstock.engine.adapting.decision import Decision
 from penstock.engine.job import LocalJob
 from penstock.engine.status import GraphStatus
 from penstock.errors import EngineError
@@ -117,6 +118,11 @@ class StartedQuery:
                 hint="progress().operators, or connect('local')",
             )
         return self._run.graph_status([self._title])
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """Which operators have been exchanged while it ran, and why; on the local engine."""
+        return self._run.decisions if isinstance(self._run, LocalJob) else []
 
     def explain_stall(self) -> str:
         """Which source holds back the oldest window that is still open, and what would help."""

@@ -5,7 +5,7 @@ The run says what follows from a chunk; when which source is read is the schedul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 from time import perf_counter_ns
@@ -20,6 +20,7 @@ from penstock.engine.graph.query_graph import QueryGraph
 from penstock.engine.graph.scans import Scans
 from penstock.engine.graph.source_node import Delivered, Ended, SourceNode
 from penstock.engine.options import Scheduling
+from penstock.engine.status import GraphStatus, graph_status
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING
 from penstock.operators.joins.lookups.lookup import LookupOperator
@@ -273,6 +274,12 @@ class LocalRun:
     def operators(self, outlet: Outlet) -> list[OperatorStatus]:
         """How the operators of an outlet are doing, from the sink to the sources."""
         return [node.measured.status() for node in self.graph.queries[outlet].operators]
+
+    def status(
+        self, names: Mapping[Outlet, str], dropped: Mapping[str, int] | None = None
+    ) -> GraphStatus:
+        """How the nodes are doing; `names` are those of the queries."""
+        return graph_status(self.graph, names, dropped, self.adapting.decisions)
 
     # --- rows that wait for their order ----------------------------------------------------------
 

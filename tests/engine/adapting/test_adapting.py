@@ -73,9 +73,7 @@ def as_tree(query: ps.Query, tree: Joined) -> PhysicalPlan:
 
 def run(plan: PhysicalPlan, adaptation: Adaptation) -> tuple[LocalRun, pa.Table]:
     gathered = Gathered(plan.query)
-    made = LocalRun(
-        [plan], [gathered], ManualClock(), scheduling=Scheduling(adaptation=adaptation)
-    )
+    made = LocalRun([plan], [gathered], ManualClock(), scheduling=Scheduling(adaptation=adaptation))
     Scheduler(made).drive()
     return made, gathered.answer(0).table
 
