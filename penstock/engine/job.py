@@ -10,7 +10,7 @@ from penstock.engine.checkpoint import Checkpoints
 from penstock.engine.epochs import EVERY, Epochs
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.options import Scheduling
-from penstock.engine.resuming import Planned, as_begun
+from penstock.engine.resuming import Planned, as_begun, shared_as_begun
 from penstock.engine.run import LocalRun
 from penstock.engine.scheduler import Scheduler
 from penstock.engine.status import GraphStatus, source_status
@@ -46,6 +46,8 @@ class LocalJob:
         try:
             if store is not None and planned is not None:
                 plans = as_begun(plans, store, planned)
+            if store is not None:
+                plans = shared_as_begun(plans, store)
             keeps = store is not None
             self.run = run = LocalRun(
                 plans, outlets, clock, strict, keeps, not options.bounded, scheduling

@@ -7,12 +7,13 @@ from dataclasses import asdict
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from penstock.engine.graph.naming import order_name
+from penstock.engine.graph.naming import order_name, windows_of_panes_name
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
 from penstock.operators.moving import drop_all, load_moved
+from penstock.optimizer.share_panes import share_panes
 from penstock.physical.node import OperatorKind
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.belonging import check_algorithms, check_query
@@ -85,6 +86,15 @@ def as_begun(
         plan if plan.simplified == tuple(rules) else planned(number, rules)
         for number, (plan, rules) in enumerate(zip(plans, simplified, strict=True))
     ]
+
+
+def shared_as_begun(plans: Sequence[PhysicalPlan], store: ChunkStore) -> list[PhysicalPlan]:
+    """The plans with panes in common.  If the store holds a run, exactly those aggregations have
+    them that had them then, however they would be computed today."""
+    saved = store.get("run")
+    if saved is None:
+        return share_panes(plans)
+    return share_panes(plans, lambda each: windows_of_panes_name(each) in saved["operators"])
 
 
 def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> None:

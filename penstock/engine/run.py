@@ -69,7 +69,7 @@ class LocalRun:
         self.graph.watching = self.adapting.watched
         self._unfilled: list[OperatorNode] = []
         self._timed: list[OperatorNode] = []
-        # what is saved is saved for every query apart
+        # who can go on later has seen to it that queries share what they have shared before
         together = plans if resumable else share_panes(plans)
         for plan, outlet in zip(together, outlets, strict=True):
             self._add(plan, outlet)
