@@ -20,7 +20,7 @@ from penstock.engine.graph.operator_node import OperatorNode
 from penstock.errors import PenstockError
 from penstock.model.clock import Clock
 from penstock.operators.build import operator_for
-from penstock.optimizer.adapting.observed import Better
+from penstock.optimizer.adapting.observations import Better
 from penstock.physical.node import PhysicalNode
 
 _LOG = logging.getLogger("penstock")

@@ -16,7 +16,7 @@ from penstock.operators.joins.multiway.multiway_join import MultiwayJoin
 from penstock.operators.measured import PortTraffic
 from penstock.optimizer.adapting.better_join import better_join, can_change_join
 from penstock.optimizer.adapting.better_window import better_window, can_change_window
-from penstock.optimizer.adapting.observed import Better, Observed, ObservedInput
+from penstock.optimizer.adapting.observations import Better, Observations, ObservedInput
 from penstock.optimizer.dataflow.join_statistics import JoinStatistics, statistics_of
 from penstock.physical.node import PhysicalNode
 from penstock.plan.aggregates import WindowAggregate
@@ -86,7 +86,7 @@ class Watched:
             )
             for port, (own, then) in enumerate(zip(now.ports, before.ports, strict=True))
         )
-        observed = Observed(inputs, now.results - before.results)
+        observed = Observations(inputs, now.results - before.results)
         node = self.node.node
         if isinstance(node.logical, WindowAggregate):
             return better_window(node, observed)

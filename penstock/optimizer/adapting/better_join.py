@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
-from penstock.optimizer.adapting.observed import Better, Observed
+from penstock.optimizer.adapting.observations import Better, Observations
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import (
     InputStatistics,
@@ -36,7 +36,7 @@ def can_change_join(node: PhysicalNode) -> bool:
     )
 
 
-def observed_statistics(join: Join, seen: Observed, expected: JoinStatistics) -> JoinStatistics:
+def observed_statistics(join: Join, seen: Observations, expected: JoinStatistics) -> JoinStatistics:
     """Rates and disorder as they are, and the keys of the tuples that are kept.  Which part other
     conditions leave follows from how many results there were."""
     samples = [None if each.sample is None else Sample(each.sample, 1.0) for each in seen.inputs]
@@ -67,7 +67,7 @@ def _input(known: InputStatistics, rows: float, batch: float, disorder: float) -
     )
 
 
-def _with_others(join: Join, found: JoinStatistics, seen: Observed) -> JoinStatistics:
+def _with_others(join: Join, found: JoinStatistics, seen: Observations) -> JoinStatistics:
     if not found.others:
         return found
     costs, everybody = JoinCosts(join, found), frozenset(range(len(join.branches)))
@@ -81,7 +81,7 @@ def _with_others(join: Join, found: JoinStatistics, seen: Observed) -> JoinStati
 
 
 def better_join(
-    node: PhysicalNode, seen: Observed, expected: JoinStatistics
+    node: PhysicalNode, seen: Observations, expected: JoinStatistics
 ) -> tuple[Better, JoinStatistics]:
     """The best tree by what has been seen; it may be the one that is there."""
     join = node.logical

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.optimizer.adapting.observed import Better, Observed
+from penstock.optimizer.adapting.observations import Better, Observations
 from penstock.optimizer.estimates.predict import predict
 from penstock.optimizer.estimates.sizes import Sizes, counted
 from penstock.optimizer.logical.choose_algorithm import cheapest
@@ -33,7 +33,7 @@ def can_change_window(node: PhysicalNode) -> bool:
     )
 
 
-def observed_sizes(node: WindowAggregate, seen: Observed) -> Sizes:
+def observed_sizes(node: WindowAggregate, seen: Observations) -> Sizes:
     assert isinstance(node.window, Sliding)
     (own,) = seen.inputs
     tuples = max(1.0, own.rate * node.window.range)
@@ -43,7 +43,7 @@ def observed_sizes(node: WindowAggregate, seen: Observed) -> Sizes:
     return Sizes(tuples, groups, own.rate, own.disorder, own.batch, known, ())
 
 
-def better_window(node: PhysicalNode, seen: Observed) -> Better:
+def better_window(node: PhysicalNode, seen: Observations) -> Better:
     """The best algorithm by what has been seen; it may be the one that is there."""
     window = node.logical
     assert isinstance(window, WindowAggregate)

@@ -16,7 +16,7 @@ from penstock.state.chunks import ChunkStore, Tree
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _KeptBatch:
     rows: pa.RecordBatch
     ticks: Ints
     highest: int
@@ -26,13 +26,13 @@ class Reservoir:
     """A piece is what came at a time, and goes away as a whole: nothing is sorted or looked up."""
 
     def __init__(self, name: str) -> None:
-        self._pieces: list[_Piece] = []
+        self._pieces: list[_KeptBatch] = []
         self._log = AppendLog(name)
         self._limit: Bound = BEGINNING
 
     def add(self, rows: pa.RecordBatch, ticks: Ints) -> None:
         if rows.num_rows:
-            piece = _Piece(rows, ticks, int(ticks.max()))
+            piece = _KeptBatch(rows, ticks, int(ticks.max()))
             if piece.highest >= self._limit:
                 self._pieces.append(piece)
                 self._log.append(rows, piece.highest + 1)
@@ -65,4 +65,4 @@ class Reservoir:
     def add_loaded(self, rows: pa.RecordBatch, ticks: Ints) -> None:
         """A piece that the store has already."""
         if rows.num_rows:
-            self._pieces.append(_Piece(rows, ticks, int(ticks.max())))
+            self._pieces.append(_KeptBatch(rows, ticks, int(ticks.max())))

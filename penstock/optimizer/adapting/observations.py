@@ -31,7 +31,7 @@ class ObservedInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Observations:
     """`results` are the rows that have left."""
 
     inputs: tuple[ObservedInput, ...]
