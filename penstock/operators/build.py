@@ -29,6 +29,7 @@ from penstock.operators.revising.groups import RevisingGroups
 from penstock.operators.revising.landmark import RevisingLandmark
 from penstock.operators.revising.sessions import RevisingSessions
 from penstock.operators.revising.sliding import RevisingSliding
+from penstock.operators.revising.trial_end import TrialEnd
 from penstock.operators.signed.distinct import SignedDistinct
 from penstock.operators.signed.groups import SignedGroups
 from penstock.operators.signed.landmark import SignedLandmark
@@ -150,8 +151,33 @@ def _sorted_port(node: PhysicalNode) -> int | None:
     return ports[0] if ports is not None and len(ports) == 1 else None
 
 
+# whose results are final; early answers are those that they would give if their streams ended
+_TRIED = {
+    OperatorKind.ROWS,
+    OperatorKind.SLIDE_BY_TUPLE,
+    OperatorKind.SESSIONS,
+    OperatorKind.DEFERRED_ROWS,
+    OperatorKind.DEFERRED_SLIDE_BY_TUPLE,
+    OperatorKind.DEFERRED_SESSIONS,
+    OperatorKind.SIGNED_SLIDING,
+    OperatorKind.SIGNED_LANDMARK,
+    OperatorKind.SIGNED_ROWS,
+    OperatorKind.SIGNED_SLIDE_BY_TUPLE,
+    OperatorKind.SIGNED_GROUPS,
+    OperatorKind.RECENT,
+    OperatorKind.CHRONICLE,
+}
+
+
 def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
     """A new operator for any node but one that reads, which is the host's business."""
+    asked = node.asked
+    if asked is not None and asked.answers_early and node.operator in _TRIED:
+        return TrialEnd(node.logical, lambda: _made(node, clock), clock, asked)
+    return _made(node, clock)
+
+
+def _made(node: PhysicalNode, clock: Clock) -> Operator:
     if node.operator is OperatorKind.STAMP:
         return StampOperator(node.logical, clock)  # type: ignore[arg-type]
     if node.operator in _FINAL:
