@@ -17,6 +17,7 @@ from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
 from penstock.plan.streams import StreamDefinition
+from penstock.plan.unnest import Unnest
 from penstock.sources.source import KnowsItsTypes
 
 _Needed: TypeAlias = frozenset[tuple[str | None, str]] | None  # relation and name; None: all
@@ -56,6 +57,8 @@ def _pruned(node: Node, needed: _Needed) -> Node:
             below = _with(needed, [node.predicate])
         case Stamp():
             below = _with(needed, [node.column])
+        case Unnest():
+            below = _with(needed, [node.expression])
         case Project():
             below = _with(_NOTHING, [column.expression for column in node.columns])
         case DistinctOn():

@@ -30,6 +30,7 @@ from penstock.plan.lineage import steady_columns
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.unnest import Unnest
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow
 from penstock.windows.session import Session
@@ -123,6 +124,8 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.STAMP
         case Union():
             return OperatorKind.UNION
+        case Unnest():
+            return OperatorKind.UNNEST
         case Lookup():
             return OperatorKind.LOOKUP
         case WindowAggregate():
