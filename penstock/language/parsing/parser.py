@@ -178,7 +178,7 @@ class Parser(SqlglotParser):
         if not self._match(TokenType.R_BRACKET):
             self.refuse(f"expected ], found {self.found()}")
         if _is_called(this, "MAP") and items and len(items) % 2 == 0:
-            called = self.expression(exp.Anonymous(this="map", expressions=items))
+            called: exp.Expr = self.expression(exp.Anonymous(this="map", expressions=items))
             called.meta["start"] = this.meta.get("start", start) if this else start
             return called
         if not is_array and len(items) != 1:
