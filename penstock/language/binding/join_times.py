@@ -18,6 +18,7 @@ from penstock.plan import joins
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.joins import Bands, Difference, JoinWindow, Ranges, TimeCondition, Tumbling
 from penstock.plan.node import Node
+from penstock.plan.window_times import ticks_between
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 
 
@@ -61,11 +62,15 @@ class Timed(NamedTuple):
         return [each for each in self.times if self.node.promise(each.column) is not None]
 
     def apart(self, one: Column, other: Column) -> Limits | None:
-        """How far one of its times is behind another, as far as its own joins say so."""
+        """How far one of its times is behind another, as far as its own joins say so, or the
+        windows that it is made of."""
         if one == other:
             return Limits(0, 0)
+        if self.chosen is None:
+            ticks = ticks_between(self.node, one, other)
+            return None if ticks is None else Limits(ticks, ticks)
         i, j = self._part(one), self._part(other)
-        if self.chosen is None or i is None or j is None:
+        if i is None or j is None:
             return None
         if i == j:
             return self.parts[i].apart(one, other)
