@@ -11,6 +11,7 @@ from penstock.operators.groups.distinct_on import DistinctOnOperator
 from penstock.operators.groups.grouped import GroupedOperator
 from penstock.operators.joins.differences.difference import DifferenceOperator
 from penstock.operators.joins.lookups.lookup import LookupOperator
+from penstock.operators.joins.multiway.containing_join import ContainingJoin
 from penstock.operators.joins.multiway.multiway_join import MultiwayJoin
 from penstock.operators.joins.oa_join import OaJoin
 from penstock.operators.joins.ordered.adaptive_join import ALPHA, AdaptiveJoin
@@ -105,6 +106,7 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
     OperatorKind.MULTIWAY_JOIN: MultiwayJoin,
+    OperatorKind.CONTAINING_JOIN: ContainingJoin,
     OperatorKind.SIGNED_SLIDING: SignedSliding,
     OperatorKind.SIGNED_LANDMARK: SignedLandmark,
     OperatorKind.SIGNED_ROWS: SignedRows,

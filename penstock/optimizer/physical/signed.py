@@ -44,7 +44,7 @@ def signed_operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind
             return OperatorKind.DIFFERENCE
         case Join(branches=(_, _)):
             return OperatorKind.OA_JOIN
-        case Join() if node.probes:
+        case Join() if node.tree is not None:
             return OperatorKind.MULTIWAY_JOIN
     raise cannot_run(node, host)
 
