@@ -15,10 +15,19 @@ from penstock.functions.aggregates import (
     aggregate,
 )
 from penstock.functions.scalar import scalar
+from penstock.model.length import Length
 from penstock.plan.query import QueryPlan
 from penstock.plan.reading import scans_of
 from penstock.plan.source_text import SourceText
 from penstock.plan.streams import StreamDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAnswers:
+    """EMIT CHANGES: answers may change for ever; groups and tuples that nothing is heard of are
+    kept for so long."""
+
+    keep_for: Length | None = None
 
 
 @dataclass
@@ -28,6 +37,7 @@ class Catalog:
     aggregates: dict[str, AggregateFunction] = field(default_factory=dict)
     texts: dict[str, SourceText] = field(default_factory=dict)  # of what SQL has made
     views: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # queries to be read only
+    running: RunningAnswers | None = None  # whether what never completes may be asked for
 
     def beside(self) -> Catalog:
         """One with the same streams, tables and aggregates, and no queries yet."""
