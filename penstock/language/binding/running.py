@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence as Several
 from dataclasses import replace
 
 from penstock.errors import BindError, Span
@@ -13,12 +13,22 @@ from penstock.language.syntax import QuerySyntax
 from penstock.model.domain import Domain
 from penstock.plan.aggregates import GroupAggregate, NamedAggregate, WindowAggregate
 from penstock.plan.catalog import Catalog, RunningAnswers
+from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Named
+from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node
+from penstock.plan.running_join import RunningJoin
 from penstock.plan.stateless import Project
 from penstock.windows.session import Session
 
 _BY_TIME = ("first", "last")
+_WORDS: dict[type[Node], str] = {
+    WindowAggregate: "a window",
+    DistinctOn: "DISTINCT ON",
+    Difference: "EXCEPT ON",
+    Sequence: "a sequence",
+    Join: "a join with windows",
+}
 
 
 def with_running(syntax: QuerySyntax, catalog: Catalog) -> Catalog:
@@ -38,10 +48,14 @@ def refuse_running(node: Node, syntax: QuerySyntax, catalog: Catalog) -> None:
             hint="EMIT CHANGES at its end",
         )
     for each in node.walk():
-        over_running = each.stateful and any(below.running for below in each.inputs)
-        if over_running and not each.running:
+        takes_signs = isinstance(each, RunningJoin) or (
+            isinstance(each, GroupAggregate) and each.runs
+        )
+        over_running = any(below.running for below in each.inputs)
+        if each.stateful and over_running and not takes_signs:
+            what = _WORDS.get(type(each), "what stands here")
             raise BindError(
-                f"a {type(each).__name__.lower()} would build on rows that may be taken back",
+                f"{what} would build on rows that may be taken back",
                 span=getattr(each, "span", None) or syntax.span,
                 expected="aggregates without a window, DISTINCT and joins over a running answer",
                 hint="windows below it, over the streams",
@@ -50,8 +64,8 @@ def refuse_running(node: Node, syntax: QuerySyntax, catalog: Catalog) -> None:
 
 def running_groups(
     node: Node,
-    keys: Sequence[Named],
-    aggregates: Sequence[NamedAggregate],
+    keys: Several[Named],
+    aggregates: Several[NamedAggregate],
     running: RunningAnswers,
     span: Span,
 ) -> Node:
