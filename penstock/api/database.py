@@ -93,7 +93,7 @@ class Database:
         if scheduling is not None and engine != "local":
             raise EngineError(
                 f"the {engine} engine has no scheduler of ours",
-                expected="strategy, ets and carriage together with the local engine",
+                expected="strategy, ets, carriage and adapt together with the local engine",
             )
         self._setting = Setting(
             engine,
@@ -350,6 +350,7 @@ def connect(
     strategy: str | None = None,
     ets: str | None = None,
     carriage: str | None = None,
+    adapt: bool | float | None = None,
 ) -> Database:
     """A new, empty database whose queries run on `engine`: "spark", "local", "reference", or a
     Spark session that is there.  `master` and `conf` are for a session that is not; `buckets` is
@@ -366,8 +367,9 @@ def connect(
     if those come first that make rows fewer fastest when more than 1,000 wait), when sources that
     have nothing to say are asked how far they have come (`ets`: "on demand", "none", or a time like
     "10 milliseconds"), and whether progress goes along `carriage` "arcs" of its own or as
-    "punctuations" through all operators."""
-    scheduled = strategy is not None or ets is not None or carriage is not None
+    "punctuations" through all operators.  Plans are changed while they run, when others have become
+    1.25 times as fast, or so many times as `adapt` says; never with `adapt=False`."""
+    scheduled = any(each is not None for each in (strategy, ets, carriage, adapt))
     given = None if isinstance(engine, str) else engine
     return Database(
         engine if isinstance(engine, str) else "spark",
@@ -378,7 +380,7 @@ def connect(
         spark=SparkSetting(given, master, conf or {}, buckets, broadcast_rows, alpha),
         allow=allow,
         alpha=alpha,
-        scheduling=Scheduling.of(strategy, ets, carriage) if scheduled else None,
+        scheduling=Scheduling.of(strategy, ets, carriage, adapt) if scheduled else None,
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.batch import SIGN
-from penstock.operators.running.netting import row_numbers
+from penstock.operators.revising.alike import numbers_of
 
 
 def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
@@ -20,8 +20,7 @@ def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
     rows = table.drop_columns([sign])
     if (signs > 0).all():
         return rows
-    whole = [each.combine_chunks() for each in rows.columns]
-    alike = row_numbers(whole, rows.num_rows)
+    alike = numbers_of((each.combine_chunks() for each in rows.columns), rows.num_rows)
     left = np.zeros(int(alike.max()) + 1, np.int64)
     np.add.at(left, alike, signs)
     given = np.flatnonzero(signs > 0)[::-1]

@@ -7,23 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.model.arrays import Codes, Ints
+from penstock.model.arrays import Ints
 from penstock.operators.batch import Batch, Signs
-
-
-def row_numbers(columns: Sequence[pa.Array], rows: int) -> Codes:
-    """A number for each row, the same for rows that are the same to the last bit."""
-    numbers: Codes = np.zeros(rows, np.int64)
-    for array in columns:
-        if pa.types.is_floating(array.type):
-            bits = np.asarray(array.fill_null(0.0)).view(np.int64)
-            array = pa.array(bits, mask=np.asarray(array.is_null()))
-        encoded = array.dictionary_encode(null_encoding="encode")
-        size = len(encoded.dictionary)
-        # numbered anew after every column, so that no product can overflow
-        _, inverse = np.unique(numbers * size + np.asarray(encoded.indices), return_inverse=True)
-        numbers = inverse.astype(np.int64)
-    return numbers
+from penstock.operators.revising.alike import numbers_of
 
 
 def left_over(columns: Sequence[pa.Array], signs: Signs) -> Ints:
@@ -34,7 +20,7 @@ def left_over(columns: Sequence[pa.Array], signs: Signs) -> Ints:
     """
     if (signs > 0).all() or (signs < 0).all():
         return np.arange(len(signs))
-    numbers = row_numbers(columns, len(signs))
+    numbers = numbers_of(columns, len(signs))
     net = np.zeros(int(numbers.max()) + 1, np.int64)
     np.add.at(net, numbers, signs)
     # of each kind the last ones stay, of the sign that is left

@@ -290,11 +290,14 @@ class Paned(Base):
         self._settle()
         self.folder.keys.save(store)
         self.panes.save(store)
+        store.put("run", self._run())
+
+    def _run(self) -> dict[str, Tree]:
         late = [
             [each.first, each.last, self.folder.save(each.partials, each.codes)]
             for each in self.stragglers
         ]
-        store.put("run", {"next": self.next_window, "late": late, "results": self.results.save()})
+        return {"next": self.next_window, "late": late, "results": self.results.save()}
 
     def load(self, store: ChunkStore) -> None:
         """Into an operator that has seen nothing yet."""
@@ -303,6 +306,9 @@ class Paned(Base):
             return
         self.folder.keys.load(store)
         self.panes.load(store)
+        self._load_run(saved)
+
+    def _load_run(self, saved: dict[str, Tree]) -> None:
         self.next_window = saved["next"]
         for first, last, tree in saved["late"]:
             codes, partials = self.folder.load_apart(tree)
