@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from penstock.errors import BindError, Span
 from penstock.functions.aggregates import COUNT_IF, AggregateFunction
 from penstock.language.binding.expressions import ExpressionBinder
+from penstock.language.binding.listed import order_arguments, taken_apart
 from penstock.language.binding.literals import span_of
 from penstock.language.binding.nested import refuse_nested
 from penstock.language.binding.scope import Scope
 from penstock.language.syntax import SelectItem
 from penstock.model.schema import Field
-from penstock.model.types import BOOLEAN, STRING, Kind
+from penstock.model.types import BIGINT, BOOLEAN, STRING, Kind
 from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import (
@@ -26,6 +29,9 @@ from penstock.plan.expressions import (
 )
 
 _OF_ANY_TYPE = ("count", "array_agg")  # they look at no value, or put it into the result
+
+
+_LISTING = ("array_agg", "collect_list", "collect_set")
 
 
 def has_aggregate(syntax: exp.Expr, catalog: Catalog) -> bool:
@@ -112,8 +118,16 @@ class GroupBinder(ExpressionBinder):
     def _aggregate(
         self, function: AggregateFunction, syntax: exp.Anonymous, where: Expression | None
     ) -> Expression:
-        span = span_of(syntax)
+        span, name = span_of(syntax), str(syntax.name).lower()
+        if function.name == "array_agg":
+            values, distinct, keys = taken_apart(syntax)
+            distinct = distinct or name == "collect_set"
+            call = self._call(function, values, distinct, where, span)
+            more = order_arguments(keys, self.tuples)
+            return self._column(replace(call, arguments=(*call.arguments, *more)), span)
         given = _without_order(syntax)
+        if name == "regr_count":
+            return self._column(self._regr_count(function, given, where, span), span)
         if str(syntax.name).lower() in COUNT_IF:
             if len(given) != 1 or isinstance(given[0], exp.Distinct | exp.Star):
                 raise BindError(f"{syntax.name} takes one condition", span=span)
@@ -123,7 +137,25 @@ class GroupBinder(ExpressionBinder):
         distinct = bool(given) and isinstance(given[0], exp.Distinct)
         if distinct:
             given = [*given[0].expressions, *given[1:]]
-        call = self._call(function, given, distinct, where, span)
+        return self._column(self._call(function, given, distinct, where, span), span)
+
+    def _regr_count(
+        self,
+        function: AggregateFunction,
+        given: list[exp.Expr],
+        where: Expression | None,
+        span: Span | None,
+    ) -> AggregateCall:
+        """How many pairs are known."""
+        if len(given) != 2:
+            raise BindError("regr_count takes two numbers", span=span)
+        nulls = [Call("is_null", (self.tuples.bind(each),), BOOLEAN) for each in given]
+        known = [Call("not", (each,), BOOLEAN) for each in nulls]
+        both = Call("and", (*known, *([] if where is None else [where])), BOOLEAN)
+        return AggregateCall(function, (), BIGINT, False, both, span=span)
+
+    def _column(self, call: AggregateCall, span: Span | None) -> Column:
+        """The column of an aggregate, which is computed once however often it is written."""
         alike = self._named.setdefault(str(call), [])
         for known in alike:
             if known.call == call:
@@ -177,6 +209,11 @@ def _ordered(syntax: exp.Expr) -> exp.Anonymous | None:
         return None
     [key, *others] = syntax.expression.expressions
     called = syntax.this
+    if str(called.name).lower() in _LISTING and len(called.expressions) == 1:
+        ordered = exp.Order(this=called.expressions[0], expressions=syntax.expression.expressions)
+        made = exp.Anonymous(this=called.this, expressions=[ordered])
+        made.meta.update(called.meta)
+        return made
     shares = str(called.name).lower() in ("percentile_cont", "mode")
     if others or key.args.get("desc") or not (shares or key.this == _value(called)):
         raise _own_order(called, syntax)
