@@ -91,8 +91,29 @@ def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes | memoryview]:
                 begin, end = offsets[chunk.offset], offsets[chunk.offset + len(chunk)]
                 yield memoryview(chunk.buffers()[2] or b"")[begin:end]
         return
+    if pa.types.is_nested(column.type):
+        yield from _bytes_of_parts(chunks, column.type)
+        return
     width = column.type.bit_width // 8
     for chunk in chunks:
         if len(chunk):
             begin = chunk.offset * width
             yield memoryview(chunk.buffers()[1])[begin : begin + len(chunk) * width]
+
+
+def _bytes_of_parts(chunks: list[pa.Array], nested: pa.DataType) -> Iterator[bytes | memoryview]:
+    """Of structs, the fields; of lists and maps, how long they are, and what is in them."""
+    if pa.types.is_struct(nested):
+        for place in range(nested.num_fields):
+            parts = [pc.struct_field(chunk, [place]) for chunk in chunks]
+            yield from _bytes_of(pa.chunked_array(parts, nested.field(place).type))
+        return
+    for chunk in chunks:
+        yield np.diff(np.asarray(chunk.offsets)).tobytes()
+    items = []
+    for chunk in chunks:
+        if len(chunk):
+            ends = np.asarray(chunk.offsets)
+            items.append(chunk.values.slice(ends[0], ends[-1] - ends[0]))
+    if items:
+        yield from _bytes_of(pa.chunked_array(items))
