@@ -103,7 +103,6 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
 # from these, if something is asked: what they give is final
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
-    OperatorKind.MULTIWAY_JOIN: MultiwayJoin,
     OperatorKind.SIGNED_SLIDING: SignedSliding,
     OperatorKind.SIGNED_LANDMARK: SignedLandmark,
     OperatorKind.SIGNED_ROWS: SignedRows,
@@ -152,6 +151,8 @@ def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
     """A new operator for any node but one that reads, which is the host's business."""
     if node.operator is OperatorKind.STAMP:
         return StampOperator(node.logical, clock)  # type: ignore[arg-type]
+    if node.operator is OperatorKind.MULTIWAY_JOIN:
+        return MultiwayJoin(node.logical, node.asked, node.consistency)  # type: ignore[arg-type]
     if node.operator in _FINAL:
         return _FINAL[node.operator](node.logical, node.asked)
     if node.operator is OperatorKind.ORDER:

@@ -26,6 +26,7 @@ from penstock.optimizer.physical.choose_join import choose_join
 from penstock.optimizer.physical.count_in_one_place import count_in_one_place
 from penstock.optimizer.physical.drop_needless_order import drop_needless_order
 from penstock.optimizer.physical.expect_state import expect_state
+from penstock.optimizer.physical.keep_consistency import keep_consistency
 from penstock.optimizer.physical.leave_in_order import leave_in_order
 from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.physical.pre_aggregate import pre_aggregate
@@ -67,7 +68,15 @@ SIMPLIFYING: tuple[RewriteRule, ...] = (
     merge_adjacent,
 )
 PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
-    Host.LOCAL: (*SIMPLIFYING, arrange_joins, lower, choose_join, leave_in_order, expect_state),
+    Host.LOCAL: (
+        *SIMPLIFYING,
+        arrange_joins,
+        lower,
+        choose_join,
+        leave_in_order,
+        keep_consistency,
+        expect_state,
+    ),
     Host.SPARK: (
         *SIMPLIFYING,
         arrange_joins,
@@ -79,6 +88,7 @@ PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
         count_in_one_place,
         slice_bands,
         pre_aggregate,
+        keep_consistency,
         expect_state,
     ),
 }

@@ -12,12 +12,14 @@ from penstock.plan.query import QueryPlan
 @dataclass(frozen=True)
 class PhysicalPlan:
     """`query` is what is asked, as it was bound; `simplified` names the rules of the optimizer that
-    have made something simpler of it, which the operators answer."""
+    have made something simpler of it, which the operators answer.  Tuples are taken in
+    `one_by_one` where nothing else keeps to the CONSISTENCY that is asked for."""
 
     query: QueryPlan
     root: PhysicalNode
     host: Host
     simplified: tuple[str, ...] = ()
+    one_by_one: bool = False
 
     @property
     def executed(self) -> QueryPlan:

@@ -12,6 +12,7 @@ from penstock.model.duration import format_duration
 from penstock.model.length import Length
 from penstock.model.types import Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.consistency import Consistency
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node, Unary
@@ -30,6 +31,7 @@ class QueryPlan(Unary):
     early_every: int | None = None  # microseconds between provisional answers
     in_order: bool = False
     amend_for: Length | None = None  # how far behind the bound results can be amended
+    consistency: Consistency | None = None  # how closely rows follow the input, if that is said
 
     def __post_init__(self) -> None:
         if self.early_every is not None and self.early_every <= 0:
@@ -67,6 +69,8 @@ class QueryPlan(Unary):
             words.append(f"EMIT EARLY EVERY {format_duration(self.early_every)}")
         if self.in_order:
             words.append("EMIT IN ORDER")
+        if self.consistency is not None:
+            words.append(str(self.consistency))
         return [" ".join(words)]
 
 

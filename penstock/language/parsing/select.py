@@ -15,6 +15,7 @@ from penstock.language.parsing.joins import from_clause
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.window_clause import window_clause
 from penstock.language.syntax import (
+    ConsistencySyntax,
     Name,
     OrderItem,
     Quantity,
@@ -26,7 +27,7 @@ from penstock.language.syntax import (
 
 
 def query(parser: Parser) -> QuerySyntax:
-    """query ::= [with] select {operation select} [late] [emit]"""
+    """query ::= [with] select {operation select} [late] [emit] [consistency]"""
     start = parser.here()
     tables = common_tables(parser)
     selects = [_select(parser)]
@@ -34,7 +35,7 @@ def query(parser: Parser) -> QuerySyntax:
     while (operation := _operation(parser)) is not None:
         operations.append(operation)
         selects.append(_select(parser))
-    modifiers = _late_and_emit(parser)
+    modifiers = _modifiers(parser)
     span = parser.since(start)
     return QuerySyntax(tuple(selects), *modifiers, span, tuple(operations), tables)
 
@@ -182,22 +183,28 @@ class _Modifiers(NamedTuple):
     amend_for: Quantity | None
     early: Quantity | None
     in_order: bool
+    consistency: ConsistencySyntax | None
     span: Span | None
 
 
-def _late_and_emit(parser: Parser) -> _Modifiers:
+def _modifiers(parser: Parser) -> _Modifiers:
     """late ::= LATE (DROP | SIDE | AMEND [FOR length])
-    emit ::= EMIT [EARLY EVERY length] [IN ORDER]"""
+    emit ::= EMIT [EARLY EVERY length] [IN ORDER]
+    consistency ::= CONSISTENCY (SERIAL | LEVEL number | WEAK)"""
     start = parser.here()
     late: Name | None = None
     amend_for: Quantity | None = None
     early: Quantity | None = None
     in_order = False
+    consistency: ConsistencySyntax | None = None
     seen: set[str] = set()
-    while parser.at("LATE", "EMIT"):
+    while parser.at("LATE", "EMIT", "CONSISTENCY"):
         if parser.word in seen:
             parser.refuse(f"{parser.word} is said twice")
         seen.add(parser.word)
+        if parser.at("CONSISTENCY"):
+            consistency = _consistency(parser)
+            continue
         if parser.accept("LATE"):
             if not parser.at("DROP", "SIDE", "AMEND"):
                 parser.refuse(f"expected DROP, SIDE or AMEND after LATE, found {parser.found()}")
@@ -215,4 +222,19 @@ def _late_and_emit(parser: Parser) -> _Modifiers:
         in_order = parser.accept("IN", "ORDER")
         if early is None and not in_order:
             parser.refuse(f"expected EARLY EVERY or IN ORDER after EMIT, found {parser.found()}")
-    return _Modifiers(late, amend_for, early, in_order, parser.since(start) if seen else None)
+    span = parser.since(start) if seen else None
+    return _Modifiers(late, amend_for, early, in_order, consistency, span)
+
+
+def _consistency(parser: Parser) -> ConsistencySyntax:
+    start = parser.here()
+    parser.expect("CONSISTENCY")
+    if not parser.at("SERIAL", "LEVEL", "WEAK"):
+        parser.refuse(
+            f"expected SERIAL, LEVEL or WEAK after CONSISTENCY, found {parser.found()}",
+            hint="CONSISTENCY LEVEL 100",
+        )
+    following = Name(parser.word, parser.here())
+    parser._advance()
+    rows = parser.quantity() if following.text == "LEVEL" else None
+    return ConsistencySyntax(following, rows, parser.since(start))

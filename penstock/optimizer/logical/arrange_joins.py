@@ -3,6 +3,8 @@ tuples of each stream look for the others."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.optimizer.dataflow.arrangement import arranged
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import statistics_of
@@ -46,6 +48,8 @@ def arrange_joins(query: QueryPlan, settings: Settings) -> QueryPlan:
     >>> join.probes
     ((2, 1), (2, 0), (1, 0))
     """
+    if query.consistency is not None and query.consistency.at_most is not None:
+        settings = replace(settings, keeps_state=True)  # without containers, which are conflicts
     made = with_inputs(query, lambda node: _arranged(node, settings, by_name=False))
     return binary_joins(made, settings)
 
