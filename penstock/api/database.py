@@ -307,6 +307,7 @@ class Database:
                         physical=statement.physical,
                         schedule=statement.schedule,
                         dataflow=statement.dataflow,
+                        conflicts=statement.conflicts,
                     )
                 )
             case _:

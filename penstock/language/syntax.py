@@ -341,6 +341,7 @@ class Explain:
     physical: bool = False  # what runs, instead of what is asked
     schedule: bool = False  # by which rules
     dataflow: bool = False  # what the tuples of every stream go through
+    conflicts: bool = False  # what gets in each other's way there
 
 
 Statement: TypeAlias = (
