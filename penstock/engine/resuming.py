@@ -31,7 +31,7 @@ def save_run(run: LocalRun, store: ChunkStore) -> None:
     store.put("closed", run.closed)
     store.put("accounts", [asdict(run.total(outlet)) for outlet in run.outlets])
     for stage in run.stages:
-        stage.operator.save(of_operator(store, stage.name))
+        save_operator(stage, store)
     for scan in run.scans:
         scan.ingest.save(of_source(store, scan, "sources"))
         if scan.reading is not None:
@@ -150,6 +150,15 @@ def no_state_of(stage: OperatorNode) -> CheckpointError:
         hint="run it with the version and the data that wrote it, or begin anew with another"
         " checkpoint",
     )
+
+
+def save_operator(stage: OperatorNode, store: ChunkStore) -> None:
+    """An operator that has taken the place of another knows nothing of the chunks of that one."""
+    own = of_operator(store, stage.name)
+    if stage.exchanged:
+        drop_all(own)
+        stage.exchanged = False
+    stage.operator.save(own)
 
 
 def _kinds(run: LocalRun) -> dict[str, str]:

@@ -11,6 +11,7 @@ from penstock.operators.groups.distinct_on import DistinctOnOperator
 from penstock.operators.groups.grouped import GroupedOperator
 from penstock.operators.joins.differences.difference import DifferenceOperator
 from penstock.operators.joins.lookups.lookup import LookupOperator
+from penstock.operators.joins.multiway.containing_join import ContainingJoin
 from penstock.operators.joins.multiway.multiway_join import MultiwayJoin
 from penstock.operators.joins.oa_join import OaJoin
 from penstock.operators.joins.ordered.adaptive_join import ALPHA, AdaptiveJoin
@@ -28,6 +29,7 @@ from penstock.operators.revising.groups import RevisingGroups
 from penstock.operators.revising.landmark import RevisingLandmark
 from penstock.operators.revising.sessions import RevisingSessions
 from penstock.operators.revising.sliding import RevisingSliding
+from penstock.operators.revising.trial_end import TrialEnd
 from penstock.operators.signed.distinct import SignedDistinct
 from penstock.operators.signed.groups import SignedGroups
 from penstock.operators.signed.landmark import SignedLandmark
@@ -103,6 +105,7 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
 # from these, if something is asked: what they give is final
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
+    OperatorKind.CONTAINING_JOIN: ContainingJoin,
     OperatorKind.SIGNED_SLIDING: SignedSliding,
     OperatorKind.SIGNED_LANDMARK: SignedLandmark,
     OperatorKind.SIGNED_ROWS: SignedRows,
@@ -147,8 +150,33 @@ def _sorted_port(node: PhysicalNode) -> int | None:
     return ports[0] if ports is not None and len(ports) == 1 else None
 
 
+# whose results are final; early answers are those that they would give if their streams ended
+_TRIED = {
+    OperatorKind.ROWS,
+    OperatorKind.SLIDE_BY_TUPLE,
+    OperatorKind.SESSIONS,
+    OperatorKind.DEFERRED_ROWS,
+    OperatorKind.DEFERRED_SLIDE_BY_TUPLE,
+    OperatorKind.DEFERRED_SESSIONS,
+    OperatorKind.SIGNED_SLIDING,
+    OperatorKind.SIGNED_LANDMARK,
+    OperatorKind.SIGNED_ROWS,
+    OperatorKind.SIGNED_SLIDE_BY_TUPLE,
+    OperatorKind.SIGNED_GROUPS,
+    OperatorKind.RECENT,
+    OperatorKind.CHRONICLE,
+}
+
+
 def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
     """A new operator for any node but one that reads, which is the host's business."""
+    asked = node.asked
+    if asked is not None and asked.answers_early and node.operator in _TRIED:
+        return TrialEnd(node.logical, lambda: _made(node, clock), clock, asked)
+    return _made(node, clock)
+
+
+def _made(node: PhysicalNode, clock: Clock) -> Operator:
     if node.operator is OperatorKind.STAMP:
         return StampOperator(node.logical, clock)  # type: ignore[arg-type]
     if node.operator is OperatorKind.MULTIWAY_JOIN:

@@ -80,9 +80,7 @@ def _side_by_side(node: PhysicalNode, asked: Consistency) -> PhysicalNode:
     if node.operator is OperatorKind.MULTIWAY_JOIN:
         return replace(node, consistency=asked)
     if node.operator is OperatorKind.OA_JOIN and can_leave_in_order(node) and join.hint is None:
-        both = replace(join, probes=((1,), (0,)))
-        kind = OperatorKind.MULTIWAY_JOIN
-        return replace(node, logical=both, operator=kind, consistency=asked)
+        return replace(node, operator=OperatorKind.MULTIWAY_JOIN, consistency=asked)
     return node
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from penstock.optimizer.dataflow.join_tree import Joined, flat
 from penstock.optimizer.dataflow.translate import translate
 from penstock.optimizer.logical.arrange_joins import chosen
 from penstock.optimizer.scheduling.conflicts import Conflicts, Removal, shown_matrix
@@ -14,6 +13,7 @@ from penstock.optimizer.scheduling.order_invariance import order_matters
 from penstock.optimizer.scheduling.scheduling_graph import SchedulingGraph
 from penstock.optimizer.settings import Settings
 from penstock.plan.consistency import Consistency
+from penstock.plan.join_trees.join_tree import Joined, flat
 from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan

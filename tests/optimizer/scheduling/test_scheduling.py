@@ -8,12 +8,12 @@ import pytest
 
 import penstock as ps
 from penstock.experiments.schedules import figure_4
-from penstock.optimizer.dataflow.join_tree import left_deep
 from penstock.optimizer.dataflow.translate import translate
 from penstock.optimizer.scheduling.conflicts import Conflicts, Removal
 from penstock.optimizer.scheduling.explain import conflicts_of, schedule
 from penstock.optimizer.scheduling.order_invariance import order_matters
 from penstock.optimizer.settings import Settings
+from penstock.plan.join_trees.join_tree import left_deep
 from penstock.plan.query import QueryPlan
 from tests.reference.helpers import Stream, bag, database, tuples
 

@@ -44,6 +44,9 @@ class Joined:
             numbers = range(len(self.parts))
             orders = tuple(tuple(n for n in numbers if n != own) for own in numbers)
             object.__setattr__(self, "probes", orders)
+        for number, order in enumerate(self.probes):
+            if sorted((number, *order)) != list(range(len(self.parts))):
+                raise PlanError(f"tuples of part {number} look for those of {order}")
 
     @property
     def leaves(self) -> tuple[int, ...]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise, product
 
 from penstock.model.types import BOOLEAN
-from penstock.optimizer.dataflow.join_tree import Joined, JoinInput, JoinTree
 from penstock.plan.equalities import Conditions, conditions_of
 from penstock.plan.expressions import Call, Expression, all_of, columns_of
+from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, flat
 from penstock.plan.joins import Bands, Join, JoinWindow, Ranges, TimeCondition
 from penstock.plan.node import Node
 from penstock.plan.pairwise_windows import between, width, window_of_two
@@ -20,7 +20,7 @@ def arranged(join: Join, tree: Joined) -> Join:
     """The same answer by a tree of operators.  Columns stand in the order of its leaves.
 
     >>> import penstock as ps
-    >>> from penstock.optimizer.dataflow.join_tree import left_deep
+    >>> from penstock.plan.join_trees.join_tree import left_deep
     >>> db = ps.connect()
     >>> for name in "abc":
     ...     db.stream(name, [{"j": 1, "k": 2, "t": 3}], progress=ps.progress("t", delay=5))
@@ -63,7 +63,7 @@ class _Arranging:
             join.span,
             also=also,
             hint=join.hint,
-            probes=tree.probes if len(parts) > 2 else (),
+            tree=flat(len(parts), tree.probes) if len(parts) > 2 else None,
         )
 
     def _times(self, parts: Sequence[JoinTree]) -> tuple[tuple[int, ...], JoinWindow]:
