@@ -21,6 +21,7 @@ from penstock.optimizer.logical.fold_constants import fold_constants
 from penstock.optimizer.logical.leave_room import leave_room
 from penstock.optimizer.logical.merge_adjacent import merge_adjacent
 from penstock.optimizer.logical.prune_columns import prune_columns
+from penstock.optimizer.logical.share_subplans import share_subplans
 from penstock.optimizer.logical.split_over_join import split_over_join
 from penstock.optimizer.physical.choose_join import choose_join
 from penstock.optimizer.physical.count_in_one_place import count_in_one_place
@@ -57,7 +58,7 @@ SINKING: tuple[RewriteRule, ...] = (
 
 # The same answer in fewer steps.  Saved state goes by the plan as it was asked for, and remembers
 # which of these have changed it.
-SIMPLIFYING: tuple[RewriteRule, ...] = (
+_STEPS: tuple[RewriteRule, ...] = (
     fold_constants,
     *SINKING,
     split_over_join,
@@ -67,10 +68,12 @@ SIMPLIFYING: tuple[RewriteRule, ...] = (
     drop_needless_distinct,
     merge_adjacent,
 )
+SIMPLIFYING: tuple[RewriteRule, ...] = (*_STEPS, share_subplans)
 PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
     Host.LOCAL: (
-        *SIMPLIFYING,
+        *_STEPS,
         arrange_joins,
+        share_subplans,
         lower,
         choose_join,
         leave_in_order,
@@ -78,7 +81,7 @@ PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
         expect_state,
     ),
     Host.SPARK: (
-        *SIMPLIFYING,
+        *_STEPS,
         arrange_joins,
         prune_columns,
         lower,

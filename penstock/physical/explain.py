@@ -67,6 +67,8 @@ def _details(node: PhysicalNode, plan: PhysicalPlan) -> Iterator[str]:
         yield "groups that are punctuated leave ahead of the others"
     if node.whole_windows:
         yield "groups of a window leave together, because they are counted"
+    if node.stateful and node.logical in plan.shared:
+        yield "computed once for all who ask for it"
     yield from node.notes
 
 

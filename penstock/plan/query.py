@@ -32,6 +32,7 @@ class QueryPlan(Unary):
     in_order: bool = False
     amend_for: Length | None = None  # how far behind the bound results can be amended
     consistency: Consistency | None = None  # how closely rows follow the input, if that is said
+    shared: tuple[Node, ...] = ()  # parts that are computed once, however often they are asked for
 
     def __post_init__(self) -> None:
         if self.early_every is not None and self.early_every <= 0:
