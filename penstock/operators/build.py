@@ -21,6 +21,9 @@ from penstock.operators.joins.ordered.opob_join import OpobJoin
 from penstock.operators.joins.ordered.sync_filter import SyncFilterJoin
 from penstock.operators.joins.recent import Recent
 from penstock.operators.operator import Operator
+from penstock.operators.over.complete_partitions import CompletePartitions
+from penstock.operators.over.rows_ahead import RowsAhead
+from penstock.operators.over.rows_in_time import RowsInTime
 from penstock.operators.revising.deferred import Deferred
 from penstock.operators.revising.distinct import AmendingDistinct
 from penstock.operators.revising.distinct_on import RevisingDistinctOn
@@ -104,6 +107,9 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
     OperatorKind.MULTIWAY_JOIN: MultiwayJoin,
+    OperatorKind.ROWS_IN_TIME: RowsInTime,
+    OperatorKind.ROWS_AHEAD: RowsAhead,
+    OperatorKind.COMPLETE_PARTITIONS: CompletePartitions,
     OperatorKind.SIGNED_SLIDING: SignedSliding,
     OperatorKind.SIGNED_LANDMARK: SignedLandmark,
     OperatorKind.SIGNED_ROWS: SignedRows,

@@ -18,6 +18,7 @@ from penstock.language.binding.items import (
     starred,
     with_window_bounds,
 )
+from penstock.language.binding.limit import RowsBeside, refuse_limit_of_many
 from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
 from penstock.language.binding.peer_windows import in_our_words
 from penstock.language.binding.relations import (
@@ -59,6 +60,7 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     """The plan of a query: its SELECTs, put together if there are several."""
     catalog = with_tables(syntax.tables, catalog)
+    refuse_limit_of_many(syntax.selects)
     sources = [
         BoundSource(SelectBinder(select, catalog).bind(), "", None, select.span)
         for select in syntax.selects
@@ -111,7 +113,7 @@ class SelectBinder:
     def _plain(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         select = self.select
         refuse_useless(self.hints, windows=False, joins=self.given.joins)
-        columns = self._selected()
+        node, columns = self._selected(node)
         if select.window is not None:
             raise BindError(
                 "the window has nothing to compute",
@@ -128,10 +130,11 @@ class SelectBinder:
             raise BindError("HAVING needs an aggregate", span=span_of(select.having), hint="WHERE")
         return node, columns
 
-    def _selected(self) -> tuple[Named, ...]:
+    def _selected(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         """The columns of a SELECT that answers tuple by tuple."""
         select = self.select
         binder = ExpressionBinder(self.given.scope(), self.catalog, "this SELECT")
+        beside = RowsBeside(select, binder)
         found: list[tuple[Expression, SelectItem]] = []
         for item in select.items:
             stars = starred(item, self.given.schema, self.given.hidden)
@@ -141,7 +144,8 @@ class SelectBinder:
                 found.append((binder.bind(item.expression), item))
             if len(found) > MAX_COLUMNS:
                 raise BindError(f"a SELECT has up to {MAX_COLUMNS:,} columns", span=item.span)
-        return named(found)
+        beside.look(found)
+        return beside.above(node, ()), named(found)
 
     # --- with aggregates -------------------------------------------------------------------------
 
@@ -171,6 +175,7 @@ class SelectBinder:
             shape = WindowAggregate(node, bound.window, bound.attribute, (), (), ())
             window_fields = list(shape.schema)
         binder = GroupBinder(scope, self.catalog, keys, window_fields)
+        beside = RowsBeside(select, binder)
         found = []
         for item in select.items:
             if starred(item, node.schema) is not None:
@@ -179,6 +184,7 @@ class SelectBinder:
         having = None
         if select.having is not None:
             having = binder.over_groups(select.having, select.items)
+        beside.look(found)
         aggregates = tuple(binder.aggregates)
         grouped: Node
         refuse_useless(self.hints, windows=bound is not None, joins=self.given.joins)
@@ -205,6 +211,8 @@ class SelectBinder:
             grouped = Filter(grouped, having)
         columns = named(found)
         peers = select.window is not None and select.window.by_start
+        own = [] if peers else [each.field for each in grouped.progress if bound is not None]
+        grouped = beside.above(grouped, own)
         if window_fields and not peers and not selects_window_columns(select.items):
             columns = with_window_bounds(columns, Schema(tuple(window_fields)))
         return grouped, columns

@@ -17,6 +17,7 @@ from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column
 from penstock.plan.joins import Difference, Lookup, Sequence
 from penstock.plan.node import Node
+from penstock.plan.over import Over
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.windows.landmark import Landmark
@@ -120,6 +121,8 @@ def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
             return OperatorKind.REVISING_DISTINCT_ON
         case Distinct() if asked.amends:
             return OperatorKind.AMENDING_DISTINCT
+        case Over() if asked.answers_early:
+            raise _no_early_answers("OVER and LIMIT", node.span)
         case Sequence() | Difference() if asked.answers_early:
             raise _no_early_answers(f"a {type(node).__name__.lower()}", node.span)
     return None
