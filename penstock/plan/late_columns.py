@@ -96,7 +96,8 @@ def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
         case DistinctOn():
             yield node.input.schema, node.attribute.type, BIGINT
         case Over():
-            yield node.input.schema, node.time.type, BIGINT
+            for time in node.times:
+                yield node.input.schema, time.type, BIGINT
         case GroupAggregate() | Distinct() if node.progress:
             for each in node.progress:
                 yield node.input.schema, each.field.type, BIGINT

@@ -117,15 +117,20 @@ class Over(Unary):
                 )
 
     @cached_property
+    def times(self) -> tuple[Expression, ...]:
+        """What rows are late by: below the bound on any of these."""
+        found = tuple(each for each in self.partition if self.input.promise(each) is not None)
+        return found or tuple(key.expression for key in self.order[:1])
+
+    @cached_property
     def completing(self) -> Expression | None:
         """The first in the partition that progresses: a partition is complete when it is passed."""
-        found = (each for each in self.partition if self.input.promise(each) is not None)
-        return next(found, None)
+        return self.times[0] if self.times and self.times[0] in self.partition else None
 
     @property
     def time(self) -> Expression:
-        """What rows are late by."""
-        return self.order[0].expression if self.completing is None else self.completing
+        """What rows leave by."""
+        return self.times[0]
 
     @cached_property
     def waits(self) -> bool:
@@ -159,10 +164,12 @@ class Over(Unary):
 
     @cached_property
     def progress(self) -> tuple[Progressing, ...]:
-        wanted: tuple[Expression, ...] = self.partition
-        if self.completing is None:
-            wanted = (self.order[0].expression,)
-        return tuple(each for each in self.input.progress if Column.of(each.field) in wanted)
+        """Rows wait, and are below what was promised meanwhile; but not if they may be late by
+        another column than they leave by."""
+        given = self.input.progress
+        if _only_results(self.input):
+            return given
+        return tuple(each for each in given if Column.of(each.field) in self.times)
 
     @property
     def looked_at(self) -> list[Expression]:
@@ -180,6 +187,11 @@ class Over(Unary):
             place, limit = self.most
             lines.append(f"rows: those with {self.calls[place]} up to {limit}")
         return lines
+
+
+def _only_results(node: Node) -> bool:
+    """Whether no tuples of a stream come out of it, which may be late."""
+    return node.stateful or (bool(node.inputs) and all(map(_only_results, node.inputs)))
 
 
 def _farthest(offsets: Iterable[int | None]) -> int:

@@ -80,7 +80,7 @@ def late_types(query: Node) -> Iterator[Type]:
             continue
         match node:
             case Over():
-                yield node.time.type
+                yield from (each.type for each in node.times)
             case WindowAggregate() | DistinctOn():
                 if node.attribute is not None:
                     yield node.attribute.type

@@ -37,7 +37,7 @@ class _Partition(NamedTuple):
 
 
 def over(node: Over, given: Relation, run: Run) -> Relation:
-    rows = [row.values for row in in_time(given, [node.time], run)]
+    rows = [row.values for row in in_time(given, list(node.times), run)]
     key_of = [evaluator(each, given.schema) for each in node.partition]
     parts: dict[Hashable, list[tuple[Any, ...]]] = {}
     for row in rows:

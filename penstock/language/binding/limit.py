@@ -87,7 +87,13 @@ class RowsBeside:
         )
 
     def _qualifying(self, syntax: exp.Expr, found: Found) -> Expression:
-        """The condition, which knows the aliases of the SELECT list."""
+        condition = self._binder.condition(self._without_aliases(syntax, found), "QUALIFY")
+        if not self._overs:
+            raise BindError("QUALIFY needs OVER", span=span_of(syntax), hint="WHERE")
+        return condition
+
+    def _without_aliases(self, syntax: exp.Expr, found: Found) -> exp.Expr:
+        """The expression with what is selected in place of its aliases."""
         aliased = {item.alias.text.casefold(): item.expression for _, item in found if item.alias}
         scope = self._binder.scope
 
@@ -98,10 +104,7 @@ class RowsBeside:
                     return aliased[name].copy()
             return node
 
-        condition = self._binder.condition(syntax.copy().transform(written), "QUALIFY")
-        if not self._overs:
-            raise BindError("QUALIFY needs OVER", span=span_of(syntax), hint="WHERE")
-        return condition
+        return syntax.copy().transform(written)
 
     def _named(self, syntax: exp.Expr, found: Found) -> Expression:
         """An expression, the alias of one that is selected, or its number."""
@@ -113,7 +116,7 @@ class RowsBeside:
             for expression, item in found:
                 if item.alias and item.alias.text.casefold() == syntax.name.casefold():
                     return expression
-        return self._binder.bind(syntax)
+        return self._binder.bind(self._without_aliases(syntax, found))
 
 
 def refuse_limit_of_many(selects: Sequence[Select]) -> None:

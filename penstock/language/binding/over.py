@@ -15,7 +15,7 @@ from penstock.language.binding.literals import span_of
 from penstock.language.binding.over_frames import default_frame, frame_of
 from penstock.language.binding.relations import pointing_at
 from penstock.model.names import free_name
-from penstock.plan.expressions import Column, Expression, Literal, columns_of
+from penstock.plan.expressions import Column, Expression, Literal, Named, columns_of
 from penstock.plan.node import Node
 from penstock.plan.over import Over
 from penstock.plan.over_calls import (
@@ -30,6 +30,7 @@ from penstock.plan.over_calls import (
     ValueAt,
     frames_of,
 )
+from penstock.plan.stateless import Project
 
 _NUMBERINGS = {kind.value: kind for kind in Counted}
 _NEIGHBOURS = {"lag": -1, "lead": 1}
@@ -46,6 +47,11 @@ class _Group(NamedTuple):
     ahead: bool
 
 
+class _Call(NamedTuple):
+    named: NamedOver
+    span: Span | None
+
+
 class OverCalls:
     """The calls of a SELECT.  Each becomes a column of the node that answers it."""
 
@@ -54,9 +60,8 @@ class OverCalls:
         self._windows = {str(each.name).casefold(): each for each in windows}
         if len(self._windows) < len(windows):
             raise BindError("two windows have the same name", span=span_of(windows[-1]))
-        self._groups: dict[_Group, list[NamedOver]] = {}
+        self._groups: dict[_Group, list[_Call]] = {}
         self._named: dict[str, OverCall] = {}
-        self._spans: dict[_Group, Span | None] = {}
         binder.rows_beside = self._bind
 
     def __bool__(self) -> bool:
@@ -76,17 +81,20 @@ class OverCalls:
 
     def above(self, node: Node, ties: tuple[Column, ...]) -> Node:
         """The node with all calls answered, rows of equal order put in that of `ties`."""
+        node, keys = with_key_columns(node, [key for group in self._groups for key in group[0]])
         for group, calls in sorted(self._groups.items(), key=lambda each: each[0].ahead):
-            node = self._answered(node, group, tuple(calls), ties)
+            partition = tuple(keys.get(each, each) for each in group.partition)
+            node = self._answered(node, group._replace(partition=partition), calls, ties)
         return node
 
     def _answered(
-        self, node: Node, group: _Group, calls: tuple[NamedOver, ...], ties: tuple[Column, ...]
+        self, node: Node, group: _Group, calls: list[_Call], ties: tuple[Column, ...]
     ) -> Node:
         def made() -> Over:
-            return Over(node, group.partition, group.order, ties, calls, None, span)
+            named = tuple(each.named for each in calls)
+            return Over(node, group.partition, group.order, ties, named, None, span)
 
-        span = self._spans[group]
+        span = calls[0].span
         return made() if span is None else pointing_at(span, made)
 
     # --- a call ----------------------------------------------------------------------------------
@@ -104,13 +112,12 @@ class OverCalls:
         ahead = any((each.last or 0) > 0 for each in frames_of((NamedOver("", call),)))
         group = _Group(tuple(dict.fromkeys(partition)), order, ahead)
         calls = self._groups.setdefault(group, [])
-        self._spans.setdefault(group, span)
         for known in calls:
-            if known.call == call:
-                return Column(known.name, call.type, span=span)
+            if known.named.call == call:
+                return Column(known.named.name, call.type, span=span)
         taken = {*self._named, *(field.name for field in binder.scope.schema)}
         name = free_name(f"{call} OVER", taken)
-        calls.append(NamedOver(name, call))
+        calls.append(_Call(NamedOver(name, call), span))
         self._named[name] = call
         return Column(name, call.type, span=span)
 
@@ -229,6 +236,27 @@ class OverCalls:
             expected="an aggregate, or one of " + ", ".join([*_NUMBERINGS, *_NEIGHBOURS, *_PLACES]),
             hint=" or ".join(close) or None,
         )
+
+
+def with_key_columns(
+    node: Node, keys: list[Expression]
+) -> tuple[Node, dict[Expression, Expression]]:
+    """The node with a column for every key that is computed from a time, and these columns by the
+    keys: so that whoever stands above knows that they progress, too."""
+    made = [
+        each
+        for each in dict.fromkeys(keys)
+        if not isinstance(each, Column) and node.promise(each) is not None
+    ]
+    relations = {field.relation for field in node.schema}
+    if not made or len(relations) != 1:  # columns of several relations may have one name
+        return node, {}
+    (relation,) = relations
+    given = [Named(field.name, Column.of(field)) for field in node.schema]
+    taken = [each.name for each in given]
+    named = [Named(free_name(str(each), taken), each) for each in made]
+    columns = {each.expression: Column(each.name, each.expression.type, relation) for each in named}
+    return Project(node, (*given, *named), relation), dict(columns)
 
 
 def _ordered(window: exp.Window) -> list[exp.Ordered]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints, Mask
-from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.punctuation import BEGINNING, END
 from penstock.operators.batch import Batch
 from penstock.operators.folding.key_order import sorted_places
 from penstock.operators.folding.keys import KeyCodes
@@ -23,13 +23,12 @@ from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.over.calls import call_over_rows
 from penstock.operators.over.frame_bounds import SortedRows
-from penstock.operators.over.promised_column import PromisedColumn
+from penstock.operators.over.promises import Promises
 from penstock.operators.over.row_order import RowOrder
 from penstock.operators.revising.amendment import in_time_of
 from penstock.operators.ticks import to_ticks
 from penstock.operators.waiting import InTurn, WaitingRows
 from penstock.physical.asked import Asked
-from penstock.plan.expressions import Column
 from penstock.plan.over import Over
 from penstock.plan.over_calls import frames_of
 from penstock.state.chunks import ChunkStore
@@ -43,7 +42,7 @@ class CompletePartitions(Base):
         self._node = node
         self._schema = node.schema.arrow
         self._names = given.arrow.names
-        self._in_time = in_time_of([node.time], node.input, asked)
+        self._in_time = in_time_of(list(node.times), node.input, asked)
         self._waiting = WaitingRows()
         self._types = [each.type for each in node.partition]
         self._partition = [compile_expression(each, given) for each in node.partition]
@@ -52,15 +51,7 @@ class CompletePartitions(Base):
         self._measured = any(frame.has_lengths for frame in frames_of(node.calls))
         self._times = [compile_expression(key.expression, given) for key in node.order[:1]]
         self._kept = 0  # rows, when those beyond the limit were last left out
-        self._promises = [
-            PromisedColumn(
-                (column := Column.of(each.field)),
-                given,
-                column == node.time,
-                0 if asked is None else asked.grace(column.type),
-            )
-            for each in node.progress
-        ]
+        self._promises = Promises(node, asked)
 
     # --- tuples ----------------------------------------------------------------------------------
 
@@ -70,8 +61,7 @@ class CompletePartitions(Base):
         yield from late
         if not rows.num_rows:
             return
-        for promise in self._promises:
-            promise.wait(rows, ticks[0])
+        self._promises.wait(rows, ticks[0])
         self._waiting.add(rows, ticks[0])
         if self._node.most is not None and len(self._waiting) > max(_FEW, 2 * self._kept):
             self._reduce()
@@ -88,21 +78,13 @@ class CompletePartitions(Base):
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        (bound,) = self._in_time.final(progress)
+        bound, *_ = self._in_time.final(progress)
         if bound != BEGINNING:
             taken = self._waiting.take(bound if bound == END else bound - 1)
             if taken is not None:
                 yield Batch(self._answered(taken))
                 self._kept = min(self._kept, len(self._waiting))
-        bounds: dict[str, Bound] = {}
-        high: dict[str, Bound] = {}
-        for promise in self._promises:
-            low = promise.promised(progress, bound)
-            if low != BEGINNING and not progress.ended:
-                bounds[promise.name] = low
-            if promise.high is not None:
-                high[promise.name] = promise.high
-        yield Progress(bounds, high, progress.ended)
+        yield self._promises.progress(progress, bound)
 
     def _answered(self, taken: InTurn) -> pa.RecordBatch:
         """The rows of complete partitions: by the key that has completed them, then by all keys,
@@ -118,8 +100,7 @@ class CompletePartitions(Base):
         order = np.argsort(ranks[given.numbers[targets]], kind="stable")
         rows = given.rows.take(pa.array(targets[order]))
         columns = [each.take(pa.array(order)) for each in made]
-        for promise in self._promises:
-            promise.leave(rows)
+        self._promises.leave(rows)
         return as_batch([*rows.columns, *columns], self._schema)
 
     def _sorted(self, taken: InTurn) -> tuple[SortedRows, Ints]:
@@ -163,8 +144,7 @@ class CompletePartitions(Base):
 
     def save(self, store: ChunkStore) -> None:
         self._waiting.save(store)
-        promises = [promise.save() for promise in self._promises]
-        store.put("run", {"kept": self._kept, "promises": promises})
+        store.put("run", {"kept": self._kept, "promises": self._promises.save()})
 
     def load(self, store: ChunkStore) -> None:
         saved = store.get("run")
@@ -172,8 +152,7 @@ class CompletePartitions(Base):
             return
         self._kept = saved["kept"]
         self._waiting.load(store, self._names)
-        for promise, own in zip(self._promises, saved["promises"], strict=True):
-            promise.load(own)
+        self._promises.load(saved["promises"])
 
 
 def _ranks(columns: list[pa.Array]) -> Ints:

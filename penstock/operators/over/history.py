@@ -68,11 +68,11 @@ class History:
         lowest = self._lowest()
         if self._rows == 0:
             self._runs = [run for run in self._runs if int(run.ticks.max()) >= lowest]
+            self._log.pass_(lowest)
         new = self._needed(new)
         if len(new.codes):
             self._log.append(*self._piece(new))
             self._push(new)
-        self._log.pass_(lowest)
 
     def _push(self, new: KeptRows) -> None:
         self._runs.append(new)

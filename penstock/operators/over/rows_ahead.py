@@ -23,11 +23,11 @@ from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.over.calls import call_over_rows
 from penstock.operators.over.frame_bounds import SortedRows, stretches
 from penstock.operators.over.history import KeptRows, joined
+from penstock.operators.over.promises import Promises
 from penstock.operators.over.row_order import RowOrder
 from penstock.operators.revising.amendment import in_time_of
 from penstock.operators.waiting import InTurn, WaitingRows
 from penstock.physical.asked import Asked
-from penstock.plan.expressions import Column
 from penstock.plan.over import Over
 from penstock.state.chunks import ChunkStore
 
@@ -35,12 +35,11 @@ from penstock.state.chunks import ChunkStore
 class RowsAhead(Base):
     def __init__(self, node: Over, asked: Asked | None) -> None:
         given = node.input.schema
-        assert isinstance(node.time, Column)
         self._node = node
-        self._name = str(node.time)
         self._schema = node.schema.arrow
         self._names = given.arrow.names
-        self._in_time = in_time_of([node.time], node.input, asked)
+        self._in_time = in_time_of(list(node.times), node.input, asked)
+        self._promises = Promises(node, asked)
         self._waiting = WaitingRows()
         self._partition = [compile_expression(each, given) for each in node.partition]
         self._keys = KeyCodes([each.type for each in node.partition])
@@ -50,7 +49,6 @@ class RowsAhead(Base):
         nothing = np.zeros(0, np.int64)
         self._kept = KeptRows(_no_rows(given.arrow), nothing, nothing, nothing)
         self._passed: Bound = BEGINNING
-        self._high: int | None = None  # of rows that have left
 
     # --- tuples ----------------------------------------------------------------------------------
 
@@ -58,11 +56,12 @@ class RowsAhead(Base):
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         rows, ticks, late = self._in_time.split(batch)
         yield from late
+        self._promises.wait(rows, ticks[0])
         self._waiting.add(rows, ticks[0])
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        (bound,) = self._in_time.final(progress)
+        bound, *_ = self._in_time.final(progress)
         if bound > self._passed:
             taken = self._waiting.take(bound if bound == END else bound - 1)
             if taken is not None or self._node.ticks_ahead or bound == END:
@@ -70,13 +69,9 @@ class RowsAhead(Base):
                 if answered is not None:
                     yield Batch(answered)
             self._passed = bound
-        high = {} if self._high is None else {self._name: self._high}
-        if progress.ended:
-            yield Progress({}, high, ended=True)
-            return
         still = self._kept.ticks[~self._closed(self._kept, self._passed)]
         bound = min(self._passed, int(still.min())) if len(still) else self._passed
-        yield Progress({} if bound == BEGINNING else {self._name: bound}, high)
+        yield self._promises.progress(progress, bound)
 
     def _answered(self, taken: InTurn | None, bound: Bound) -> pa.RecordBatch | None:
         """The rows that have come to know all that they look at, in the order of their times."""
@@ -96,9 +91,8 @@ class RowsAhead(Base):
         targets = targets[np.argsort(whole.ticks[targets], kind="stable")]
         given = SortedRows(whole.rows, whole.codes, whole.peers, whole.ticks)
         columns = [call.of(given, targets) for call in self._calls]
-        highest = int(whole.ticks[targets[-1]])
-        self._high = highest if self._high is None else max(self._high, highest)
         rows = whole.rows.take(pa.array(targets))
+        self._promises.leave(rows)
         return as_batch([*rows.columns, *columns], self._schema)
 
     def _sorted(self, taken: InTurn) -> KeptRows:
@@ -150,14 +144,15 @@ class RowsAhead(Base):
     def save(self, store: ChunkStore) -> None:
         self._keys.save(store)
         self._waiting.save(store)
-        run = {"peers": self._peers, "high": self._high, "passed": self._passed}
-        store.put("run", {**run, "kept": list(self._kept)})
+        run = {"peers": self._peers, "passed": self._passed, "kept": list(self._kept)}
+        store.put("run", {**run, "promises": self._promises.save()})
 
     def load(self, store: ChunkStore) -> None:
         saved = store.get("run")
         if saved is None:
             return
-        self._peers, self._high, self._passed = saved["peers"], saved["high"], saved["passed"]
+        self._peers, self._passed = saved["peers"], saved["passed"]
+        self._promises.load(saved["promises"])
         self._keys.load(store)
         self._waiting.load(store, self._names)
         rows, *arrays = saved["kept"]

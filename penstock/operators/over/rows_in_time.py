@@ -24,12 +24,12 @@ from penstock.operators.over.calls import CallOverRows, call_over_rows
 from penstock.operators.over.carried import Carried, CarriedCall, carried_call
 from penstock.operators.over.frame_bounds import SortedRows
 from penstock.operators.over.history import History, KeptRows, joined
+from penstock.operators.over.promises import Promises
 from penstock.operators.over.row_order import RowOrder
 from penstock.operators.revising.amendment import in_time_of
-from penstock.operators.ticks import to_ticks
 from penstock.operators.waiting import InTurn, WaitingRows
 from penstock.physical.asked import Asked
-from penstock.plan.expressions import Column, columns_of
+from penstock.plan.expressions import columns_of
 from penstock.plan.over import Over
 from penstock.plan.over_calls import NamedOver
 from penstock.state.chunks import ChunkStore
@@ -41,11 +41,8 @@ class RowsInTime(Base):
         self._node = node
         self._schema = node.schema.arrow
         self._names = given.arrow.names
-        assert isinstance(node.time, Column)
-        self._name = str(node.time)
-        self._place = node.time.position(given)
-        self._high: int | None = None  # of rows that have left
-        self._in_time = in_time_of([node.time], node.input, asked)
+        self._in_time = in_time_of(list(node.times), node.input, asked)
+        self._promises = Promises(node, asked)
         self._waiting = WaitingRows()
         self._partition = [compile_expression(each, given) for each in node.partition]
         self._keys = KeyCodes([each.type for each in node.partition])
@@ -81,22 +78,19 @@ class RowsInTime(Base):
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         rows, ticks, late = self._in_time.split(batch)
         yield from late
+        self._promises.wait(rows, ticks[0])
         self._waiting.add(rows, ticks[0])
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        (bound,) = self._in_time.final(progress)
+        bound, *_ = self._in_time.final(progress)
         if bound != BEGINNING:
             taken = self._waiting.take(bound if bound == END else bound - 1)
             if taken is not None:
                 answered = self._answered(taken, bound)
-                self._high = _highest(answered.column(self._place), self._node, self._high)
+                self._promises.leave(answered)
                 yield Batch(answered)
-        high = {} if self._high is None else {self._name: self._high}
-        if progress.ended:
-            yield Progress({}, high, ended=True)
-        else:
-            yield Progress({} if bound == BEGINNING else {self._name: bound}, high)
+        yield self._promises.progress(progress, bound)
 
     def _answered(self, taken: InTurn, bound: Bound) -> pa.RecordBatch:
         """Rows that the bound has passed, in the order of their times, with what is asked."""
@@ -153,24 +147,18 @@ class RowsInTime(Base):
         self._waiting.save(store)
         self._carried.save(store, len(self._keys))
         self._history.save(store)
-        store.put("run", {"peers": self._peers, "high": self._high})
+        store.put("run", {"peers": self._peers, "promises": self._promises.save()})
 
     def load(self, store: ChunkStore) -> None:
         saved = store.get("run")
         if saved is None:
             return
-        self._peers, self._high = saved["peers"], saved["high"]
+        self._peers = saved["peers"]
+        self._promises.load(saved["promises"])
         self._keys.load(store)
         self._waiting.load(store, self._names)
         self._carried.load(store, len(self._keys))
         self._history.load(store, [self._names[place] for place in self._kept])
-
-
-def _highest(column: pa.Array, node: Over, before: int | None) -> int | None:
-    if not len(column):
-        return before
-    highest = int(to_ticks(column, node.time.type).max())
-    return highest if before is None else max(before, highest)
 
 
 def _columns_of_calls(calls: tuple[NamedOver, ...], schema: Schema) -> list[int]:
