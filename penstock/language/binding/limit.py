@@ -62,14 +62,13 @@ class RowsBeside:
         limit = self._select.limit
         assert limit is not None
         if not any(node.promise(each) for each in partition):
-            known = [each.field.qualified for each in node.progress]
+            known = next((each.field.qualified for each in node.progress), "ts")
+            window = f"[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA {known}]"
             raise BindError(
                 "the first rows of an endless stream are never known",
                 span=limit.span,
                 expected="a window, or a column that progresses behind LIMIT … BY",
-                hint=f"LIMIT {limit.rows} BY {known[0]}"
-                if known
-                else "a window: [RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts]",
+                hint=f"{window} after the SELECT list, or LIMIT {limit.rows} BY {known}",
             )
         name = free_name("row_number() OVER", [field.name for field in node.schema])
         calls = (NamedOver(name, Numbering(Counted.ROW_NUMBER)),)

@@ -101,14 +101,14 @@ class OverCalls:
 
     def _bind(self, syntax: exp.Window) -> Expression:
         binder, span = self._binder, span_of(syntax)
-        binder.rows_beside = None  # OVER holds no other
+        binder.rows_beside, clause, binder.clause = None, binder.clause, "another OVER"
         try:
             window = self._resolved(syntax)
             partition = tuple(binder.bind(each) for each in window.args.get("partition_by") or ())
             order = tuple(self._order_key(each) for each in _ordered(window))
             call = self._call(syntax, window, order)
         finally:
-            binder.rows_beside = self._bind
+            binder.rows_beside, binder.clause = self._bind, clause
         ahead = any((each.last or 0) > 0 for each in frames_of((NamedOver("", call),)))
         group = _Group(tuple(dict.fromkeys(partition)), order, ahead)
         calls = self._groups.setdefault(group, [])

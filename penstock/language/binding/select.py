@@ -19,6 +19,7 @@ from penstock.language.binding.items import (
     with_window_bounds,
 )
 from penstock.language.binding.limit import RowsBeside, refuse_limit_of_many
+from penstock.language.binding.limited_tuples import in_windows
 from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
 from penstock.language.binding.peer_windows import in_our_words
 from penstock.language.binding.relations import (
@@ -86,7 +87,7 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
 
 class SelectBinder:
     def __init__(self, select: Select, catalog: Catalog) -> None:
-        select = in_our_words(select)
+        select = in_windows(in_our_words(select), catalog)
         self.select = select
         self.catalog = catalog
         self.hints = bind_hints(select.hint)
@@ -104,6 +105,12 @@ class SelectBinder:
         projected = pointing_at(self.select.span, lambda: Project(node, columns))
         if not self._distinct_rows():
             return projected
+        if self.select.limit is not None:
+            raise BindError(
+                "DISTINCT stands before LIMIT",
+                span=self.select.limit.span,
+                hint="FROM (SELECT DISTINCT …) LIMIT …",
+            )
         if not projected.progress:
             raise self._endless("DISTINCT", "selected columns")
         return pointing_at(self.select.span, lambda: Distinct(projected, self.select.span))
