@@ -27,7 +27,7 @@ class OrderKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class RowFrame:
     """The rows of a partition from `first` to `last`, counted from the row that looks at them; None
     is without end.  By rows they are numbers of rows.  Otherwise they are ticks of the only key of
     the order; 0 then stands for the first or the last row that is equal in the whole order."""
@@ -53,7 +53,7 @@ class Frame:
 
 def _end(offset: int | None, side: str) -> str:
     """
-    >>> print(Frame(True, -3, 0), Frame(False, None, 2), sep="; ")
+    >>> print(RowFrame(True, -3, 0), RowFrame(False, None, 2), sep="; ")
     ROWS BETWEEN 3 PRECEDING AND CURRENT ROW; RANGE BETWEEN UNBOUNDED PRECEDING AND 2 FOLLOWING
     """
     if offset is None:
@@ -63,7 +63,7 @@ def _end(offset: int | None, side: str) -> str:
     return f"{abs(offset)} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
 
 
-class Counted(Enum):
+class NumberKind(Enum):
     ROW_NUMBER = "row_number"
     RANK = "rank"
     DENSE_RANK = "dense_rank"
@@ -74,7 +74,7 @@ class Numbering:
     """The number of a row in its partition, from 1 on; rows that are equal in the order share one,
     or have different ones."""
 
-    kind: Counted
+    kind: NumberKind
 
     @property
     def type(self) -> Type:
@@ -116,7 +116,7 @@ class ValueAt:
 
     value: Expression
     place: int
-    frame: Frame
+    frame: RowFrame
 
     @property
     def type(self) -> Type:
@@ -135,7 +135,7 @@ class ValueAt:
 @dataclass(frozen=True, slots=True)
 class FramedAggregate:
     call: AggregateCall
-    frame: Frame
+    frame: RowFrame
 
     @property
     def type(self) -> Type:
@@ -162,13 +162,13 @@ class NamedOver:
         return str(self.call)
 
 
-def frames_of(calls: tuple[NamedOver, ...]) -> Iterator[Frame]:
+def frames_of(calls: tuple[NamedOver, ...]) -> Iterator[RowFrame]:
     """Where all calls look: a neighbour is a frame of one row."""
     for each in calls:
         match each.call:
             case Neighbour(offset=offset):
-                yield Frame(True, offset, offset)
+                yield RowFrame(True, offset, offset)
             case ValueAt(frame=frame) | FramedAggregate(frame=frame):
                 yield frame
             case Numbering():
-                yield Frame(False, None, 0)
+                yield RowFrame(False, None, 0)

@@ -10,13 +10,13 @@ from penstock.model.domain import Domain
 from penstock.model.schema import Schema
 from penstock.plan.over import Over
 from penstock.plan.over_calls import (
-    Counted,
-    Frame,
     FramedAggregate,
     Neighbour,
     Numbering,
+    NumberKind,
     OrderKey,
     OverCall,
+    RowFrame,
     ValueAt,
 )
 from penstock.reference.aggregate_functions import Input, aggregate
@@ -106,13 +106,13 @@ def _evaluator(call: OverCall, schema: Schema) -> Callable[[_Partition, int], An
             return _aggregated(call, schema)
 
 
-def _numbering(kind: Counted) -> Callable[[_Partition, int], int]:
+def _numbering(kind: NumberKind) -> Callable[[_Partition, int], int]:
     match kind:
-        case Counted.ROW_NUMBER:
+        case NumberKind.ROW_NUMBER:
             return lambda _, number: number + 1
-        case Counted.RANK:
+        case NumberKind.RANK:
             return lambda part, number: part.peers[number] + 1
-        case Counted.DENSE_RANK:
+        case NumberKind.DENSE_RANK:
             return lambda part, number: len(set(part.peers[: number + 1]))
 
 
@@ -155,11 +155,11 @@ def _aggregated(call: FramedAggregate, schema: Schema) -> Callable[[_Partition, 
     return found
 
 
-def _held(frame: Frame, part: _Partition, number: int) -> list[tuple[Any, ...]]:
+def _held(frame: RowFrame, part: _Partition, number: int) -> list[tuple[Any, ...]]:
     return part.rows[_begin(frame, part, number) : _end(frame, part, number)]
 
 
-def _begin(frame: Frame, part: _Partition, number: int) -> int:
+def _begin(frame: RowFrame, part: _Partition, number: int) -> int:
     if frame.first is None:
         return 0
     if frame.by_rows:
@@ -172,7 +172,7 @@ def _begin(frame: Frame, part: _Partition, number: int) -> int:
     return before + bisect_left(known, tick + frame.first)
 
 
-def _end(frame: Frame, part: _Partition, number: int) -> int:
+def _end(frame: RowFrame, part: _Partition, number: int) -> int:
     if frame.last is None:
         return len(part.rows)
     if frame.by_rows:

@@ -19,7 +19,7 @@ from penstock.model.schema import Field
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.node import Node
 from penstock.plan.over import Over
-from penstock.plan.over_calls import Counted, NamedOver, Numbering, OrderKey
+from penstock.plan.over_calls import NamedOver, Numbering, NumberKind, OrderKey
 from penstock.plan.stateless import Filter
 
 Found: TypeAlias = list[tuple[Expression, SelectItem]]
@@ -71,7 +71,7 @@ class RowsBeside:
                 hint=f"{window} after the SELECT list, or LIMIT {limit.rows} BY {known}",
             )
         name = free_name("row_number() OVER", [field.name for field in node.schema])
-        calls = (NamedOver(name, Numbering(Counted.ROW_NUMBER)),)
+        calls = (NamedOver(name, Numbering(NumberKind.ROW_NUMBER)),)
         return pointing_at(
             limit.span,
             lambda: Over(

@@ -19,20 +19,20 @@ from penstock.plan.expressions import Column, Expression, Literal, Named, column
 from penstock.plan.node import Node
 from penstock.plan.over import Over
 from penstock.plan.over_calls import (
-    Counted,
-    Frame,
     FramedAggregate,
     NamedOver,
     Neighbour,
     Numbering,
+    NumberKind,
     OrderKey,
     OverCall,
+    RowFrame,
     ValueAt,
     frames_of,
 )
 from penstock.plan.stateless import Project
 
-_NUMBERINGS = {kind.value: kind for kind in Counted}
+_NUMBERINGS = {kind.value: kind for kind in NumberKind}
 _NEIGHBOURS = {"lag": -1, "lead": 1}
 _PLACES = {"first_value": 1, "first": 1, "last_value": -1, "last": -1, "nth_value": 2}
 _UNKNOWN = ("ntile", "percent_rank", "cume_dist")
@@ -207,7 +207,7 @@ class OverCalls:
         return Neighbour(value, rows * _NEIGHBOURS[name], default)
 
     def _value_at(
-        self, name: str, called: exp.Anonymous, frame: Frame, order: tuple[OrderKey, ...]
+        self, name: str, called: exp.Anonymous, frame: RowFrame, order: tuple[OrderKey, ...]
     ) -> ValueAt:
         given, span = called.expressions, span_of(called)
         if len(given) != 1 + (name == "nth_value"):

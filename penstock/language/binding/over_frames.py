@@ -10,17 +10,17 @@ from penstock.language.binding.peer_windows import length_of
 from penstock.model.domain import Domain
 from penstock.model.types import Type
 from penstock.plan.over import TIMES
-from penstock.plan.over_calls import Frame
+from penstock.plan.over_calls import RowFrame
 
 _TRY = "ROWS BETWEEN 5 PRECEDING AND CURRENT ROW"
 
 
-def default_frame(ordered: bool) -> Frame:
+def default_frame(ordered: bool) -> RowFrame:
     """Up to the row and those that are equal to it; without an order, the whole partition."""
-    return Frame(False, None, 0) if ordered else Frame(True, None, None)
+    return RowFrame(False, None, 0) if ordered else RowFrame(True, None, None)
 
 
-def frame_of(spec: exp.WindowSpec, order: Type | None, span: Span | None) -> Frame:
+def frame_of(spec: exp.WindowSpec, order: Type | None, span: Span | None) -> RowFrame:
     """The frame that is written; `order` is the type of the first column of the order."""
     kind = str(spec.args.get("kind") or "").upper()
     if kind not in ("ROWS", "RANGE"):
@@ -41,7 +41,7 @@ def frame_of(spec: exp.WindowSpec, order: Type | None, span: Span | None) -> Fra
     last = 0 if spec.args.get("end") is None else _offset(spec, "end", by_rows, order, span)
     if first is not None and last is not None and first > last:
         raise BindError("the frame ends before it begins", span=span, hint=_TRY)
-    return Frame(by_rows, first, last)
+    return RowFrame(by_rows, first, last)
 
 
 def _offset(

@@ -12,20 +12,20 @@ from penstock.expressions.columns import of_64_bits
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints
 from penstock.model.schema import Schema
-from penstock.operators.over.frame_bounds import SortedRows
+from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.framed_aggregates import AggregateOverFrames
 from penstock.plan.over_calls import (
-    Counted,
     FramedAggregate,
     Neighbour,
     Numbering,
+    NumberKind,
     OverCall,
     ValueAt,
 )
 
 
 class CallOverRows(Protocol):
-    def of(self, given: SortedRows, targets: Ints) -> pa.Array:
+    def of(self, given: RowsInPartitions, targets: Ints) -> pa.Array:
         """The values for the rows at some places."""
         ...
 
@@ -43,21 +43,21 @@ def call_over_rows(call: OverCall, schema: Schema) -> CallOverRows:
 
 
 class NumberOverRows:
-    def __init__(self, kind: Counted) -> None:
+    def __init__(self, kind: NumberKind) -> None:
         self._kind = kind
 
-    def of(self, given: SortedRows, targets: Ints) -> pa.Array:
+    def of(self, given: RowsInPartitions, targets: Ints) -> pa.Array:
         return of_64_bits(numbers(self._kind, given)[targets])
 
 
-def numbers(kind: Counted, given: SortedRows) -> Ints:
+def numbers(kind: NumberKind, given: RowsInPartitions) -> Ints:
     """The numbers of all rows, as if nothing had been before them."""
     match kind:
-        case Counted.ROW_NUMBER:
+        case NumberKind.ROW_NUMBER:
             return np.arange(len(given)) - given.begin + 1
-        case Counted.RANK:
+        case NumberKind.RANK:
             return given.first_peer - given.begin + 1
-        case Counted.DENSE_RANK:
+        case NumberKind.DENSE_RANK:
             differs = np.ones(len(given), np.int64)
             differs[1:] = given.peers[1:] != given.peers[:-1]
             groups = np.cumsum(differs)
@@ -72,7 +72,7 @@ class NeighbourOverRows:
         if call.default is not None:
             self._default = compile_expression(call.default, schema)
 
-    def of(self, given: SortedRows, targets: Ints) -> pa.Array:
+    def of(self, given: RowsInPartitions, targets: Ints) -> pa.Array:
         begin, end = given.begin[targets], given.end[targets]
         size = len(given)
         places = targets + max(-size, min(size, self._offset))
@@ -89,7 +89,7 @@ class ValueOverRows:
         self._frame, self._place = call.frame, call.place
         self._value = compile_expression(call.value, schema)
 
-    def of(self, given: SortedRows, targets: Ints) -> pa.Array:
+    def of(self, given: RowsInPartitions, targets: Ints) -> pa.Array:
         low, high = given.bounds(self._frame, targets)
         places = high - 1 if self._place < 0 else low + (self._place - 1)
         there = (places >= low) & (places < high)

@@ -18,9 +18,9 @@ from penstock.model.arrays import Codes, Ints
 from penstock.model.schema import Schema
 from penstock.operators.folding.scatter import grown
 from penstock.operators.over.calls import numbers
-from penstock.operators.over.frame_bounds import SortedRows
+from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.framed_aggregates import AggregateOverFrames, Seen
-from penstock.plan.over_calls import Counted, FramedAggregate, Numbering, OverCall, ValueAt
+from penstock.plan.over_calls import FramedAggregate, Numbering, NumberKind, OverCall, ValueAt
 from penstock.state.chunks import ChunkStore, Tree
 
 _BLOCK = 1024  # partitions that are saved together
@@ -30,7 +30,7 @@ class CarriedCall(ABC):
     """A call whose frame begins with the partition and ends with the row."""
 
     @abstractmethod
-    def of(self, given: SortedRows, size: int) -> pa.Array:
+    def of(self, given: RowsInPartitions, size: int) -> pa.Array:
         """The values for new rows, which are all that have come since; there are partitions with
         codes below `size`."""
 
@@ -55,16 +55,16 @@ def carried_call(call: OverCall, schema: Schema) -> CarriedCall | None:
 
 
 class CarriedNumber(CarriedCall):
-    def __init__(self, kind: Counted) -> None:
+    def __init__(self, kind: NumberKind) -> None:
         self._kind = kind
         self._counts: Ints = np.zeros(0, np.int64)  # rows, or kinds of rows
 
-    def of(self, given: SortedRows, size: int) -> pa.Array:
+    def of(self, given: RowsInPartitions, size: int) -> pa.Array:
         self._counts = grown(self._counts, size, 0)
         found = numbers(self._kind, given) + self._counts[given.codes]
         last = given.stops - 1
         own = found[last]
-        if self._kind is Counted.RANK:
+        if self._kind is NumberKind.RANK:
             own = self._counts[given.codes[last]] + given.stops - given.starts
         self._counts[given.codes[last]] = own
         return of_64_bits(found)
@@ -84,7 +84,7 @@ class CarriedFirst(CarriedCall):
         self._value = compile_expression(call.value, schema)
         self._firsts: pa.Array = pa.array([], call.value.type.arrow)
 
-    def of(self, given: SortedRows, size: int) -> pa.Array:
+    def of(self, given: RowsInPartitions, size: int) -> pa.Array:
         known = len(self._firsts)
         if size > known:
             codes = given.codes[given.starts]
@@ -108,7 +108,7 @@ class CarriedAggregate(CarriedCall):
         self._aggregate = self._over.aggregate
         self._partial = self._aggregate.new(0)
 
-    def of(self, given: SortedRows, size: int) -> pa.Array:
+    def of(self, given: RowsInPartitions, size: int) -> pa.Array:
         aggregate = self._aggregate
         aggregate.grow(self._partial, size)
         seen = Seen(self._over.arguments, given.rows)
@@ -162,7 +162,7 @@ class Carried:
         self._calls = calls
         self._touched: set[int] = set()  # blocks of partitions, since the last save
 
-    def of(self, given: SortedRows, size: int) -> list[pa.Array]:
+    def of(self, given: RowsInPartitions, size: int) -> list[pa.Array]:
         if self._calls:
             blocks = np.bincount(given.codes[given.starts] // _BLOCK)
             self._touched.update(np.flatnonzero(blocks).tolist())

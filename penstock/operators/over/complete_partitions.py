@@ -22,7 +22,7 @@ from penstock.operators.groups.grouped import as_batch
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.over.calls import call_over_rows
-from penstock.operators.over.frame_bounds import SortedRows
+from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.promises import Promises
 from penstock.operators.over.row_order import RowOrder
 from penstock.operators.revising.amendment import in_time_of
@@ -103,7 +103,7 @@ class CompletePartitions(Base):
         self._promises.leave(rows)
         return as_batch([*rows.columns, *columns], self._schema)
 
-    def _sorted(self, taken: InTurn) -> tuple[SortedRows, Ints]:
+    def _sorted(self, taken: InTurn) -> tuple[RowsInPartitions, Ints]:
         """Rows by partition and order, and which ones they are."""
         rows = taken.rows
         columns = [column(rows) for column in self._partition]
@@ -111,7 +111,7 @@ class CompletePartitions(Base):
         order = self._order.sort(rows, codes)
         places = order.places
         sorted_rows = rows.take(pa.array(places))
-        given = SortedRows(sorted_rows, codes[places], order.peers)
+        given = RowsInPartitions(sorted_rows, codes[places], order.peers)
         if self._measured:
             given.ticks, given.timed = self._ticks(sorted_rows)
             given.nulls_first = self._node.order[0].nulls_first
@@ -127,7 +127,7 @@ class CompletePartitions(Base):
         ticks[timed] = to_ticks(column.drop_null(), key)
         return ticks, timed
 
-    def _within_limit(self, given: SortedRows) -> Mask:
+    def _within_limit(self, given: RowsInPartitions) -> Mask:
         assert self._node.most is not None
         place, limit = self._node.most
         numbers = np.asarray(self._calls[place].of(given, np.arange(len(given))))

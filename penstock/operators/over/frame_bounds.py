@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
 from penstock.model.types import INT64_MAX, INT64_MIN
-from penstock.plan.over_calls import Frame
+from penstock.plan.over_calls import RowFrame
 
 
 @dataclass
-class SortedRows:
+class RowsInPartitions:
     """Rows sorted by partition and order: `codes` tell partitions apart, and `peers` rows that are
     equal in the order.  `ticks` are of the only key of the order, if frames are measured on it;
     they count where they are `timed` (None: everywhere), the others are NULL, which stand behind
@@ -81,7 +81,7 @@ class SortedRows:
             places = np.where(self.timed, places, 0 if self.nulls_first else len(different) + 1)
         return different, self.numbers * (len(different) + 2) + places
 
-    def bounds(self, frame: Frame, targets: Ints) -> tuple[Ints, Ints]:
+    def bounds(self, frame: RowFrame, targets: Ints) -> tuple[Ints, Ints]:
         """The first row of the frames of some rows, and the one after the last."""
         begin, end = self.begin[targets], self.end[targets]
         low = begin if frame.first is None else self._low(frame, targets)
@@ -89,7 +89,7 @@ class SortedRows:
         low = np.clip(low, begin, end)
         return low, np.maximum(low, np.clip(high, begin, end))
 
-    def _low(self, frame: Frame, targets: Ints) -> Ints:
+    def _low(self, frame: RowFrame, targets: Ints) -> Ints:
         assert frame.first is not None
         if frame.by_rows:
             return moved(targets, frame.first)
@@ -97,7 +97,7 @@ class SortedRows:
             return self.first_peer[targets]
         return self._from_tick(frame.first, targets, "left", self.first_peer)
 
-    def _high(self, frame: Frame, targets: Ints) -> Ints:
+    def _high(self, frame: RowFrame, targets: Ints) -> Ints:
         assert frame.last is not None
         if frame.by_rows:
             return moved(targets, frame.last + 1)

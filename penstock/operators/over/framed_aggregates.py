@@ -19,10 +19,10 @@ from penstock.model.schema import Schema
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.build import build
 from penstock.operators.folding.arguments import ArgumentsOf
-from penstock.operators.over.frame_bounds import SortedRows
+from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.sort_numbers import sort_numbers
 from penstock.plan.expressions import AggregateCall
-from penstock.plan.over_calls import Frame
+from penstock.plan.over_calls import RowFrame
 
 _AT_ONCE = 1 << 20  # rows that frames are expanded to at a time
 _LEAST = frozenset(["min", "any_value", "bool_and", "min_by"])
@@ -49,7 +49,7 @@ class Seen:
 class AggregateOverFrames:
     """An aggregate of the plan, for all frames of some rows at once."""
 
-    def __init__(self, call: AggregateCall, frame: Frame, schema: Schema) -> None:
+    def __init__(self, call: AggregateCall, frame: RowFrame, schema: Schema) -> None:
         self.frame = frame
         self.arguments = ArgumentsOf(call, schema)
         self.aggregate: Aggregate[Any] = build(call)
@@ -61,7 +61,7 @@ class AggregateOverFrames:
             self._over = self._difference
         self.greatest = name in _GREATEST
 
-    def of(self, given: SortedRows, targets: Ints) -> pa.Array:
+    def of(self, given: RowsInPartitions, targets: Ints) -> pa.Array:
         seen = Seen(self.arguments, given.rows)
         low, high = given.bounds(self.frame, targets)
         return self._over(seen, seen.among(low), seen.among(high))

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.joins.pairs import spread
+from penstock.operators.joins.partners.pairs import spread
 from penstock.operators.over.frame_bounds import stretches
 from penstock.state.append_log import AppendLog
 from penstock.state.chunks import ChunkStore, Tree
@@ -23,7 +23,7 @@ from penstock.state.chunks import ChunkStore, Tree
 _FEW = 8  # runs that are left as they are, however long
 
 
-class KeptRows(NamedTuple):
+class HistoryRows(NamedTuple):
     """Rows by partition, and in their order there."""
 
     rows: pa.RecordBatch
@@ -31,9 +31,9 @@ class KeptRows(NamedTuple):
     ticks: Ints
     peers: Ints
 
-    def take(self, places: Ints) -> KeptRows:
+    def take(self, places: Ints) -> HistoryRows:
         rows = self.rows.take(pa.array(places))
-        return KeptRows(rows, self.codes[places], self.ticks[places], self.peers[places])
+        return HistoryRows(rows, self.codes[places], self.ticks[places], self.peers[places])
 
 
 class History:
@@ -42,14 +42,14 @@ class History:
 
     def __init__(self, rows: int, ticks: int | None) -> None:
         self._rows, self._ticks = rows, ticks
-        self._runs: list[KeptRows] = []
+        self._runs: list[HistoryRows] = []
         self._log = AppendLog("history")
         self._bound: Bound = BEGINNING
 
     def __len__(self) -> int:
         return sum(len(run.codes) for run in self._runs)
 
-    def of(self, codes: Ints) -> list[KeptRows]:
+    def of(self, codes: Ints) -> list[HistoryRows]:
         """The rows of some partitions, whose codes ascend: the earlier ones first."""
         found = []
         for run in self._runs:
@@ -62,7 +62,7 @@ class History:
                 found.append(run.take(spread(low, sizes, total)))
         return found
 
-    def add(self, new: KeptRows, bound: Bound) -> None:
+    def add(self, new: HistoryRows, bound: Bound) -> None:
         """Rows that all others stand before, and the bound that they are below."""
         self._bound = bound
         lowest = self._lowest()
@@ -74,13 +74,13 @@ class History:
             self._log.append(*self._piece(new))
             self._push(new)
 
-    def _push(self, new: KeptRows) -> None:
+    def _push(self, new: HistoryRows) -> None:
         self._runs.append(new)
         while len(self._runs) > _FEW and len(self._runs[-2].codes) <= 2 * len(self._runs[-1].codes):
             merged = self._needed(joined(self._runs[-2:]))
             self._runs[-2:] = [merged] if len(merged.codes) else []
 
-    def _needed(self, kept: KeptRows) -> KeptRows:
+    def _needed(self, kept: HistoryRows) -> HistoryRows:
         """Those that somebody may look at, whatever comes behind them."""
         needed = self._by_number(kept.codes)
         lowest = self._lowest()
@@ -102,7 +102,7 @@ class History:
             return END
         return self._bound if self._bound in (BEGINNING, END) else self._bound - self._ticks
 
-    def _piece(self, kept: KeptRows) -> tuple[Tree, Bound]:
+    def _piece(self, kept: HistoryRows) -> tuple[Tree, Bound]:
         until: Bound = END
         if self._rows == 0 and self._ticks is not None:
             until = int(kept.ticks.max()) + 1
@@ -127,10 +127,10 @@ class History:
         self._bound = bound
         for piece in self._log.load(store):
             rows = piece["rows"].rename_columns(names)
-            self._push(KeptRows(rows, piece["codes"], piece["ticks"], piece["peers"]))
+            self._push(HistoryRows(rows, piece["codes"], piece["ticks"], piece["peers"]))
 
 
-def joined(several: list[KeptRows]) -> KeptRows:
+def joined(several: list[HistoryRows]) -> HistoryRows:
     """Rows of several, by partition; in each, in the order in which they are given."""
     if len(several) == 1:
         return several[0]
@@ -139,7 +139,7 @@ def joined(several: list[KeptRows]) -> KeptRows:
     codes, ticks, peers = (
         np.concatenate(each) for each in zip(*(each[1:] for each in several), strict=True)
     )
-    whole = KeptRows(rows, codes, ticks, peers)
+    whole = HistoryRows(rows, codes, ticks, peers)
     if (codes[1:] >= codes[:-1]).all():
         return whole
     return whole.take(np.argsort(codes, kind="stable"))

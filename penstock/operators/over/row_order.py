@@ -17,13 +17,13 @@ from penstock.model.arrays import Ints
 from penstock.model.schema import Schema
 from penstock.operators.over.sort_numbers import sort_numbers
 from penstock.plan.over import Over
-from penstock.plan.over_calls import Counted, FramedAggregate, Numbering, OverCall
+from penstock.plan.over_calls import FramedAggregate, Numbering, NumberKind, OverCall
 
 _MOST = 1 << 62
 
 
 @dataclass(slots=True)
-class Ordered:
+class RowPlaces:
     """`places` puts rows in order; `peers` has a number for each of the rows in that order, the
     same for those that are equal in partition and order."""
 
@@ -41,7 +41,7 @@ class RowOrder:
         if node.most is None and not any(_goes_by_place(each.call) for each in node.calls):
             self._ties = []  # nobody can tell which of equal rows comes first
 
-    def sort(self, rows: pa.RecordBatch, codes: Ints, ticks: Ints | None = None) -> Ordered:
+    def sort(self, rows: pa.RecordBatch, codes: Ints, ticks: Ints | None = None) -> RowPlaces:
         """Rows of partitions that have codes; with `ticks` these are the first key, and ascend."""
         keys = self._keys
         places = np.argsort(codes, kind="stable")
@@ -54,14 +54,14 @@ class RowOrder:
         places, runs = _refined(places, runs, rows, keys)
         peers = runs
         places, _ = _refined(places, runs, rows, self._ties)
-        return Ordered(places, peers)
+        return RowPlaces(places, peers)
 
 
 def _goes_by_place(call: OverCall) -> bool:
     """Whether it matters which of several rows of equal order comes first."""
     match call:
         case Numbering(kind=kind):
-            return kind is Counted.ROW_NUMBER
+            return kind is NumberKind.ROW_NUMBER
         case FramedAggregate(frame=frame):
             return frame.by_rows and not (frame.first is None and frame.last is None)
     return True

@@ -21,8 +21,8 @@ from penstock.operators.groups.grouped import as_batch
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.over.calls import call_over_rows
-from penstock.operators.over.frame_bounds import SortedRows, stretches
-from penstock.operators.over.history import KeptRows, joined
+from penstock.operators.over.frame_bounds import RowsInPartitions, stretches
+from penstock.operators.over.history import HistoryRows, joined
 from penstock.operators.over.promises import Promises
 from penstock.operators.over.row_order import RowOrder
 from penstock.operators.revising.amendment import in_time_of
@@ -47,7 +47,7 @@ class RowsAhead(Base):
         self._calls = [call_over_rows(each.call, given) for each in node.calls]
         self._peers = 0  # how many kinds of rows there have been
         nothing = np.zeros(0, np.int64)
-        self._kept = KeptRows(_no_rows(given.arrow), nothing, nothing, nothing)
+        self._kept = HistoryRows(_no_rows(given.arrow), nothing, nothing, nothing)
         self._passed: Bound = BEGINNING
 
     # --- tuples ----------------------------------------------------------------------------------
@@ -89,22 +89,22 @@ class RowsAhead(Base):
         if not len(targets):
             return None
         targets = targets[np.argsort(whole.ticks[targets], kind="stable")]
-        given = SortedRows(whole.rows, whole.codes, whole.peers, whole.ticks)
+        given = RowsInPartitions(whole.rows, whole.codes, whole.peers, whole.ticks)
         columns = [call.of(given, targets) for call in self._calls]
         rows = whole.rows.take(pa.array(targets))
         self._promises.leave(rows)
         return as_batch([*rows.columns, *columns], self._schema)
 
-    def _sorted(self, taken: InTurn) -> KeptRows:
+    def _sorted(self, taken: InTurn) -> HistoryRows:
         rows, ticks = taken
         codes = self._keys.encode([column(rows) for column in self._partition], len(ticks))
         order = self._order.sort(rows, codes, ticks)
         peers = order.peers + self._peers
         self._peers = int(peers[-1]) + 1
         places = order.places
-        return KeptRows(rows.take(pa.array(places)), codes[places], ticks[places], peers)
+        return HistoryRows(rows.take(pa.array(places)), codes[places], ticks[places], peers)
 
-    def _closed(self, kept: KeptRows, bound: Bound) -> Mask:
+    def _closed(self, kept: HistoryRows, bound: Bound) -> Mask:
         """Which rows know all that they look at."""
         size = len(kept.codes)
         if bound in (END, BEGINNING) or not size:
@@ -114,7 +114,7 @@ class RowsAhead(Base):
         closed: Mask = behind >= self._node.rows_ahead
         return closed & (kept.ticks < int(bound) - self._node.ticks_ahead)
 
-    def _keep(self, whole: KeptRows, closed: Mask, bound: Bound) -> None:
+    def _keep(self, whole: HistoryRows, closed: Mask, bound: Bound) -> None:
         """Rows that wait, and those that they or later ones look back at."""
         size = len(whole.codes)
         if not size:
@@ -156,7 +156,7 @@ class RowsAhead(Base):
         self._keys.load(store)
         self._waiting.load(store, self._names)
         rows, *arrays = saved["kept"]
-        self._kept = KeptRows(rows.rename_columns(self._names), *arrays)
+        self._kept = HistoryRows(rows.rename_columns(self._names), *arrays)
 
 
 def _spread(values: Mask, places: Ints, size: int) -> Mask:

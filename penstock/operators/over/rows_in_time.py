@@ -22,8 +22,8 @@ from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.over.calls import CallOverRows, call_over_rows
 from penstock.operators.over.carried import Carried, CarriedCall, carried_call
-from penstock.operators.over.frame_bounds import SortedRows
-from penstock.operators.over.history import History, KeptRows, joined
+from penstock.operators.over.frame_bounds import RowsInPartitions
+from penstock.operators.over.history import History, HistoryRows, joined
 from penstock.operators.over.promises import Promises
 from penstock.operators.over.row_order import RowOrder
 from penstock.operators.revising.amendment import in_time_of
@@ -101,13 +101,13 @@ class RowsInTime(Base):
         peers = order.peers + self._peers
         self._peers = int(peers[-1]) + 1
         turned = pa.array(places)
-        new = SortedRows(rows, codes[places], peers)
+        new = RowsInPartitions(rows, codes[places], peers)
         if self._carried_calls:
             new.rows = rows.take(turned)
         carried = self._carried.of(new, max(1, len(self._keys)))
         made = dict(zip(self._carried_calls, carried, strict=True))
         if self._framed:
-            own = KeptRows(rows.select(self._kept).take(turned), new.codes, ticks[places], peers)
+            own = HistoryRows(rows.select(self._kept).take(turned), new.codes, ticks[places], peers)
             made |= self._over_frames(own, new.starts, bound)
         back = np.empty(len(places), np.int64)
         back[places] = np.arange(len(places))
@@ -115,7 +115,7 @@ class RowsInTime(Base):
         batch = as_batch([*rows.columns, *columns], self._schema)
         return self._within_limit(batch, columns)
 
-    def _over_frames(self, own: KeptRows, starts: Ints, bound: Bound) -> dict[int, pa.Array]:
+    def _over_frames(self, own: HistoryRows, starts: Ints, bound: Bound) -> dict[int, pa.Array]:
         before = self._history.of(own.codes[starts])
         whole, targets = own, np.arange(len(own.codes))
         if before:
@@ -123,7 +123,7 @@ class RowsInTime(Base):
             # rows of a partition stand behind those that were kept of it
             targets = targets + np.searchsorted(old.codes, own.codes, side="right")
             whole = joined([old, own])
-        given = SortedRows(whole.rows, whole.codes, whole.peers, whole.ticks)
+        given = RowsInPartitions(whole.rows, whole.codes, whole.peers, whole.ticks)
         made = {place: call.of(given, targets) for place, call in self._framed.items()}
         self._history.add(own, bound)
         return made
