@@ -178,6 +178,16 @@ class OrderItem:
     expression: exp.Expr
     descending: bool
     span: Span
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LimitClause:
+    """`LIMIT 3 BY k`: so many rows of every window, and of every key."""
+
+    rows: int
+    by: tuple[exp.Expr, ...]
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +201,12 @@ class Select:
     group_by: tuple[exp.Expr, ...]
     having: exp.Expr | None
     window_all: Quantity | None  # WINDOW 10 MINUTES
-    order_by: tuple[OrderItem, ...]  # which row DISTINCT ON takes
+    order_by: tuple[OrderItem, ...]  # which rows DISTINCT ON and LIMIT take
     hint: Name | None  # SELECT /*+ WID */
     span: Span
+    limit: LimitClause | None = None
+    qualify: exp.Expr | None = None
+    windows: tuple[exp.Window, ...] = ()  # WINDOW w AS (…), for OVER w
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from penstock.optimizer.logical.filter_into_join import filter_into_join
 from penstock.optimizer.logical.flatten_subqueries import flatten_subqueries
 from penstock.optimizer.logical.fold_constants import fold_constants
 from penstock.optimizer.logical.leave_room import leave_room
+from penstock.optimizer.logical.limit_numbered_rows import limit_numbered_rows
 from penstock.optimizer.logical.merge_adjacent import merge_adjacent
 from penstock.optimizer.logical.prune_columns import prune_columns
 from penstock.optimizer.logical.split_over_join import split_over_join
@@ -62,6 +63,7 @@ SIMPLIFYING: tuple[RewriteRule, ...] = (
     split_over_join,
     derive_predicates,
     *SINKING,
+    limit_numbered_rows,
     flatten_subqueries,
     drop_needless_distinct,
     merge_adjacent,

@@ -15,6 +15,7 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node, Unary
+from penstock.plan.over import Over
 
 
 class Late(Enum):
@@ -78,6 +79,8 @@ def late_types(query: Node) -> Iterator[Type]:
         if any(each.stateful for each in below):
             continue
         match node:
+            case Over():
+                yield from (each.type for each in node.times)
             case WindowAggregate() | DistinctOn():
                 if node.attribute is not None:
                     yield node.attribute.type

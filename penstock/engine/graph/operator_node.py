@@ -19,12 +19,13 @@ from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.over import Over
 from penstock.plan.shared_panes import SharedPanes
 
 if TYPE_CHECKING:
     from penstock.engine.adapting.watched import Watched
 
-_FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, SharedPanes)
+_FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, Over, SharedPanes)
 _SMALL = 1 << 12  # rows of a batch that goes from operator to operator at once
 _GIVING_BACK = (OperatorKind.MERGE, OperatorKind.ORDER)  # the rows that they were given
 

@@ -48,6 +48,7 @@ _CLAUSES = frozenset(
 )
 _NEXT_IN_A_LIST = (TokenType.COMMA, TokenType.R_PAREN)
 _NO_UNITS = RESERVED | {
+    "BY",
     "KEEP",
     "ORDERED",
     "DELAY",
@@ -392,6 +393,8 @@ class Parser(SqlglotParser):
 
 class Penstock(Dialect):
     """Texts in single or double quotes, names in back quotes, as in Spark SQL."""
+
+    NULL_ORDERING = "nulls_are_large"
 
     class Tokenizer(Tokenizer):
         QUOTES = ["'", '"']
