@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from benchmarks import (
     bursts,
+    consistency,
     figure_6_10,
     figure_6_11,
     figure_6_12,
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "latency": latency.run,
     "joins": joins.run,
     "join_orders": join_orders.run,
+    "consistency": consistency.run,
     "ratios": ratios.run,
     "per_sources": per_sources.run,
     "sequences": sequences.run,

@@ -306,6 +306,7 @@ class Database:
                         physical=statement.physical,
                         schedule=statement.schedule,
                         dataflow=statement.dataflow,
+                        conflicts=statement.conflicts,
                     )
                 )
             case _:

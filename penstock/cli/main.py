@@ -211,7 +211,7 @@ def demo(
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(help="figure-7, figure-8, figure-14, figure-15, figure-16, or all."),
+        typer.Argument(help="figure-4, figure-7, figure-8, figure-14 to figure-16, or all."),
     ],
     out: Annotated[Path, typer.Option(help="Where numbers and pictures go.")] = Path(
         "out/reproduce"

@@ -111,6 +111,8 @@ class LocalRun:
         saved: Placement | None = None,
     ) -> None:
         placed = self.graph.add(plan, outlet, lasting, saved)
+        for source in placed.sources:
+            source.one_by_one |= plan.one_by_one
         new = [node for node in placed.operators if len(node.outlets) == 1]
         self._unfilled += [each for each in new if isinstance(each.operator, LookupOperator)]
         self._timed += [each for each in new if each.operator.due() is not None]
@@ -120,6 +122,10 @@ class LocalRun:
         account = self.total(outlet)
         self.before.pop(outlet, None)
         self.graph.drop(outlet)
+        others = [each for each in self.graph.queries.values() if each.plan.one_by_one]
+        alone = {source for each in others for source in each.sources}
+        for source in self.graph.sources:
+            source.one_by_one = source in alone
         self._unfilled, self._timed = (
             [node for node in nodes if node.outlets] for nodes in (self._unfilled, self._timed)
         )

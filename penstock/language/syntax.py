@@ -210,6 +210,15 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsistencySyntax:
+    """SERIAL, LEVEL with a number of rows, or WEAK."""
+
+    following: Name
+    rows: Quantity | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class QuerySyntax:
     """One SELECT, or several with UNION ALL and the like between them, and what applies to the
     whole."""
@@ -219,7 +228,8 @@ class QuerySyntax:
     amend_for: Quantity | None
     early: Quantity | None
     in_order: bool
-    modifiers: Span | None  # where LATE or EMIT stands, if it does
+    consistency: ConsistencySyntax | None
+    modifiers: Span | None  # where LATE, EMIT or CONSISTENCY stands, if it does
     span: Span
     operations: tuple[Name, ...] = ()  # UNION ALL, UNION, INTERSECT or EXCEPT, between SELECTs
     tables: tuple[CommonTable, ...] = ()  # WITH
@@ -346,6 +356,7 @@ class Explain:
     physical: bool = False  # what runs, instead of what is asked
     schedule: bool = False  # by which rules
     dataflow: bool = False  # what the tuples of every stream go through
+    conflicts: bool = False  # what gets in each other's way there
 
 
 Statement: TypeAlias = (

@@ -111,7 +111,6 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
 # from these, if something is asked: what they give is final, or said as it changes
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
-    OperatorKind.MULTIWAY_JOIN: MultiwayJoin,
     OperatorKind.CONTAINING_JOIN: ContainingJoin,
     OperatorKind.ROWS_IN_TIME: RowsInTime,
     OperatorKind.ROWS_AHEAD: RowsAhead,
@@ -194,6 +193,8 @@ def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
 def _made(node: PhysicalNode, clock: Clock) -> Operator:
     if node.operator is OperatorKind.STAMP:
         return StampOperator(node.logical, clock)  # type: ignore[arg-type]
+    if node.operator is OperatorKind.MULTIWAY_JOIN:
+        return MultiwayJoin(node.logical, node.asked, node.consistency)  # type: ignore[arg-type]
     if node.operator in _FINAL:
         return _FINAL[node.operator](node.logical, node.asked)
     if node.operator is OperatorKind.ORDER:

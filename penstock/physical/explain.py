@@ -8,6 +8,7 @@ from dataclasses import replace
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.consistency import Consistency
 from penstock.plan.joins import Lookup
 from penstock.plan.reading import scans_of
 from penstock.plan.stateless import Scan
@@ -18,6 +19,8 @@ def explain_physical(plan: PhysicalPlan) -> str:
     title = f"Physical plan, {where}"
     if plan.simplified:
         title += f", simplified by {', '.join(plan.simplified)}"
+    if plan.one_by_one:
+        title += ", tuple by tuple"
     return "\n".join([title, *_lines(plan.root, plan)])
 
 
@@ -58,11 +61,23 @@ def _details(node: PhysicalNode, plan: PhysicalPlan) -> Iterator[str]:
         yield f"order: {node.sorting}{', in each bucket' * apart}"
     elif node.ordering is not Ordering.ANY:
         yield f"order: {node.ordering.value}"
+    if node.consistency is not None:
+        yield _following(node.consistency)
     if node.punctuated:
         yield "groups that are punctuated leave ahead of the others"
     if node.whole_windows:
         yield "groups of a window leave together, because they are counted"
+    if node.stateful and node.logical in plan.shared:
+        yield "computed once for all who ask for it"
     yield from node.notes
+
+
+def _following(consistency: Consistency) -> str:
+    """How results follow the tuples that they are found by, side by side."""
+    side_by_side = "tuples look for others side by side"
+    if consistency.at_most is None:
+        return side_by_side
+    return f"{side_by_side}, and results leave in their order ({consistency})"
 
 
 def _table(lookup: Lookup, plan: PhysicalPlan) -> Iterator[str]:

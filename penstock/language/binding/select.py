@@ -43,11 +43,12 @@ from penstock.language.binding.windows import (
     refuse_kept,
 )
 from penstock.language.limits import MAX_COLUMNS
-from penstock.language.syntax import QuerySyntax, Select, SelectItem
+from penstock.language.syntax import ConsistencySyntax, QuerySyntax, Select, SelectItem
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.catalog import Catalog
+from penstock.plan.consistency import Consistency, Following
 from penstock.plan.counted_rows import to_be_counted
 from penstock.plan.expressions import (
     Call,
@@ -85,12 +86,25 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     early = length_of_time(syntax.early) if syntax.early else None
     amend_for = any_length(syntax.amend_for) if syntax.amend_for else None
     try:
-        query = QueryPlan(node, late, early, syntax.in_order, amend_for, syntax.changes)
+        consistency = _consistency(syntax.consistency) if syntax.consistency else None
+        query = QueryPlan(
+            node, late, early, syntax.in_order, amend_for, syntax.changes, consistency
+        )
     except PenstockError as error:
         error.span = syntax.modifiers
         raise
     refuse_kept(query)
     return query
+
+
+def _consistency(syntax: ConsistencySyntax) -> Consistency:
+    rows = syntax.rows
+    if rows is not None and ((rows.unit and not rows.is_rows) or rows.amount != int(rows.amount)):
+        raise BindError(
+            f"CONSISTENCY LEVEL {rows}", span=rows.span, expected="a number of rows", hint="100"
+        )
+    count = None if rows is None else int(rows.amount)
+    return Consistency(Following(syntax.following.text), count, span=syntax.span)
 
 
 class SelectBinder:

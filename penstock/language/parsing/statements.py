@@ -46,7 +46,8 @@ _CREATED = ("STREAM", "TABLE", "VIEW", "QUERY")
 def statement(parser: Parser) -> Statement | None:
     """statement ::= create-stream | create-table | create-view | create-query | alter-query
     | split | drop
-    | SHOW (STREAMS | QUERIES) | EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW] query | query"""
+    | SHOW (STREAMS | QUERIES)
+    | EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW | CONFLICTS] query | query"""
     parser._match(TokenType.SEMICOLON)  # sqlglot leaves one in if a comment follows it
     if not parser._tokens_left():
         return None
@@ -61,7 +62,9 @@ def _statement(parser: Parser) -> Statement:
         physical = bool(parser.accept("PHYSICAL"))
         schedule = not physical and bool(parser.accept("SCHEDULE"))
         dataflow = not physical and not schedule and bool(parser.accept("DATAFLOW"))
-        return Explain(query(parser), parser.since(start), physical, schedule, dataflow)
+        others = physical or schedule or dataflow
+        conflicts = not others and bool(parser.accept("CONFLICTS"))
+        return Explain(query(parser), parser.since(start), physical, schedule, dataflow, conflicts)
     if parser.accept("CREATE", "STREAM"):
         return _create_stream(parser)
     if parser.accept("CREATE", "TABLE"):

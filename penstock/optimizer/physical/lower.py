@@ -69,7 +69,7 @@ def lower(query: QueryPlan, settings: Settings) -> PhysicalPlan:
     if query.in_order:
         ports = (Port(root, keys=()),)
         root = PhysicalNode(planned, OperatorKind.ORDER, ports, asked, Ordering.SORTED)
-    return PhysicalPlan(query, root, host)
+    return PhysicalPlan(query, root, host, shared=query.shared)
 
 
 def lower_node(
