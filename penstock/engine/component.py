@@ -58,6 +58,12 @@ class Component:
         node.listed = True
         self._busy.append(node)
 
+    def failed_in(self, branch: GraphNode) -> None:
+        """What was handed over to a branch has failed there, or behind it: whoever is nearest to
+        where that was has told first."""
+        if self._cycle.failed is None:
+            self._cycle.failed = branch
+
     @property
     def busy(self) -> bool:
         return self._pick() is not None

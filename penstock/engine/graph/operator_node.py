@@ -20,7 +20,6 @@ from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.shared_panes import SharedPanes
 
 _FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, SharedPanes)
-_SMALL = 1 << 12  # rows of a batch that goes from operator to operator at once
 _GIVING_BACK = (OperatorKind.MERGE, OperatorKind.ORDER)  # the rows that they were given
 
 
@@ -73,7 +72,7 @@ class OperatorNode(GraphNode):
             readers.insert(0, below.reader)
             between.insert(0, node)
             node = below.producer
-        register = Register(readers, between)
+        register = Register(readers, between, input_.reader.port)
         input_.register, input_.origin = register, node
         self._registers.append(register)
         node.arcs[register] = self
@@ -128,17 +127,21 @@ class OperatorNode(GraphNode):
         return 0
 
     def takes_at_once(self, reader: Reader, batch: Batch, arrived: int) -> bool:
-        if (
-            reader.waiting
-            or self.pending is not None
-            or not self.hands_over
-            or batch.rows.num_rows > _SMALL
-        ):
+        if reader.waiting or self.pending is not None or not self.hands_over:
             return False
         self.arrived = arrived
         self._handle(reader.port, reader.known(batch))
         if self.pending is not None:
             self.wake()
+        return True
+
+    def sees_at_once(self, register: Register, progress: Progress, arrived: int) -> bool:
+        """Whether progress need not wait in a register, and has been seen."""
+        if self.pending is not None or not self.hands_over or not register.is_clear:
+            return False
+        self.arrived = arrived
+        input_ = self.inputs[register.port]
+        self._on_progress(register.port, input_, register.arriving(progress))
         return True
 
     def _take(self, port: int, reader: Reader) -> int:

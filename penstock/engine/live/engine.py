@@ -387,11 +387,12 @@ class LiveEngine:
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Let the graph work.  An operator that fails stops the queries that it serves."""
-        self._graph.cycle.current = None
+        cycle = self._graph.cycle
+        cycle.current = cycle.failed = None
         try:
             work()
         except Exception as error:
-            at = self._graph.cycle.current
+            at = cycle.failed or cycle.current
             if at is None or not at.outlets:
                 raise
             self._queries.fail(at.outlets, error)
