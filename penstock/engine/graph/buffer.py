@@ -51,9 +51,7 @@ class Buffer:
         """How many items have been put in."""
         return self._first + len(self._slots)
 
-    def put(
-        self, item: Flowing, arrived: int = 0, readers: Sequence[Reader] | None = None
-    ) -> None:
+    def put(self, item: Flowing, arrived: int = 0, readers: Sequence[Reader] | None = None) -> None:
         """Something that comes of what had `arrived` then; for some `readers` only, if all others
         have handled it already and nothing else waits for them."""
         if readers is None:

@@ -166,7 +166,7 @@ class GraphNode(ABC):
             return
         arcs, place = tuple(self.arcs.items()), 0
         try:
-            for place, (register, owner) in enumerate(arcs, start=1):
+            for place, (register, owner) in enumerate(arcs, start=1):  # noqa: B007
                 if not owner.sees_at_once(register, progress, self.arrived):
                     self.offer_to(register, progress)
         except Exception:

@@ -10,17 +10,15 @@ from penstock.engine.graph.buffer import Reader
 from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.registers import LETTING_WAIT, PASSING, Register
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.graph.waiting_since import WaitingSince
 from penstock.operators.batch import Batch
 from penstock.operators.measured import Measured
-from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.operators.operator import Item, Operator, Progress
+from penstock.physical.node import PhysicalNode
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.shared_panes import SharedPanes
 
 _FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, SharedPanes)
-_GIVING_BACK = (OperatorKind.MERGE, OperatorKind.ORDER)  # the rows that they were given
 
 
 @dataclass(slots=True)
@@ -46,7 +44,6 @@ class OperatorNode(GraphNode):
         self._readers: list[Reader] = []
         self._registers: list[Register] = []
         self.pending: Iterator[Item] | None = None  # results that have been begun
-        self._waiting = WaitingSince() if node.operator in _GIVING_BACK else None
 
     @property
     def sensitive(self) -> bool:
@@ -157,8 +154,6 @@ class OperatorNode(GraphNode):
         return item.num_rows
 
     def _handle(self, port: int, batch: Batch) -> None:
-        if self._waiting is not None:
-            self._waiting.come(self.arrived, batch.num_rows)
         made = self.measured.on_batch(port, batch)
         if not isinstance(made, list):
             self._go_on(iter(made))
@@ -197,8 +192,6 @@ class OperatorNode(GraphNode):
             input_.register.last = progress
         for item in self.measured.on_progress(port, progress):
             self.emit_one(item)
-        if self._waiting is not None and not self.operator.rows_held():
-            self._waiting.clear()
 
     def on_time(self, now: int) -> None:
         self.arrived = perf_counter_ns()
@@ -208,32 +201,6 @@ class OperatorNode(GraphNode):
         if len(self.inputs) == 1:
             return self.inputs[0].producer
         return min(self.inputs, key=_low).producer
-
-    # --- what comes out, and when it had come ----------------------------------------------------
-
-    def _give(self, batch: Batch) -> None:
-        """Rows that have waited here came before what lets them leave."""
-        if self._waiting is None:
-            super()._give(batch)
-            return
-        now, first = perf_counter_ns(), self.arrived
-        for arrived, rows in self._waiting.leave(batch.num_rows):
-            first = min(first, arrived)
-            for way_out in self.exits:
-                way_out.outlet.latencies.add(now - arrived, rows)
-        if self.exits:
-            for way_out in self.exits:
-                way_out.take(batch)
-            self.output.put(batch, first)
-            return
-        self.arrived, released = first, self.arrived
-        super()._give(batch)
-        self.arrived = released
-
-    def _late(self, item: LateRows) -> None:
-        if self._waiting is not None:
-            self._waiting.refuse(item.batch.num_rows)
-        super()._late(item)
 
     # --- where it stands -------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from penstock.engine.chain import MemoryPolicy
 from penstock.engine.component import Component
 from penstock.engine.cycle import Cycle
+from penstock.engine.graph.giving_back import node_for
 from penstock.engine.graph.naming import name_of
 from penstock.engine.graph.node import Exit, GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
@@ -216,7 +217,7 @@ class QueryGraph:
         name: str | None = None,
     ) -> OperatorNode:
         name = name or self._unique(computes)
-        made = OperatorNode(name, operator_for(node, self._clock), node, computes)
+        made = node_for(name, operator_for(node, self._clock), node, computes)
         self._computing.setdefault(computes, []).append(made)
         made.as_items = self._as_items
         made.read(producers)

@@ -252,11 +252,13 @@ class Unchanged:
     def until(self, window: int, last: Bound) -> int:
         """The last window up to `last` that has the same panes as `window`, which has been asked
         for: what lies before it is gone."""
+        if last <= window + _FEW:
+            return window
         lowest = self._panes.lowest()
         if lowest is not None:
             last = min(last, (lowest + self._per_window) // self._per_slide - 1)
-        if last <= window + _FEW:
-            return window
+            if last <= window + _FEW:
+                return window
         end = (window + 1) * self._per_slide
         if self._panes.get(end) is not None:
             return window
