@@ -219,8 +219,16 @@ class LocalRun:
             component.flush()
 
     def close_all(self) -> None:
-        """Close what is open, because nothing more is expected: by a promise if that is possible,
-        so that somebody can go on later, or else by the end of the streams."""
+        """Close what is open, because nothing more is expected."""
+        self.closed |= (closed := self.closing())
+        for scan in self.scans:
+            if scan.name in closed:
+                self.close_scan(scan, closed[scan.name])
+        self.graph.drain()
+
+    def closing(self) -> dict[str, int | str]:
+        """How to close what is open, by stream: by a promise if that is possible, so that somebody
+        can go on later, or else by the end of the stream."""
         closed: dict[str, int | str] = {}
         for query, outlet in zip(self.queries, self.outlets, strict=True):
             scans = [scan for scan in self.scans if outlet in scan.outlets]
@@ -233,14 +241,13 @@ class LocalRun:
                 elif high != BEGINNING and closed.get(scan.name) != "ended":
                     bound = int(high) + reach
                     closed[scan.name] = max(bound, int(closed.get(scan.name, bound)))
-        self.closed |= closed
-        for scan in self.scans:
-            told = closed.get(scan.name)
-            if told == "ended":
-                self.end(scan)
-            elif told is not None:
-                scan.close_below(int(told))
-        self.graph.drain()
+        return closed
+
+    def close_scan(self, scan: SourceNode, told: int | str) -> None:
+        if told == "ended":
+            self.end(scan)
+        else:
+            scan.close_below(int(told))
 
     def close(self) -> None:
         """Everything that was released has gone to the sinks, and nothing follows."""

@@ -76,6 +76,8 @@ class LiveEngine:
         self._settled = threading.Condition()  # told whenever a query stops
         self._thread = threading.Thread(target=self._work, name="penstock", daemon=True)
         self._failure: BaseException | None = None
+        self._final = False
+        self._ending = False  # nothing more is read, and nobody interrupts what is to be done
 
     # --- for any thread --------------------------------------------------------------------------
 
@@ -90,8 +92,10 @@ class LiveEngine:
         """Before it has been started: nothing is saved."""
         self._leave()
 
-    def stop(self) -> None:
-        """Read no further; what has been released is written."""
+    def stop(self, final: bool = False) -> None:
+        """Read no further; what has been released is written.  If that is `final`, what has been
+        delivered is handled, and what is open is closed and released as well."""
+        self._final = final
         self._bell.close()
         if self._thread.ident is not None:
             self._thread.join()
@@ -145,8 +149,8 @@ class LiveEngine:
         """A query of the checkpoint as it was saved, before the engine starts."""
         assert self.kept is not None
         account, outlet.written = self.kept.counted(record.number)
-        if record.error is not None:
-            self._queries.add_failed(outlet, record, account)
+        if record.is_over:
+            self._queries.add_over(outlet, record, account)
             return
         record.check(plan.query)
         self._graph.reserve(record.placement.names)
@@ -286,14 +290,28 @@ class LiveEngine:
                     self._handle(quantum)
                 elif not self._wait():
                     self._look_at_clock()
+            self._ending = self._final or self.kept is not None
+            if self._final:
+                self._close_all()
             if self.kept is not None:
-                self._go_on(to_the_end=True)
+                self._go_on()
                 self._save()
         except BaseException as error:  # of the engine itself
             self._failure = error
             self._queries.fail([*self._graph.queries], error)
         finally:
             self._leave()
+
+    def _close_all(self) -> None:
+        """What is open is complete: nothing more is expected."""
+        for delivery in self._inlets.rest():
+            self._handle([delivery])
+        closed = self._run.closing()
+        for scan in list(self._run.scans):
+            if scan in self._run.scans and scan.name in closed:  # its queries may have failed
+                self._guarded(partial(self._run.close_scan, scan, closed[scan.name]))
+                self._go_on()
+        self._queries.look(ended=True)
 
     def _look_at_clock(self) -> None:
         written = self._queries.written
@@ -327,15 +345,14 @@ class LiveEngine:
         if self._requests.apply():
             self._go_on()
 
-    def _go_on(self, to_the_end: bool = False) -> None:
-        """With what waits because somebody has interrupted it, or because of a change; `to_the_end`
-        although the engine is to stop."""
+    def _go_on(self) -> None:
+        """With what waits because somebody has interrupted it, or because of a change."""
         while busy := [each for each in self._graph.components if each.busy]:
             self._guarded(partial(self._run.work, busy[0]))
             if self._graph.cycle.interrupted:
                 self._graph.cycle.interrupted = False
                 self._requests.apply()
-            if self._bell.closed and not to_the_end:
+            if self._bell.closed and not self._ending:
                 return
 
     def _leave(self) -> None:

@@ -81,11 +81,12 @@ class LiveQueries:
         self._entries[name] = _Entry(name, outlet, on_close, lasting)
         self._names[outlet] = name
 
-    def add_failed(self, outlet: IsolatedOutlet, record: QueryRecord, account: Account) -> None:
-        """One that had failed when it was saved: it is there to be seen, and dropped."""
+    def add_over(self, outlet: IsolatedOutlet, record: QueryRecord, account: Account) -> None:
+        """One that had failed or ended when it was saved: it is there to be seen, and dropped."""
         lasting = Lasting(record.number, record.definition, record)
         entry = self._entries[record.name] = _Entry(record.name, outlet, None, lasting)
-        entry.state, entry.error = record.state, RunError(record.error or "unknown")
+        entry.state = record.state
+        entry.error = None if record.error is None else RunError(record.error)
         entry.account, entry.settings = account, dict(record.settings)
         entry.changed, entry.where = False, record.where
 
