@@ -91,10 +91,12 @@ class LiveCheckpoint:
 
     # --- saving ----------------------------------------------------------------------------------
 
-    def change(self) -> None:
-        """Something has happened that is to be saved soon."""
-        if self._since is None:
-            self._since = self._run.clock.now()
+    def change(self) -> bool:
+        """Something has happened that is to be saved soon; whether it is the first since then."""
+        if self._since is not None:
+            return False
+        self._since = self._run.clock.now()
+        return True
 
     @property
     def due(self) -> int | None:

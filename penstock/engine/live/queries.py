@@ -54,6 +54,7 @@ class LiveQueries:
         self._run = run
         self._entries: dict[str, _Entry] = {}
         self._names: dict[IsolatedOutlet, str] = {}  # of those in the graph
+        self._failing: list[IsolatedOutlet] = []  # whose sinks have failed
         self._leaving: list[_Entry] = []  # what they have given out is not saved yet
 
     def add(
@@ -80,6 +81,7 @@ class LiveQueries:
             raise
         self._entries[name] = _Entry(name, outlet, on_close, lasting)
         self._names[outlet] = name
+        outlet.told = self._failing.append
 
     def add_over(self, outlet: IsolatedOutlet, record: QueryRecord, account: Account) -> None:
         """One that had failed or ended when it was saved: it is there to be seen, and dropped."""
@@ -140,18 +142,21 @@ class LiveQueries:
             assert isinstance(outlet, IsolatedOutlet)
             self._leave(self._entries[self._names[outlet]], "failed", error)
 
-    def look(self, ended: bool) -> bool:
-        """Whether a sink has failed; or, if a source has `ended`, whether a query has."""
-        leaving = [outlet for outlet in self._names if outlet.failure is not None]
-        self._go(leaving)
+    @property
+    def failing(self) -> bool:
+        """Whether a sink has failed."""
+        return bool(self._failing)
+
+    def look(self, ended: bool) -> None:
+        """For sinks that have failed; and, if a source has `ended`, for queries that have."""
+        failing, self._failing[:] = list(self._failing), []
+        self._go([outlet for outlet in failing if outlet in self._names])
         if ended:
             for outlet in [each for each in self._names if self._all(each, _has_nothing_more)]:
                 if self._all(outlet, _has_ended):
                     self._go([outlet])
                 else:
                     self._entries[self._names[outlet]].state = "caught up"
-                leaving.append(outlet)
-        return bool(leaving)
 
     def _all(self, outlet: Outlet, says: Callable[[SourceNode], bool]) -> bool:
         return all(says(each) for each in self._run.graph.queries[outlet].sources)
