@@ -129,6 +129,7 @@ class Database:
         overload: str = "block",
         checkpoint: str | Path | None = None,
         trigger: str = AVAILABLE_NOW,
+        threads: int = 1,
     ) -> Live:
         """An engine on which queries are created and dropped while others run.  `overload` is what
         happens to rows of sockets and asynchronous iterables that come too fast: "block" lets them
@@ -136,9 +137,10 @@ class Database:
         waited longest are dropped and counted.  With a directory for a `checkpoint`, the queries
         that CREATE QUERY has started are there again when the next engine is made on it, and go on
         where they were.  With a time as `trigger`, like "5 seconds", files are looked at again that
-        often; otherwise a query reads what is there."""
+        often; otherwise a query reads what is there.  So many `threads` work on queries that have
+        no stream in common."""
         options = run_options(checkpoint, trigger, False)
-        return Live(self, overload, options.checkpoint, options.every)
+        return Live(self, overload, options.checkpoint, options.every, threads)
 
     def beside(self) -> Database:
         """One with the same streams and setting, and no queries yet."""

@@ -64,6 +64,7 @@ class Live:
         overload: str = "block",
         checkpoint: Path | None = None,
         every: int | None = None,
+        threads: int = 1,
     ) -> None:
         setting = database.setting
         if setting.engine != "local":
@@ -86,6 +87,7 @@ class Live:
             Overload.of(overload),
             checkpoint,
             every,
+            threads,
         )
         try:
             self._bring_back()

@@ -98,7 +98,8 @@ class Components:
 
     def _group(self, before: Sequence[int | None]) -> None:
         """Parts stay in the group that they were in, new ones go to the smallest, and where one has
-        become much smaller than another, some move."""
+        become much smaller than another, some move.  The first comes last: its thread has more to
+        do."""
         sizes = [0] * len(self.cycles)
         newcomers = []
         for component, group in zip(self._found, before, strict=True):
@@ -108,16 +109,20 @@ class Components:
                 component.join(group, self.cycles[group])
                 sizes[group] += 1
         for component in newcomers:
-            self._join(component, sizes.index(min(sizes)), sizes)
+            self._join(component, _smallest(sizes), sizes)
         while max(sizes) - min(sizes) > 1:
             large = sizes.index(max(sizes))
             moving = next(each for each in reversed(self._found) if each.group == large)
             sizes[large] -= 1
-            self._join(moving, sizes.index(min(sizes)), sizes)
+            self._join(moving, _smallest(sizes), sizes)
 
     def _join(self, component: Component, group: int, sizes: list[int]) -> None:
         component.join(group, self.cycles[group])
         sizes[group] += 1
+
+
+def _smallest(sizes: Sequence[int]) -> int:
+    return min(range(len(sizes)), key=lambda group: (sizes[group], -group))
 
 
 def _group_before(part: Sequence[GraphNode]) -> int | None:

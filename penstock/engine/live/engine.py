@@ -48,7 +48,8 @@ class LiveEngine:
     """`overload` says what happens to rows that come faster than they are handled.  With a
     `checkpoint`, queries that are lasting are there again when another engine is made on it.  With
     `every`, in microseconds, files are looked at again and again, and that often everything is
-    saved.  What is here may be called from any thread."""
+    saved.  So many `threads` work on parts of the graph that are not connected.  What is here may
+    be called from any thread."""
 
     def __init__(
         self,
@@ -60,6 +61,8 @@ class LiveEngine:
         every: int | None = None,
         threads: int = 1,
     ) -> None:
+        if threads < 1:
+            raise EngineError(f"{threads} threads cannot work", expected="1 or more")
         self._clock = clock
         self._strict = strict
         keeps, self._every = checkpoint is not None, every
