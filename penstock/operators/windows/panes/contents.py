@@ -39,6 +39,7 @@ class Panes:
         self._numbers: list[int] = []  # a heap; may name panes that are gone
         self._touched: set[int] = set()  # since the last save
         self._stored: set[int] = set()
+        self._gone: set[int] = set()  # of those that are stored
 
     def open(self, number: int) -> Partials:
         """A pane to fold tuples into."""
@@ -54,6 +55,8 @@ class Panes:
 
     def drop(self, number: int) -> None:
         self._panes.pop(number, None)
+        if number in self._stored:
+            self._gone.add(number)
 
     def drop_before(self, number: int) -> None:
         while (lowest := self.lowest()) is not None and lowest < number:
@@ -83,9 +86,12 @@ class Panes:
 
     def changed(self) -> tuple[set[int], set[int]]:
         """The panes that tuples came to, and those that are gone, since the last save."""
-        touched, gone = self._touched & self._panes.keys(), self._stored - self._panes.keys()
-        self._stored = (self._stored | touched) - gone
-        self._touched = set()
+        panes = self._panes
+        touched = {number for number in self._touched if number in panes}
+        gone = {number for number in self._gone if number not in panes}
+        self._stored |= touched
+        self._stored -= gone
+        self._touched, self._gone = set(), set()
         return touched, gone
 
     def restore(self, number: int, pane: Partials) -> None:
