@@ -55,6 +55,7 @@ class Panes:
 
     def drop(self, number: int) -> None:
         self._panes.pop(number, None)
+        self._touched.discard(number)  # perhaps nobody ever saves
         if number in self._stored:
             self._gone.add(number)
 
