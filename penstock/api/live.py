@@ -216,7 +216,7 @@ class Live:
             outlet = fans.outlet(query.plan)
             # state is of the plan that it was saved for, whatever rules there are by now
             rules = None if record is None else record.simplified
-            plan = self._setting.planned(query.plan, rules, keeps_state=kept is not None)
+            plan = self._setting.planned(query.plan, rules)
             if record is not None:
                 self._engine.restore(record, plan, outlet, closing(delivery))
             else:

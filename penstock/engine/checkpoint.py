@@ -38,6 +38,7 @@ class Checkpoints:
         self._directory = Path(directory)
         self._staged: dict[str, bytes | None] = {}
         self._checks: dict[str, int] = {}  # of the chunks that are there
+        self._total = 0  # of these, in one number
         self._opened = ExitStack()
         _refuse_others(self._directory)
         try:
@@ -93,7 +94,7 @@ class Checkpoints:
         written = {key: packed for key, packed in self._staged.items() if packed is not None}
         checks = {key: crc32(packed) for key, packed in written.items()}
         gone = {key: self._checks[key] for key in self._staged if key in self._checks}
-        total = self._total - _total_of(gone) + _total_of(checks)  # of all, by what has changed
+        total = self._total - _total_of(gone) + _total_of(checks)
         with self._failing(), self._database:
             self._database.execute("BEGIN")
             self._database.executemany(

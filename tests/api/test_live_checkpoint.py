@@ -356,10 +356,8 @@ def test_the_rules_that_have_simplified_a_plan_are_remembered(
     made = f"CREATE QUERY a AS SELECT m FROM ({top}) p WHERE k = 'a' INTO 'a.jsonl'"
     own, used = Setting.planned, []
 
-    def planned(
-        self: Setting, query: Any, simplified: Any = None, keeps_state: bool = False
-    ) -> PhysicalPlan:
-        plan = own(self, query, without if simplified is None else simplified, keeps_state)
+    def planned(self: Setting, query: Any, simplified: Any = None) -> PhysicalPlan:
+        plan = own(self, query, without if simplified is None else simplified)
         used.append(plan.simplified)
         return plan
 

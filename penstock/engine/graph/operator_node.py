@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
+from typing import TYPE_CHECKING
 
 from penstock.engine.graph.buffer import Reader
 from penstock.engine.graph.node import GraphNode
@@ -12,11 +13,15 @@ from penstock.engine.graph.registers import LETTING_WAIT, PASSING, Register
 from penstock.engine.graph.source_node import SourceNode
 from penstock.operators.batch import Batch
 from penstock.operators.measured import Measured
+from penstock.operators.moving import movable
 from penstock.operators.operator import Item, Operator, Progress
 from penstock.physical.node import PhysicalNode
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.shared_panes import SharedPanes
+
+if TYPE_CHECKING:
+    from penstock.engine.adapting.watched import Watched
 
 _FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, SharedPanes)
 
@@ -44,6 +49,16 @@ class OperatorNode(GraphNode):
         self._readers: list[Reader] = []
         self._registers: list[Register] = []
         self.pending: Iterator[Item] | None = None  # results that have been begun
+        self.exchanged = False  # since it was saved
+        self.watched: Watched | None = None  # by whoever may exchange the operator
+
+    def exchange(self, node: PhysicalNode, operator: Operator) -> None:
+        """Another operator with the same answer goes on from where this one is; between two items,
+        when nothing waits here."""
+        movable(operator).adopt(movable(self.operator).export())
+        self.operator = self.measured.operator = operator
+        self.node, self.measured.name = node, node.operator.value
+        self.exchanged = True
 
     @property
     def sensitive(self) -> bool:

@@ -8,6 +8,7 @@ what comes later shares streams that cannot be read again, and what keeps nothin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from penstock.engine.component import Component
 from penstock.engine.components import Components
@@ -36,6 +37,9 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.stateless import Scan
 from penstock.runs.outlet import Outlet
 
+if TYPE_CHECKING:
+    from penstock.engine.adapting.watched import Watched
+
 _Made = tuple[GraphNode, dict[str, str] | None]
 
 
@@ -44,6 +48,7 @@ class QueryGraph(Topology):
 
     def __init__(self, scans: Scans, clock: Clock, scheduling: Scheduling, groups: int = 1) -> None:
         super().__init__()
+        self.watching: Callable[[OperatorNode], Watched | None] | None = None  # new nodes
         self._scans = scans
         self._clock = clock
         self._as_items = scheduling.carriage is Carriage.PUNCTUATIONS
@@ -210,6 +215,8 @@ class QueryGraph(Topology):
         self._computing.setdefault(computes, []).append(made)
         made.as_items = self._as_items
         made.read(producers)
+        if self.watching is not None:
+            made.watched = self.watching(made)
         if isinstance(made.operator, WindowsOfPanesOperator):
             _share(made.operator, producers)
         self.operators.append(made)

@@ -20,7 +20,7 @@ from penstock.model.arrays import Codes, Ints
 from penstock.model.schema import Schema
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.build import build
-from penstock.operators.aggregates.counts import Counts
+from penstock.operators.aggregates.counts import Count, Counts
 from penstock.operators.folding.arguments import Arguments, ArgumentsOf
 from penstock.operators.folding.keys import KeyCodes
 from penstock.plan.aggregates import NamedAggregate
@@ -108,7 +108,10 @@ class Folder:
         self._key_columns = [compile_expression(key.expression, schema) for key in keys]
         self.aggregates: list[Aggregate[Any]] = [build(each.call) for each in calls]
         self._arguments = [ArgumentsOf(each.call, schema) for each in calls]
-        self._counts_rows = [not each.call.arguments and each.call.where is None for each in calls]
+        self._counts_rows = [
+            isinstance(made, Count) and not each.call.arguments and each.call.where is None
+            for made, each in zip(self.aggregates, calls, strict=True)
+        ]
 
     @property
     def differential(self) -> bool:
