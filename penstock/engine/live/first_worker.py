@@ -159,4 +159,4 @@ class FirstWorker(Worker):
                 told = closed[scan.name]
                 self.guarded(group, lambda scan=scan, told=told: run.close_scan(scan, told))  # type: ignore[misc]
                 self.go_on(everywhere=True)
-        self.queries.look(ended=True)
+        self.queries.end(list(self.queries.ended))

@@ -55,6 +55,8 @@ class LiveQueries:
         self._entries: dict[str, _Entry] = {}
         self._names: dict[IsolatedOutlet, str] = {}  # of those in the graph
         self._failing: list[IsolatedOutlet] = []  # whose sinks have failed
+        # sources that have ended, by what; what they have delivered may still be waiting
+        self.ended: dict[SourceNode, BaseException | None] = {}
         self._leaving: list[_Entry] = []  # what they have given out is not saved yet
 
     def add(
@@ -152,11 +154,25 @@ class LiveQueries:
         failing, self._failing[:] = list(self._failing), []
         self._go([outlet for outlet in failing if outlet in self._names])
         if ended:
-            for outlet in [each for each in self._names if self._all(each, _has_nothing_more)]:
+            for outlet in [each for each in self._names if self._all(each, self._is_over)]:
                 if self._all(outlet, _has_ended):
                     self._go([outlet])
                 else:
                     self._entries[self._names[outlet]].state = "caught up"
+
+    def _is_over(self, source: SourceNode) -> bool:
+        """Whether it has nothing more, and all that came of it has left: others may have been
+        interrupted at work on it."""
+        over = source.ingest.ended or source.exhausted
+        return over and not self._run.graph.component_of(source).busy
+
+    def end(self, sources: Iterable[SourceNode]) -> None:
+        """What has come of sources that have ended is in the results."""
+        for source in sources:
+            failure = self.ended.pop(source, None)
+            if failure is not None:
+                self.fail(source.outlets, failure)
+        self.look(ended=True)
 
     def _all(self, outlet: Outlet, says: Callable[[SourceNode], bool]) -> bool:
         return all(says(each) for each in self._run.graph.queries[outlet].sources)
@@ -318,7 +334,3 @@ class LiveQueries:
 
 def _has_ended(source: SourceNode) -> bool:
     return source.ingest.ended
-
-
-def _has_nothing_more(source: SourceNode) -> bool:
-    return source.ingest.ended or source.exhausted

@@ -58,6 +58,7 @@ class Worker(ABC):
                     self.handle(quantum)
                     continue
                 self.go_on()  # a change may have left something to do
+                self._look_for_ends()
                 patience = self._patience()
                 holding = [n for each in self.group.components for n in each.waiting_idly]
                 begun = perf_counter_ns()
@@ -86,21 +87,18 @@ class Worker(ABC):
     # --- what there is to do ---------------------------------------------------------------------
 
     def handle(self, quantum: Quantum) -> None:
-        ends = [(scan, each) for scan, each in quantum if isinstance(each, Ended)]
+        ended = self.queries.ended
         for scan, delivered in quantum:
             if not isinstance(delivered, Ended):
                 self.run.deliver(scan, delivered)
-            elif delivered.failure is None:
+                continue
+            ended[scan] = delivered.failure
+            if delivered.failure is None:
                 self._end(scan)
-        if len(ends) < len(quantum):
+        if not all(isinstance(each, Ended) for _, each in quantum):
             self._noted()
         self.go_on()
-        for scan, end in ends:  # what came before is in the results
-            if end.failure is not None:
-                self._fail(scan, end.failure)
-        if ends or self.queries.failing:
-            self._changes.append(lambda: self.queries.look(bool(ends)))
-        self._settle()
+        self._look_for_ends()
 
     def go_on(self, everywhere: bool = False) -> None:
         """Until nothing waits in the group; or `everywhere`, which takes somebody who is alone."""
@@ -113,6 +111,20 @@ class Worker(ABC):
                     self._give_way()
             if self.bell.closed and not self.ending:
                 return
+
+    def _look_for_ends(self) -> None:
+        """Queries whose sources have ended, when what came before is in their results: in the parts
+        that are this thread's by now, whoever has begun with them."""
+        over = [scan for scan in list(self.queries.ended) if self._is_over(scan)]
+        if over:
+            self._changes.append(lambda: self.queries.end(over))
+        elif self.queries.failing:
+            self._changes.append(lambda: self.queries.look(ended=False))
+        self._settle()
+
+    def _is_over(self, scan: SourceNode) -> bool:
+        component = scan.component
+        return component is None or (self.group.has(component) and not component.busy)
 
     def _busy(self, everywhere: bool) -> Component | None:
         components = self.run.graph.components if everywhere else self.group.components
