@@ -6,13 +6,16 @@ what Arrow and NumPy do beside it can be gained; and nothing of an answer may ch
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from time import perf_counter, process_time
 
 import pyarrow as pa
 
 import penstock as ps
+from benchmarks import plotting
 from benchmarks.measuring import agree
-from benchmarks.result import Bar, Result
+from benchmarks.result import Bar, Result, Row
 from benchmarks.workloads import A, events
 
 LIMIT = 1.15  # times as long as with one thread
@@ -40,7 +43,14 @@ def run(quick: bool = False) -> Result:
         for each in table[1:]
     ]
     title = f"{STREAMS} queries on streams of {rows:,} rows, best of {rounds} rounds"
-    return Result("live_threads", title, table, agree(answers), bars)
+    return Result("live_threads", title, table, agree(answers), bars, partial(plot, table))
+
+
+def plot(rows: list[Row], path: Path) -> None:
+    with plotting.figure(path, f"{STREAMS} queries on streams of their own") as (axis,):
+        names = [str(row["threads"]) for row in rows]
+        axis.bar(names, [row["s"] for row in rows])
+        axis.set(xlabel="threads", ylabel="time (s)")
 
 
 def answered(batches: list[pa.RecordBatch], threads: int) -> tuple[float, float, pa.Table]:

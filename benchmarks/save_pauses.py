@@ -6,8 +6,10 @@ of the last ones: what is written is what they have changed, however many others
 
 from __future__ import annotations
 
+import json
 import queue
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter_ns
@@ -16,24 +18,27 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
-from benchmarks.result import Bar, Result
+from benchmarks import plotting
+from benchmarks.result import Bar, Result, Row
 from penstock.engine.live.checkpoint import LiveCheckpoint
 from penstock.engine.live.queries import LiveQueries
 
 LIMIT = 2.0  # times as long with the most state as with the least
 GROUPS = 10  # in every pane
 SQL = (
-    "CREATE QUERY counts AS SELECT /*+ PANED */ k, count(*) AS n"
+    "CREATE QUERY counts AS SELECT /*+ PANED */ k, window_start, count(*) AS n"
     " [RANGE {range}, SLIDE {slide}, WA t] FROM s GROUP BY k INTO 'counts.jsonl'"
 )
 
 
 def run(quick: bool = False) -> Result:
     sizes, saves = ((50, 500), 5) if quick else ((100, 1_000, 10_000, 50_000), 30)
-    rows = []
+    rows, agreed = [], {}
     for changed in (1, 20):
         for kept in sizes:
-            pauses = np.array(paused(kept, changed, saves)) / 1e6
+            taken, counted = paused(kept, changed, saves)
+            agreed[f"{changed} of {kept:,} panes"] = counted
+            pauses = np.array(taken) / 1e6
             rows.append(
                 {
                     "panes kept": kept,
@@ -49,7 +54,7 @@ def run(quick: bool = False) -> Result:
         what = f"{changed} of {most['panes kept']:,} panes changed, against {least['panes kept']}"
         bars.append(Bar(what, LIMIT, most["median ms"] / least["median ms"]))
     title = f"The graph stands still while a save is made, {saves} saves each"
-    return Result("save_pauses", title, rows, {}, bars)
+    return Result("save_pauses", title, rows, agreed, bars, partial(plot, rows))
 
 
 class Timed:
@@ -76,8 +81,19 @@ class Timed:
         LiveCheckpoint.save = self._own  # type: ignore[method-assign]
 
 
-def paused(kept: int, changed: int, saves: int) -> list[int]:
-    """Nanoseconds that saves have taken, when so many panes are kept and some have changed."""
+def plot(rows: list[Row], path: Path) -> None:
+    with plotting.figure(path, "How long a save stops the graph") as (axis,):
+        for changed in sorted({row["panes changed"] for row in rows}):
+            some = [row for row in rows if row["panes changed"] == changed]
+            kept, medians = ([row[name] for row in some] for name in ("panes kept", "median ms"))
+            axis.plot(kept, medians, marker="o", label=f"{changed} changed")
+        axis.set(xscale="log", ylim=(0, None), xlabel="panes kept", ylabel="median pause (ms)")
+        axis.legend()
+
+
+def paused(kept: int, changed: int, saves: int) -> tuple[list[int], int]:
+    """Nanoseconds that saves have taken, when so many panes are kept and some have changed; and how
+    many tuples were counted in the end, which are all that have come."""
     said: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()
     schema = {"k": "INT", "t": "BIGINT"}
 
@@ -109,6 +125,10 @@ def paused(kept: int, changed: int, saves: int) -> list[int]:
             live.resume()
             say(changed)
             live.pause()
+        taken = timed.taken[1::2]
         said.put(None)
-        live.stop()
-    return timed.taken[1::2]
+        live.stop(final=True)
+        lines = (Path(folder) / "counts.jsonl").read_text(encoding="utf-8").splitlines()
+    counted = sum(json.loads(line)["n"] for line in lines if json.loads(line)["window_start"] <= 0)
+    assert counted == end * GROUPS, f"{counted} of {end * GROUPS} tuples were counted"
+    return taken, counted

@@ -34,7 +34,12 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
-_DECODE = json.JSONDecoder(parse_constant=_refuse).decode
+def _whole(digits: str) -> int | float:
+    """A DOUBLE has a negative zero."""
+    return int(digits) if digits != "-0" else -0.0
+
+
+_DECODE = json.JSONDecoder(parse_int=_whole, parse_constant=_refuse).decode
 
 
 def read_few_lines(lines: bytes, schema: Schema) -> pa.RecordBatch | None:
