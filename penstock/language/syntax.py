@@ -320,11 +320,26 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """The files or directories for the rows of a query that runs at once, for its late tuples, and
+    for what was rejected."""
+
+    rows: Name | None = None
+    late: Name | None = None
+    rejected: Name | None = None
+
+    @property
+    def first(self) -> Name | None:
+        """One of them, if there is any."""
+        return self.rows or self.late or self.rejected
+
+
+@dataclass(frozen=True, slots=True)
 class CreateQuery:
     name: Name
     query: QuerySyntax
     span: Span
-    into: Name | None = None  # where the rows of a query go that runs at once
+    into: Places = Places()
 
 
 @dataclass(frozen=True, slots=True)

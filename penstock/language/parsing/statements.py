@@ -20,6 +20,7 @@ from penstock.language.syntax import (
     Explain,
     FilesSyntax,
     Name,
+    Places,
     Show,
     SocketSyntax,
     Split,
@@ -112,13 +113,26 @@ def _create_view(parser: Parser) -> CreateView | None:
 
 
 def _create_query(parser: Parser) -> CreateQuery:
-    """create-query ::= CREATE QUERY name AS query [INTO 'file']"""
+    """create-query ::= CREATE QUERY name AS query [INTO place {',' place}]
+    place ::= [LATE | REJECTED] 'file'"""
     start = parser.here()
     name = parser.name("a name for the query")
     parser.expect("AS")
     asked = query(parser)
-    into = parser.text("a file or directory") if parser.accept("INTO") else None
-    return CreateQuery(name, asked, parser.since(start), into)
+    places = _places(parser) if parser.accept("INTO") else {}
+    return CreateQuery(name, asked, parser.since(start), Places(**places))
+
+
+def _places(parser: Parser) -> dict[str, Name]:
+    places: dict[str, Name] = {}
+    while True:
+        side = parser.word if parser.at("LATE", "REJECTED") else "ROWS"
+        if side.lower() in places:
+            parser.refuse(f"INTO says twice where {side} go")
+        parser.accept(side)
+        places[side.lower()] = parser.text("a file or directory")
+        if not parser._match(TokenType.COMMA):
+            return places
 
 
 def _alter_query(parser: Parser) -> AlterQuery:
