@@ -22,6 +22,10 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("others", deadline=None)
 settings.load_profile("others")
 
+# What a thousand short queries run is hardly ever run often enough to be worth compiling well, and
+# there is little garbage.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 # in every test that runs operators in this process, nothing may break what they have promised
 Measured._count = checking(Measured._count)  # type: ignore[method-assign]
 
@@ -32,7 +36,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Started by the first test that needs it, which takes some seconds."""
-    started = session("local[2, 2]")  # a task that fails on purpose fails twice, not four times
+    # a task that fails on purpose fails twice, not four times
+    started = session("local[2, 2]", {"spark.driver.extraJavaOptions": JAVA})
     yield started
     started.stop()
 
