@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -40,6 +41,17 @@ def spark() -> Iterator[SparkSession]:
     started = session("local[2, 2]", {"spark.driver.extraJavaOptions": JAVA})
     yield started
     started.stop()
+
+
+def pytest_collection_finish() -> None:
+    """What has been made so far stays to the end: twelve thousand tests and all that they import.
+    The garbage collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
