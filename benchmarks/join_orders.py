@@ -24,16 +24,16 @@ from benchmarks.plotting import figure
 from benchmarks.result import Bar, Result
 from penstock.engine import local
 from penstock.model.clock import SystemClock
-from penstock.optimizer.dataflow.arrangement import arranged
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import statistics_of
-from penstock.optimizer.dataflow.join_tree import Joined, JoinTree, flat, trees_of
 from penstock.optimizer.dataflow.search import Search
 from penstock.optimizer.dataflow.work import Work
 from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.equalities import Equality, conditions_of
+from penstock.plan.join_trees.arrangement import arranged
+from penstock.plan.join_trees.join_tree import Joined, JoinTree, flat, trees_of
 from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan

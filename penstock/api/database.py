@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,23 +12,21 @@ from penstock.api.explanation import Explanation
 from penstock.api.given import (
     SchemaLike,
     complete,
-    family_of,
     is_spark,
     is_stamped,
     schema_of,
     source_of,
-    type_of,
 )
 from penstock.api.listing import list_queries, list_streams
 from penstock.api.live import Live
 from penstock.api.progress_clause import ProgressOptions, by_stream, checked
 from penstock.api.query import Query, run_options, run_together
+from penstock.api.registered import aggregate_of, function_of
 from penstock.api.running import ENGINES, Setting
 from penstock.api.running_on_spark import SparkSetting
 from penstock.engine.options import Scheduling
 from penstock.errors import BindError, EngineError, SinkError, nearest
-from penstock.functions.aggregates import AggregateFunction, PythonAggregate
-from penstock.functions.signature import Signature
+from penstock.functions.aggregates import PythonAggregate
 from penstock.language.binding.relations import refuse_modifiers
 from penstock.language.binding.select import bind_query
 from penstock.language.binding.splits import bind_split
@@ -93,7 +91,7 @@ class Database:
         if scheduling is not None and engine != "local":
             raise EngineError(
                 f"the {engine} engine has no scheduler of ours",
-                expected="strategy, ets and carriage together with the local engine",
+                expected="strategy, ets, carriage and adapt together with the local engine",
             )
         self._setting = Setting(
             engine,
@@ -224,22 +222,23 @@ class Database:
     ) -> None:
         """Register an aggregate written in Python: `init`, `accumulate(state, *columns)`, `merge`,
         `finish`, and if it can `subtract`, and `save` and `load`."""
-        if isinstance(implementation, type) or not isinstance(implementation, PythonAggregate):
-            raise BindError(
-                f"{implementation!r} is not an aggregate",
-                expected="an object with the methods init, accumulate, merge and finish",
-            )
-        families = tuple(family_of(type_of(text)) for text in arguments)
-        result = type_of(returns)
-        self.catalog.add_aggregate(
-            AggregateFunction(
-                name.lower(),
-                Signature(families),
-                lambda _: result,
-                "registered",
-                implementation=implementation,
-            )
-        )
+        self.catalog.add_aggregate(aggregate_of(name, implementation, returns, arguments))
+
+    def function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        returns: str,
+        args: Sequence[str] | None = None,
+        by_row: bool = False,
+        nulls: bool = False,
+    ) -> None:
+        """Register a scalar function written in Python.  It gets Arrow columns and gives one of the
+        same length, or, `by_row`, it gets the values of a row and gives one value; what it gives
+        for a row must follow from that row alone.  `args` are the types that it takes, without
+        them any.  NULL in, NULL out; with `nulls` it is asked about NULLs, too."""
+        self.catalog.add_function(function_of(name, function, returns, args, by_row, nulls))
 
     def query(self, name: str) -> Query:
         """A query that CREATE QUERY has named."""
@@ -350,6 +349,7 @@ def connect(
     strategy: str | None = None,
     ets: str | None = None,
     carriage: str | None = None,
+    adapt: bool | float | None = None,
 ) -> Database:
     """A new, empty database whose queries run on `engine`: "spark", "local", "reference", or a
     Spark session that is there.  `master` and `conf` are for a session that is not; `buckets` is
@@ -366,8 +366,9 @@ def connect(
     if those come first that make rows fewer fastest when more than 1,000 wait), when sources that
     have nothing to say are asked how far they have come (`ets`: "on demand", "none", or a time like
     "10 milliseconds"), and whether progress goes along `carriage` "arcs" of its own or as
-    "punctuations" through all operators."""
-    scheduled = strategy is not None or ets is not None or carriage is not None
+    "punctuations" through all operators.  Plans are changed while they run, when others have become
+    1.25 times as fast, or so many times as `adapt` says; never with `adapt=False`."""
+    scheduled = any(each is not None for each in (strategy, ets, carriage, adapt))
     given = None if isinstance(engine, str) else engine
     return Database(
         engine if isinstance(engine, str) else "spark",
@@ -378,7 +379,7 @@ def connect(
         spark=SparkSetting(given, master, conf or {}, buckets, broadcast_rows, alpha),
         allow=allow,
         alpha=alpha,
-        scheduling=Scheduling.of(strategy, ets, carriage) if scheduled else None,
+        scheduling=Scheduling.of(strategy, ets, carriage, adapt) if scheduled else None,
     )
 
 

@@ -206,7 +206,7 @@ class Live:
             (target,) = delivery.targets([[Subscribers() if sink is None else sink, None, None]])
             fan = target.rows if isinstance(target.rows, Subscribers) else Subscribers(target.rows)
             outlet = IsolatedOutlet(query.plan, fan)
-            plan = self._setting.planned(query.plan, keeps_state=kept is not None)
+            plan = self._setting.planned(query.plan)
             if record is not None:
                 self._engine.restore(record, plan, outlet, _closing(delivery))
             else:

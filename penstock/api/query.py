@@ -15,6 +15,7 @@ from penstock.api.last_run import RememberedAnswer, RememberedRun
 from penstock.api.running import Running, Setting
 from penstock.api.running_async import calling_on, drive_on_loop
 from penstock.api.started import StartedQuery
+from penstock.engine.adapting.decision import Decision
 from penstock.errors import Span
 from penstock.language.parse import pointing_into
 from penstock.optimizer.dataflow.explain import explain_dataflow
@@ -54,6 +55,7 @@ class Query:
         self._span = span or Span(0, len(text))  # where the query stands in it
         self.setting = setting
         self._answered: RememberedAnswer | None = None
+        self._decisions: list[Decision] = []
         self._last: RememberedAnswer | RememberedRun | None = None
 
     def explain(
@@ -255,6 +257,11 @@ class Query:
         return self._known.account
 
     @property
+    def decisions(self) -> list[Decision]:
+        """Which operators have been exchanged in the last `run`, and why."""
+        return list(self._decisions)
+
+    @property
     def _known(self) -> RememberedAnswer | RememberedRun:
         return self._last if self._last is not None else self._answer
 
@@ -323,3 +330,4 @@ def _remembering(
         for query, run, outcome in zip(queries, remembered, running.outcomes(), strict=True):
             run.finish(outcome)
             query._last = run
+            query._decisions = running.decisions

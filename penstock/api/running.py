@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.api.running_on_spark import RunningOnSpark, SparkSetting
 from penstock.engine import local
+from penstock.engine.adapting.decision import Decision
 from penstock.engine.job import LocalJob, Watch
 from penstock.engine.options import Scheduling
 from penstock.engine.run import LocalRun
@@ -64,14 +65,12 @@ class Setting:
         self,
         query: QueryPlan,
         simplified: Collection[str] | None = None,
-        keeps_state: bool = False,
     ) -> PhysicalPlan:
         """What the engine executes for a query that the logical rules have rewritten; `simplified`
-        by some rules, or by all; and whether a later run may go on from its state."""
+        by some rules, or by all."""
         if self.engine == "spark":
             return self.on_spark.planned(query, simplified)
-        settings = replace(self.settings, keeps_state=keeps_state)
-        return physical_plan(query, settings, simplified)
+        return physical_plan(query, self.settings, simplified)
 
     def state_table(self, query: QueryPlan) -> str:
         """The nodes of a query in process, and the rules that lead from one to the next."""
@@ -120,7 +119,7 @@ class Running:
                 Outlet(query, target.rows, target.late, target.rejected, target.ledger)
                 for query, target in zip(queries, targets, strict=True)
             ]
-            plans = [setting.planned(query, keeps_state=self._keeps) for query in queries]
+            plans = [setting.planned(query) for query in queries]
             self._job = LocalJob(
                 plans,
                 outlets,
@@ -129,7 +128,7 @@ class Running:
                 options,
                 watch,
                 setting.scheduling,
-                lambda number, rules: setting.planned(queries[number], rules, self._keeps),
+                lambda number, rules: setting.planned(queries[number], rules),
             )
         elif setting.engine == "spark":
             self._job = RunningOnSpark(
@@ -196,6 +195,11 @@ class Running:
         """How the operators are doing, on the local engine; `names` are those of the queries."""
         assert isinstance(self._job, LocalJob)
         return self._job.graph_status(names)
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """Which operators have been exchanged, and why."""
+        return self._job.decisions if isinstance(self._job, LocalJob) else []
 
     @property
     def read(self) -> int:

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, END
+from penstock.model.types import Kind
 from penstock.plan.streams import StreamDefinition
 from penstock.runs.status import SourceStatus, names_of
+
+_UNITS = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000)  # days to milliseconds
 
 
 def explain_stall(sources: Sequence[SourceStatus], streams: Mapping[str, StreamDefinition]) -> str:
@@ -23,9 +26,12 @@ def explain_stall(sources: Sequence[SourceStatus], streams: Mapping[str, StreamD
     who = names_of(slowest.waits_for, slowest.waits_for_others) or "its only source"
     others = _ahead_of(slowest, found, domain)
     if slowest.low == BEGINNING:
+        silent = [each.stream for each in found if each.low == BEGINNING]
+        if len(silent) > 1:
+            return f"streams {', '.join(silent)} have promised nothing yet{others}"
         return f"stream {stream.name} has promised nothing yet: it waits for {who}{others}"
     at = domain.format(int(slowest.low))
-    behind = domain.format_length(int(slowest.high) - int(slowest.low))
+    behind = _about(int(slowest.high) - int(slowest.low), domain)
     idle = stream.progress.policy.idle_after
     advice = (
         "it is left out when it has been silent for as long as IDLE AFTER says"
@@ -47,7 +53,19 @@ def _ahead_of(slowest: SourceStatus, all_of_them: Sequence[SourceStatus], domain
         if slowest.low == BEGINNING:
             told.append(f"{each.stream} has come to {each.low_text}")
         else:
-            told.append(
-                f"{each.stream} is {domain.format_length(int(each.low - slowest.low))} ahead"
-            )
+            told.append(f"{each.stream} is {_about(int(each.low - slowest.low), domain)} ahead")
     return f"; {', '.join(told)}" if told else ""
+
+
+def _about(ticks: int, domain: Domain) -> str:
+    """A length that somebody reads: microseconds of a day say nothing.
+
+    >>> from penstock.model.types import TIMESTAMP
+    >>> _about(984_779, Domain(TIMESTAMP)), _about(5_000_000, Domain(TIMESTAMP))
+    ('about 984 MILLISECONDS', '5 SECONDS')
+    """
+    if domain.type.kind is Kind.TIMESTAMP:
+        unit = next((each for each in _UNITS if ticks >= 10 * each), 1)
+        if ticks % unit:
+            return f"about {domain.format_length(ticks - ticks % unit)}"
+    return domain.format_length(ticks)

@@ -13,6 +13,7 @@ from penstock.api.running import Setting
 from penstock.api.running_on_spark import delivering_late
 from penstock.api.showing import shortened
 from penstock.api.stalls import explain_stall
+from penstock.engine.adapting.decision import Decision
 from penstock.engine.job import LocalJob
 from penstock.engine.status import GraphStatus
 from penstock.errors import EngineError
@@ -118,6 +119,11 @@ class StartedQuery:
             )
         return self._run.graph_status([self._title])
 
+    @property
+    def decisions(self) -> list[Decision]:
+        """Which operators have been exchanged while it ran, and why; on the local engine."""
+        return self._run.decisions if isinstance(self._run, LocalJob) else []
+
     def explain_stall(self) -> str:
         """Which source holds back the oldest window that is still open, and what would help."""
         streams = {n.stream.name: n.stream for n in self._query.walk() if isinstance(n, Scan)}
@@ -130,15 +136,14 @@ def _run_of(
     if setting.engine == "spark":
         return setting.on_spark.run(query, outlet, setting.strict, options)
     if setting.engine == "local":
-        keeps = options.checkpoint is not None
         return LocalJob(
-            [setting.planned(query, keeps_state=keeps)],
+            [setting.planned(query)],
             [outlet],
             setting.clock,
             setting.strict,
             options,
             scheduling=setting.scheduling,
-            planned=lambda _, rules: setting.planned(query, rules, keeps),
+            planned=lambda _, rules: setting.planned(query, rules),
         )
     raise EngineError(
         f"the {setting.engine} engine runs nothing beside the program",

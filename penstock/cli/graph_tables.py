@@ -17,6 +17,7 @@ _COLUMNS = (
     *("held", "state", "waiting", "peak"),
 )
 _WIDE = 100  # characters; a narrower terminal does without some of them
+_DECISIONS = 3  # the last ones
 _LEFT_OUT = ("out/in", "busy", "held", "peak")
 
 
@@ -28,6 +29,7 @@ def graph_tables(now: GraphStatus, lately: GraphStatus | None = None, width: int
         _operators(now, lately or now, width),
         Text(),
         *(Text(str(source)) for source in now.sources),
+        *(Text(str(decision)) for decision in now.decisions[-_DECISIONS:]),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from penstock.engine.chain import MemoryPolicy
 from penstock.engine.cycle import Cycle
@@ -11,6 +12,9 @@ from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.options import Enabling
+
+if TYPE_CHECKING:
+    from penstock.engine.adapting.watched import Watched
 
 
 class Component:
@@ -23,6 +27,7 @@ class Component:
         self.sources: list[SourceNode] = []
         self._live: list[SourceNode] = []
         self._sensitive: list[OperatorNode] = []
+        self.watched: list[Watched] = []  # operators that may be exchanged
         self.share = 0.0  # the largest of its queries
         self.enabling: Enabling | None = None  # if another than that of the run
         self.used = used
@@ -38,6 +43,7 @@ class Component:
         self._live += [source for source in sources if source.ingest.live]
         operators = [node for node in nodes if isinstance(node, OperatorNode)]
         self._sensitive += [node for node in operators if node.sensitive]
+        self.watched += [node.watched for node in operators if node.watched is not None]
         for node in nodes:
             node.component, node.listed = self, False
             if node.more or node.blocked:
@@ -49,6 +55,8 @@ class Component:
             self.nodes.remove(node)
             if node.sensitive:
                 self._sensitive.remove(node)
+            if node.watched is not None:
+                self.watched.remove(node.watched)
             if node.listed:
                 self._busy.remove(node)
             node.component = None

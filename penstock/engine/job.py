@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 
+from penstock.engine.adapting.decision import Decision
 from penstock.engine.checkpoint import Checkpoints
 from penstock.engine.epochs import EVERY, Epochs
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.options import Scheduling
-from penstock.engine.resuming import Planned, as_begun
+from penstock.engine.resuming import Planned, as_begun, shared_as_begun
 from penstock.engine.run import LocalRun
 from penstock.engine.scheduler import Scheduler
-from penstock.engine.status import GraphStatus, graph_status, source_status
+from penstock.engine.status import GraphStatus, source_status
 from penstock.model.clock import Clock
 from penstock.model.domain import Domain
 from penstock.physical.plan import PhysicalPlan
@@ -45,6 +46,8 @@ class LocalJob:
         try:
             if store is not None and planned is not None:
                 plans = as_begun(plans, store, planned)
+            if store is not None:
+                plans = shared_as_begun(plans, store)
             keeps = store is not None
             self.run = run = LocalRun(
                 plans, outlets, clock, strict, keeps, not options.bounded, scheduling
@@ -144,7 +147,12 @@ class LocalJob:
     def graph_status(self, names: Sequence[str]) -> GraphStatus:
         """How the nodes are doing; `names` are those of the queries."""
         outlets = self.run.outlets
-        return graph_status(self.run.graph, dict(zip(outlets, names, strict=True)))
+        return self.run.status(dict(zip(outlets, names, strict=True)))
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """Which operators have been exchanged, and why."""
+        return list(self.run.adapting.decisions)
 
 
 def _text_of(scan: SourceNode, tick: int) -> str:

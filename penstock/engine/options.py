@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from penstock.engine.adapting.adaptation import Adaptation
 from penstock.engine.strategy.strategy import Strategy
 from penstock.errors import EngineError, PenstockError, nearest
 from penstock.model.duration import parse_duration
@@ -59,10 +60,14 @@ class Scheduling:
     strategy: Strategy = field(default_factory=Strategy)
     enabling: Enabling = field(default_factory=Enabling)
     carriage: Carriage = Carriage.ARCS
+    adaptation: Adaptation = field(default_factory=Adaptation)
 
     @staticmethod
     def of(
-        strategy: str | None = None, ets: str | None = None, carriage: str | None = None
+        strategy: str | None = None,
+        ets: str | None = None,
+        carriage: str | None = None,
+        adapt: bool | float | None = None,
     ) -> Scheduling:
         """As users say it; None is the default."""
         names = [each.value for each in Carriage]
@@ -77,4 +82,5 @@ class Scheduling:
             Strategy() if strategy is None else Strategy.of(strategy),
             Enabling() if ets is None else Enabling.of(ets),
             Carriage.ARCS if carriage is None else Carriage(carriage),
+            Adaptation() if adapt is None else Adaptation.of(adapt),
         )

@@ -7,12 +7,13 @@ from dataclasses import asdict
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from penstock.engine.graph.naming import order_name
+from penstock.engine.graph.naming import order_name, windows_of_panes_name
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
 from penstock.operators.moving import drop_all, load_moved
+from penstock.optimizer.share_panes import share_panes
 from penstock.physical.node import OperatorKind
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.belonging import check_algorithms, check_query
@@ -30,7 +31,7 @@ def save_run(run: LocalRun, store: ChunkStore) -> None:
     store.put("closed", run.closed)
     store.put("accounts", [asdict(run.total(outlet)) for outlet in run.outlets])
     for stage in run.stages:
-        stage.operator.save(of_operator(store, stage.name))
+        save_operator(stage, store)
     for scan in run.scans:
         scan.ingest.save(of_source(store, scan, "sources"))
         if scan.reading is not None:
@@ -87,6 +88,15 @@ def as_begun(
     ]
 
 
+def shared_as_begun(plans: Sequence[PhysicalPlan], store: ChunkStore) -> list[PhysicalPlan]:
+    """The plans with panes in common.  If the store holds a run, exactly those aggregations have
+    them that had them then, however they would be computed today."""
+    saved = store.get("run")
+    if saved is None:
+        return share_panes(plans)
+    return share_panes(plans, lambda each: windows_of_panes_name(each) in saved["operators"])
+
+
 def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> None:
     """State moves where another operator stands for the one that saved it, and is that one's at the
     next commit.  Rows that a plan has put in order go on waiting behind one that has them in order
@@ -140,6 +150,15 @@ def no_state_of(stage: OperatorNode) -> CheckpointError:
         hint="run it with the version and the data that wrote it, or begin anew with another"
         " checkpoint",
     )
+
+
+def save_operator(stage: OperatorNode, store: ChunkStore) -> None:
+    """An operator that has taken the place of another knows nothing of the chunks of that one."""
+    own = of_operator(store, stage.name)
+    if stage.exchanged:
+        drop_all(own)
+        stage.exchanged = False
+    stage.operator.save(own)
 
 
 def _kinds(run: LocalRun) -> dict[str, str]:

@@ -5,11 +5,12 @@ The run says what follows from a chunk; when which source is read is the schedul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 from time import perf_counter_ns
 
+from penstock.engine.adapting.adapting import Adapting
 from penstock.engine.component import Component
 from penstock.engine.enabling import EnablingMode
 from penstock.engine.graph.operator_node import OperatorNode
@@ -19,9 +20,10 @@ from penstock.engine.graph.query_graph import QueryGraph
 from penstock.engine.graph.scans import Scans
 from penstock.engine.graph.source_node import Delivered, Ended, SourceNode
 from penstock.engine.options import Scheduling
+from penstock.engine.status import GraphStatus, graph_status
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING
-from penstock.operators.joins.lookup import LookupOperator
+from penstock.operators.joins.lookups.lookup import LookupOperator
 from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.optimizer.physical.revisions import asked_of_results
@@ -63,9 +65,11 @@ class LocalRun:
         self.graph = QueryGraph(scans, clock, self.scheduling)
         self.enabling = EnablingMode(self.scheduling.enabling, clock)
         self.graph.cycle.ask = self.enabling.ask
+        self.adapting = Adapting(self.scheduling.adaptation, clock)
+        self.graph.watching = self.adapting.watched
         self._unfilled: list[OperatorNode] = []
         self._timed: list[OperatorNode] = []
-        # what is saved is saved for every query apart
+        # who can go on later has seen to it that queries share what they have shared before
         together = plans if resumable else share_panes(plans)
         for plan, outlet in zip(together, outlets, strict=True):
             self._add(plan, outlet)
@@ -186,6 +190,8 @@ class LocalRun:
         if self._timed:
             self._tell_time()
         component.flush()
+        if component.watched:
+            self.adapting.look(component.watched)
         component.used += (perf_counter_ns() - begun) / component.share
 
     def _tell_time(self) -> None:
@@ -268,6 +274,12 @@ class LocalRun:
     def operators(self, outlet: Outlet) -> list[OperatorStatus]:
         """How the operators of an outlet are doing, from the sink to the sources."""
         return [node.measured.status() for node in self.graph.queries[outlet].operators]
+
+    def status(
+        self, names: Mapping[Outlet, str], dropped: Mapping[str, int] | None = None
+    ) -> GraphStatus:
+        """How the nodes are doing; `names` are those of the queries."""
+        return graph_status(self.graph, names, dropped, self.adapting.decisions)
 
     # --- rows that wait for their order ----------------------------------------------------------
 

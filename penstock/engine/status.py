@@ -5,10 +5,11 @@ Counters are read as they are; nothing here is on the way of a tuple.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 
+from penstock.engine.adapting.decision import Decision
 from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.placed_query import PlacedQuery
@@ -103,6 +104,7 @@ class GraphStatus:
     sources: tuple[SourceStatus, ...]
     answers: tuple[AnswerStatus, ...]
     dropped: Mapping[str, int] = field(default_factory=dict)  # rows that came too fast, by source
+    decisions: tuple[Decision, ...] = ()  # operators that were exchanged, the last at the end
 
     def node(self, name: str) -> NodeStatus | None:
         return next((each for each in self.nodes if each.name == name), None)
@@ -121,7 +123,10 @@ class GraphStatus:
 
 
 def graph_status(
-    graph: QueryGraph, names: Mapping[Outlet, str], dropped: Mapping[str, int] | None = None
+    graph: QueryGraph,
+    names: Mapping[Outlet, str],
+    dropped: Mapping[str, int] | None = None,
+    decisions: Iterable[Decision] = (),
 ) -> GraphStatus:
     """`names` are those of the queries, by where their rows leave."""
     now = perf_counter_ns()
@@ -136,6 +141,7 @@ def graph_status(
         tuple(map(source_status, list(graph.sources))),
         tuple(_answer_status(placed, names) for placed in list(graph.queries.values())),
         dropped or {},
+        tuple(decisions),
     )
 
 

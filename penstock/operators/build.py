@@ -9,9 +9,9 @@ from penstock.model.clock import Clock
 from penstock.operators.groups.distinct import DistinctOperator
 from penstock.operators.groups.distinct_on import DistinctOnOperator
 from penstock.operators.groups.grouped import GroupedOperator
-from penstock.operators.joins.chronicle import Chronicle
-from penstock.operators.joins.difference import DifferenceOperator
-from penstock.operators.joins.lookup import LookupOperator
+from penstock.operators.joins.differences.difference import DifferenceOperator
+from penstock.operators.joins.lookups.lookup import LookupOperator
+from penstock.operators.joins.multiway.containing_join import ContainingJoin
 from penstock.operators.joins.multiway.multiway_join import MultiwayJoin
 from penstock.operators.joins.oa_join import OaJoin
 from penstock.operators.joins.ordered.adaptive_join import ALPHA, AdaptiveJoin
@@ -19,7 +19,8 @@ from penstock.operators.joins.ordered.filter_order import FilterOrderJoin
 from penstock.operators.joins.ordered.opib_join import OpibJoin
 from penstock.operators.joins.ordered.opob_join import OpobJoin
 from penstock.operators.joins.ordered.sync_filter import SyncFilterJoin
-from penstock.operators.joins.recent import Recent
+from penstock.operators.joins.sequences.chronicle import Chronicle
+from penstock.operators.joins.sequences.recent import Recent
 from penstock.operators.operator import Operator
 from penstock.operators.revising.deferred import Deferred
 from penstock.operators.revising.distinct import AmendingDistinct
@@ -28,6 +29,7 @@ from penstock.operators.revising.groups import RevisingGroups
 from penstock.operators.revising.landmark import RevisingLandmark
 from penstock.operators.revising.sessions import RevisingSessions
 from penstock.operators.revising.sliding import RevisingSliding
+from penstock.operators.revising.trial_end import TrialEnd
 from penstock.operators.signed.distinct import SignedDistinct
 from penstock.operators.signed.groups import SignedGroups
 from penstock.operators.signed.landmark import SignedLandmark
@@ -42,6 +44,8 @@ from penstock.operators.stateless.stamp import StampOperator
 from penstock.operators.stateless.union import Meld
 from penstock.operators.windows.adapt_wid import AdaptWid
 from penstock.operators.windows.buffering import Buffering
+from penstock.operators.windows.counted.rows import RowsOperator
+from penstock.operators.windows.counted.slide_by_tuple import SlideByTupleOperator
 from penstock.operators.windows.landmark import LandmarkOperator
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.punctuated import (
@@ -49,11 +53,9 @@ from penstock.operators.windows.punctuated import (
     PunctuatedTwoLevel,
     PunctuatedWid,
 )
-from penstock.operators.windows.rows import RowsOperator
-from penstock.operators.windows.session import SessionOperator
+from penstock.operators.windows.sessions.session import SessionOperator
 from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
-from penstock.operators.windows.slide_by_tuple import SlideByTupleOperator
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
 from penstock.physical.asked import Asked
@@ -104,6 +106,7 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
     OperatorKind.MULTIWAY_JOIN: MultiwayJoin,
+    OperatorKind.CONTAINING_JOIN: ContainingJoin,
     OperatorKind.SIGNED_SLIDING: SignedSliding,
     OperatorKind.SIGNED_LANDMARK: SignedLandmark,
     OperatorKind.SIGNED_ROWS: SignedRows,
@@ -148,8 +151,33 @@ def _sorted_port(node: PhysicalNode) -> int | None:
     return ports[0] if ports is not None and len(ports) == 1 else None
 
 
+# whose results are final; early answers are those that they would give if their streams ended
+_TRIED = {
+    OperatorKind.ROWS,
+    OperatorKind.SLIDE_BY_TUPLE,
+    OperatorKind.SESSIONS,
+    OperatorKind.DEFERRED_ROWS,
+    OperatorKind.DEFERRED_SLIDE_BY_TUPLE,
+    OperatorKind.DEFERRED_SESSIONS,
+    OperatorKind.SIGNED_SLIDING,
+    OperatorKind.SIGNED_LANDMARK,
+    OperatorKind.SIGNED_ROWS,
+    OperatorKind.SIGNED_SLIDE_BY_TUPLE,
+    OperatorKind.SIGNED_GROUPS,
+    OperatorKind.RECENT,
+    OperatorKind.CHRONICLE,
+}
+
+
 def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
     """A new operator for any node but one that reads, which is the host's business."""
+    asked = node.asked
+    if asked is not None and asked.answers_early and node.operator in _TRIED:
+        return TrialEnd(node.logical, lambda: _made(node, clock), clock, asked)
+    return _made(node, clock)
+
+
+def _made(node: PhysicalNode, clock: Clock) -> Operator:
     if node.operator is OperatorKind.STAMP:
         return StampOperator(node.logical, clock)  # type: ignore[arg-type]
     if node.operator in _FINAL:

@@ -24,6 +24,15 @@ class Traffic:
     waiting: int = 0  # nanoseconds in which rows were held that only progress could release
 
 
+@dataclass(slots=True)
+class PortTraffic:
+    """What has come to one port of it: tuples, in how many batches, and how long they took."""
+
+    rows: int = 0
+    batches: int = 0
+    nanoseconds: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorStatus:
     """How one operator of a run is doing."""
@@ -67,17 +76,25 @@ class Measured:
         self.operator = operator
         self.name = name
         self.flow = Traffic()
+        self.ports: dict[int, PortTraffic] = {}
         self._timer = timer
 
     def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
-        flow, timer = self.flow, self._timer
-        flow.rows_in += batch.rows.num_rows
+        flow, timer, rows = self.flow, self._timer, batch.rows.num_rows
+        flow.rows_in += rows
         begin = timer()
         items = self.operator.on_batch(port, batch)
-        flow.nanoseconds += timer() - begin
+        took = timer() - begin
+        flow.nanoseconds += took
         flow.calls += 1
+        own = self.ports.get(port)
+        if own is None:
+            own = self.ports[port] = PortTraffic()
+        own.rows += rows
+        own.batches += 1
+        own.nanoseconds += took
         if not isinstance(items, list):
-            return self._one_by_one(iter(items))
+            return self._one_by_one(iter(items), own)
         for item in items:  # not called for each: that would be felt where tuples come alone
             if isinstance(item, Batch):
                 flow.rows_out += item.rows.num_rows
@@ -85,12 +102,14 @@ class Measured:
                 flow.late += item.batch.num_rows
         return items
 
-    def _one_by_one(self, items: Iterator[Item]) -> Iterator[Item]:
+    def _one_by_one(self, items: Iterator[Item], own: PortTraffic) -> Iterator[Item]:
         """Items that are made when they are taken."""
         while True:
             begin = self._timer()
             item = next(items, None)
-            self.flow.nanoseconds += self._timer() - begin
+            took = self._timer() - begin
+            self.flow.nanoseconds += took
+            own.nanoseconds += took
             if item is None:
                 return
             self._count(item)

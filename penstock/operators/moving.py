@@ -15,6 +15,12 @@ from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.state.chunks import ChunkStore
 
 
+def movable(operator: Operator) -> Movable[Any]:
+    """One that others can stand for."""
+    assert isinstance(operator, Movable), f"{type(operator).__name__} keeps its state to itself"
+    return operator
+
+
 def load_moved(
     operator: Operator, node: PhysicalNode, was: str, store: ChunkStore, clock: Clock
 ) -> bool:

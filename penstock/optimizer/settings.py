@@ -18,14 +18,12 @@ class Settings:
     `host` who executes the plan.  On Spark, tables of at most `broadcast_rows` rows are at hand
     wherever tuples are; larger ones are split by their keys.  `alpha` is how much of the time an
     adaptive join may be at work before it joins tuples ahead of their turn: then results come
-    α / (1 + α) sooner.  With `keeps_state`, the plan is one whose state can be found again by a
-    later run, also if streams hold something else by then."""
+    α / (1 + α) sooner."""
 
     state_budget: int = STATE_BUDGET
     host: Host = Host.LOCAL
     broadcast_rows: int = BROADCAST_ROWS
     alpha: float = ALPHA
-    keeps_state: bool = False
 
     def __post_init__(self) -> None:
         if self.broadcast_rows < 0:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from penstock.physical.node import OperatorKind, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
@@ -23,15 +24,23 @@ _SLIDING = (
     OperatorKind.TWO_LEVEL,
     OperatorKind.BUFFERING,
 )
+Free: TypeAlias = Callable[[WindowAggregate], bool]
 _FOR_STATE = (Reason.BUDGET, Reason.STATE)
 
 
-def share_panes(plans: Sequence[PhysicalPlan]) -> list[PhysicalPlan]:
+def any_algorithm(aggregate: WindowAggregate) -> bool:
+    """Whether any algorithm will do."""
+    chosen_for_state = aggregate.choice is not None and aggregate.choice.reason in _FOR_STATE
+    return aggregate.hint is None and not chosen_for_state
+
+
+def share_panes(plans: Sequence[PhysicalPlan], free: Free = any_algorithm) -> list[PhysicalPlan]:
     """Sliding windows over one stream, with the same windowing attribute, keys and origin, whatever
     their lengths, filters and aggregates are.  Nothing in them may fail: a query must not end
     because of another.  Results that are revised, groups that leave ahead of others, rows that are
     counted, windows with gaps, and algorithms that a hint asks for, or that were chosen because
-    others would keep too much, are left alone.
+    others would keep too much, are left alone.  `free` says which aggregations may be computed in
+    any way.
 
     before: Paned (Filter x > 3 (Read s)), Paned (Read s)
     after:  WindowsOfPanes (SharedPanes (Read s)), WindowsOfPanes (SharedPanes (Read s))
@@ -46,26 +55,29 @@ def share_panes(plans: Sequence[PhysicalPlan]) -> list[PhysicalPlan]:
     >>> [each.operator.value for each in share_panes(plans)[0].root.walk()]
     ['Project', 'WindowsOfPanes', 'SharedPanes', 'Read']
     """
-    asked = Counter(panes for plan in plans for panes in set(shareable_panes(plan)))
-    return [sharing(plan, [panes for panes in asked if asked[panes] > 1]) for plan in plans]
+    asked = Counter(panes for plan in plans for panes in set(shareable_panes(plan, free)))
+    common = [panes for panes in asked if asked[panes] > 1]
+    return [sharing(plan, common, free) for plan in plans]
 
 
-def shareable_panes(plan: PhysicalPlan) -> Iterator[SharedPanes]:
+def shareable_panes(plan: PhysicalPlan, free: Free = any_algorithm) -> Iterator[SharedPanes]:
     """What a plan could share with others."""
     for node in plan.root.walk():
-        panes = _panes(node)
+        panes = _panes(node, free)
         if panes is not None:
             yield panes
 
 
-def sharing(plan: PhysicalPlan, shared: Sequence[SharedPanes]) -> PhysicalPlan:
+def sharing(
+    plan: PhysicalPlan, shared: Sequence[SharedPanes], free: Free = any_algorithm
+) -> PhysicalPlan:
     """The plan that makes its windows of some panes that others have, too."""
-    root = _over(plan.root, shared)
+    root = _over(plan.root, shared, free)
     return plan if root is plan.root else replace(plan, root=root)
 
 
-def _over(node: PhysicalNode, shared: Sequence[SharedPanes]) -> PhysicalNode:
-    panes = _panes(node)
+def _over(node: PhysicalNode, shared: Sequence[SharedPanes], free: Free) -> PhysicalNode:
+    panes = _panes(node, free)
     if panes is not None and panes in shared:
         aggregate = node.logical
         assert isinstance(aggregate, WindowAggregate)
@@ -79,18 +91,16 @@ def _over(node: PhysicalNode, shared: Sequence[SharedPanes]) -> PhysicalNode:
         return PhysicalNode(
             logical, OperatorKind.WINDOWS_OF_PANES, (port,), None, node.ordering, notes=node.notes
         )
-    ports = tuple(replace(port, input=_over(port.input, shared)) for port in node.ports)
+    ports = tuple(replace(port, input=_over(port.input, shared, free)) for port in node.ports)
     same = all(new.input is old.input for new, old in zip(ports, node.ports, strict=True))
     return node if same else replace(node, ports=ports)
 
 
-def _panes(node: PhysicalNode) -> SharedPanes | None:
+def _panes(node: PhysicalNode, free: Free) -> SharedPanes | None:
     aggregate = node.logical
     if not isinstance(aggregate, WindowAggregate) or node.operator not in _SLIDING:
         return None
-    if aggregate.hint is not None or node.asked is not None:
-        return None
-    if aggregate.choice is not None and aggregate.choice.reason in _FOR_STATE:
+    if node.asked is not None or not free(aggregate):
         return None
     if node.whole_windows or node.punctuated:
         return None

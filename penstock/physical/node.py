@@ -46,7 +46,7 @@ class OperatorKind(Enum):
         "FilterOrder",
         "AdaptiveJoin",
     )
-    MULTIWAY_JOIN = "MultiwayJoin"
+    MULTIWAY_JOIN, CONTAINING_JOIN = "MultiwayJoin", "ContainingJoin"
     RECENT = "Recent"
     CHRONICLE = "Chronicle"
     DISTINCT_ON = "DistinctOn"

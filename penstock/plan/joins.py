@@ -16,6 +16,7 @@ from penstock.model.types import BOOLEAN
 from penstock.plan.algorithms import JoinAlgorithm, Reason
 from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Call, Column, Expression, columns_of, conjuncts
+from penstock.plan.join_trees.join_tree import Joined, flat
 from penstock.plan.node import Node, Progressing, Unary
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 
@@ -105,8 +106,8 @@ class Join(Node):
     kind: JoinKind = JoinKind.INNER
     also: tuple[TimeCondition, ...] = ()
     hint: JoinAlgorithm | None = field(default=None, compare=False)
-    # in one operator for all inputs: in which order the tuples of each look for the others
-    probes: tuple[tuple[int, ...], ...] = field(default=(), compare=False, repr=False)
+    # of which operators several inputs are put together; None: nobody has said so yet
+    tree: Joined | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.branches) < 2 or len(self.branches) != len(self.attributes):
@@ -120,9 +121,8 @@ class Join(Node):
             )
         if self.condition is not None and self.condition.type != BOOLEAN:
             raise PlanError(f"a join condition is BOOLEAN, not {self.condition.type}")
-        for number, order in enumerate(self.probes):
-            if sorted((number, *order)) != list(range(len(self.branches))):
-                raise PlanError(f"tuples of input {number} look for those of {order}")
+        if self.tree is not None and sorted(self.tree.leaves) != list(range(len(self.branches))):
+            raise PlanError(f"a tree of the inputs {self.tree.leaves}, out of {len(self.branches)}")
         for branch, attribute in zip(self.branches, self.attributes, strict=True):
             if branch.promise(attribute) is None:
                 raise PlanError(f"{attribute} does not progress")
@@ -130,6 +130,13 @@ class Join(Node):
     @property
     def inputs(self) -> tuple[Node, ...]:
         return self.branches
+
+    @property
+    def probes(self) -> tuple[tuple[int, ...], ...]:
+        """In one operator for all inputs: in which order the tuples of each look for the others."""
+        if self.tree is not None and self.tree.is_flat:
+            return self.tree.probes
+        return flat(len(self.branches)).probes
 
     @cached_property
     def schema(self) -> Schema:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.model.batch import SIGN
-
-Numbers = npt.NDArray[np.int64]
+from penstock.operators.revising.alike import numbers_of
 
 
 def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
@@ -22,7 +20,7 @@ def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
     rows = table.drop_columns([sign])
     if (signs > 0).all():
         return rows
-    alike = _numbers_of(rows)
+    alike = numbers_of((each.combine_chunks() for each in rows.columns), rows.num_rows)
     left = np.zeros(int(alike.max()) + 1, np.int64)
     np.add.at(left, alike, signs)
     given = np.flatnonzero(signs > 0)[::-1]
@@ -32,19 +30,3 @@ def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
     within = np.arange(len(sorted_)) - np.repeat(begins, np.diff([*begins, len(sorted_)]))
     kept = given[order[within < left[sorted_]]]
     return rows.take(pa.array(np.sort(kept)))
-
-
-def _numbers_of(rows: pa.Table) -> Numbers:
-    """A number for each row, the same for rows that are the same to the last bit."""
-    numbers: Numbers = np.zeros(rows.num_rows, np.int64)
-    for column in rows.combine_chunks().columns:
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if pa.types.is_floating(array.type):
-            bits = np.asarray(array.fill_null(0.0)).view(np.int64)
-            array = pa.array(bits, mask=np.asarray(array.is_null()))
-        encoded = array.dictionary_encode(null_encoding="encode")
-        size = len(encoded.dictionary)
-        # numbered anew after every column, so that no product can overflow
-        _, inverse = np.unique(numbers * size + np.asarray(encoded.indices), return_inverse=True)
-        numbers = inverse.astype(np.int64)
-    return numbers

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.model.clock import Clock
 from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
-from penstock.operators.joins.lookup import LookupOperator
+from penstock.operators.joins.lookups.lookup import LookupOperator
 from penstock.optimizer.physical.lower import lower_node
 from penstock.plan.joins import Lookup
 from penstock.plan.node import Node

@@ -36,6 +36,11 @@ def test_a_source_that_never_began_holds_back_the_others() -> None:
     )
 
 
+def test_all_that_never_began_are_told() -> None:
+    silent = [SourceStatus(name, BEGINNING, BEGINNING, False, []) for name in "ab"]
+    assert explain_stall(silent, streams("a", "b")) == "streams a, b have promised nothing yet"
+
+
 def test_nothing_is_held_back_by_what_has_ended() -> None:
     assert explain_stall([], {}) == "nothing has been read yet"
     ended = SourceStatus("a", 40, 45, True, [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -52,16 +52,21 @@ class _Part:
 
 
 def run_interleaved(
-    query: QueryPlan, picks: Sequence[int], restart: int | None = None
+    query: QueryPlan,
+    picks: Sequence[int],
+    restart: int | None = None,
+    between: Callable[[LocalRun], None] | None = None,
 ) -> Interleaved:
     """`picks` says which source is read next, again and again; after every `restart` chunks the run
-    begins anew from what was saved."""
+    begins anew from what was saved; `between` any two chunks, something may be done to it."""
     store, steps = MemoryStore(), 0
     part = _Part(query, store)
     tables, late = [], []
     while part.left:
         part.step(picks[steps % len(picks)] if picks else 0)
         steps += 1
+        if between is not None:
+            between(part.run)
         if restart is not None and steps % restart == 0 and part.left:
             save_run(part.run, store)
             tables.append(part.rows.table)

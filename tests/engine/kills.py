@@ -38,6 +38,13 @@ QUERIES = {
     "join": """
         SELECT p.k AS k, p.v AS v, p.t AS t, l.t AS met
         FROM parts AS p [RANGE 40] LEFT JOIN log AS l [RANGE 90] ON p.v = l.v LATE SIDE""",
+    "sequence": """
+        SELECT p.k AS k, p.v AS v, p.t AS t, l.t AS met
+        FROM SEQUENCE (parts AS p THEN log AS l MODE CHRONICLE ON p.v = l.v WITHIN 90 KEEP FIRST)
+        LATE SIDE""",
+    "difference": """
+        SELECT k, v, t, changed_at FROM parts [RANGE 40, WA t] EXCEPT ON (v) log [RANGE 20, WA t]
+        LATE SIDE""",
 }
 
 

@@ -60,10 +60,14 @@ class InParts(NamedTuple):
 
 
 def run_in_parts(
-    query: QueryPlan, chunks: int, store: Callable[[], ChunkStore], strict: bool = True
+    query: QueryPlan,
+    chunks: int,
+    store: Callable[[], ChunkStore],
+    strict: bool = True,
+    clock: Clock | None = None,
 ) -> InParts:
     """The whole run; `store` opens what was saved, before every part."""
-    clock = ManualClock()
+    clock = clock or ManualClock()
     rows, late = [], []
     more = True
     while more:

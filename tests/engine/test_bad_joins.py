@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.operators.batch import Batch
-from penstock.operators.joins.lookup import AT_ONCE, LookupOperator
+from penstock.operators.joins.lookups.lookup import AT_ONCE, LookupOperator
 from penstock.plan.joins import Lookup
 from tests.engine.helpers import assert_same
 from tests.reference.helpers import Stream

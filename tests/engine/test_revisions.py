@@ -24,12 +24,14 @@ SHOWN = sign_name([])
 few = settings(deadline=None, max_examples=20)
 
 
-def seen(sql: str, clock: Clock | None = None, **streams: Stream) -> list[dict[str, Any]]:
-    """The rows that a sink sees, of batches of one row."""
+def seen(
+    sql: str, clock: Clock | None = None, cut: int | None = 1, **streams: Stream
+) -> list[dict[str, Any]]:
+    """The rows that a sink sees, of batches of one row unless others are asked for."""
     db = ps.connect("local", clock=clock or ManualClock())
     for name, stream in streams.items():
         db.stream(name, stream.rows, schema=stream.schema, progress=stream.progress)
-    recut(db, 1)
+    recut(db, cut)
     rows: list[dict[str, Any]] = []
     query = db.sql(sql)
     assert isinstance(query, ps.Query)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.engine.resuming import load_run, save_run, shared_as_begun
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
+from penstock.operators.windows.shared import cell_panes
 from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.physical.node import OperatorKind
 from penstock.runs.answer import Account
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
+from penstock.state.chunks import MemoryStore
 from tests.engine.helpers import recut
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, bag, database, tuples
@@ -36,7 +40,18 @@ CALLS = (
     "sum(x) FILTER (WHERE x > 1)",
 )
 WINDOWS = ((10, 5), (6, 6), (12, 4), (7, 3), (20, 10), (5, 1))
-FILTERS = ("TRUE", "x > 1", "x <> 2", "k = 'a'", "x > 1 AND k IS NOT NULL")
+FILTERS = (
+    "TRUE",
+    "x > 1",
+    "x <> 2",
+    "k = 'a'",
+    "x > 1 AND k IS NOT NULL",
+    "x BETWEEN 1 AND 2",
+    "2 >= x OR p IN ('one', 'b')",
+    "NOT x + 1 < 2",
+    "CAST(x AS DOUBLE) / 0 > 1",
+    "t % 3 = 1",
+)
 QUERY = st.builds(
     lambda window, calls, where, having: (
         f"SELECT k, {', '.join(f'{call} AS a{n}' for n, call in enumerate(calls))}"
@@ -101,15 +116,22 @@ def expected(query: ps.Query) -> tuple[list[Row], list[Row], Account]:
 
 @settings(deadline=None, max_examples=40)
 @given(
-    texts=st.lists(QUERY, min_size=2, max_size=5),
+    texts=st.lists(QUERY, min_size=2, max_size=7),
     rows=ROWS,
     delay=st.sampled_from([0, 3, 50]),
     cut=st.sampled_from([1, 7, None]),
     per=st.booleans(),
     one_by_one=st.booleans(),
+    by_cell=st.booleans(),
 )
 def test_every_query_has_its_own_answer(
-    texts: list[str], rows: list[Row], delay: int, cut: int | None, per: bool, one_by_one: bool
+    texts: list[str],
+    rows: list[Row],
+    delay: int,
+    cut: int | None,
+    per: bool,
+    one_by_one: bool,
+    by_cell: bool,
 ) -> None:
     promise = ps.progress("t", delay=delay, per="p" if per else None)
     db = database(s=Stream(SCHEMA, rows, promise))
@@ -118,7 +140,8 @@ def test_every_query_has_its_own_answer(
     assert all(isinstance(query, ps.Query) for query in queries)
     several = Several(queries, one_by_one)  # type: ignore[arg-type]
     event(f"{several.kinds.count(OperatorKind.WINDOWS_OF_PANES)} share")
-    several.drive()
+    with patch.object(cell_panes, "_SPARSE", 1000 if by_cell else 0):
+        several.drive()
     for number, query in enumerate(queries):
         assert isinstance(query, ps.Query)
         assert several.outcome(number) == expected(query), texts[number]
@@ -209,12 +232,76 @@ def test_one_query_is_left_alone() -> None:
     assert set(Several(queries_over(MANY, SELECT.format(20, 10, 1))).kinds) & set(ALONE)
 
 
-def test_runs_that_are_saved_do_not_share() -> None:
-    queries = queries_over(MANY, SELECT.format(20, 10, 1), SELECT.format(20, 20, 1))
-    outlets = [Outlet(query.plan, Collected()) for query in queries]
-    plans = [in_process(query.plan) for query in queries]
-    run = LocalRun(plans, outlets, ManualClock(), resumable=True)
-    assert all(node.node.operator is not OperatorKind.SHARED_PANES for node in run.graph.operators)
+class InParts:
+    """Some queries in one run that is saved after every few chunks, and gone on with by another."""
+
+    def __init__(self, queries: Sequence[ps.Query], chunks: int, share: bool = True) -> None:
+        self.rows = [Collected() for _ in queries]
+        self.late = [Collected() for _ in queries]
+        self._queries = queries
+        store = MemoryStore()
+        self.kinds: set[OperatorKind] = set()
+        while self._part(store, chunks, share):
+            share = True
+
+    def _part(self, store: MemoryStore, chunks: int, share: bool) -> bool:
+        plans = [in_process(query.plan) for query in self._queries]
+        outlets = [
+            Outlet(query.plan, *sinks)
+            for query, *sinks in zip(self._queries, self.rows, self.late, strict=True)
+        ]
+        together = shared_as_begun(plans, store) if share else plans
+        run = LocalRun(together, outlets, ManualClock(), strict=True, resumable=True)
+        load_run(run, store)
+        self.kinds = {node.node.operator for node in run.graph.operators}
+        (scan,) = run.scans
+        for number, chunk in enumerate(scan.chunks()):
+            if number == chunks:
+                save_run(run, store)
+                return True
+            run.feed(scan, chunk)
+        run.end(scan)
+        return False
+
+    def outcome(self, number: int) -> tuple[list[Row], list[Row]]:
+        late = [row for batch in self.late[number].batches for row in batch.to_pylist()]
+        return bag(tuples(self.rows[number].table)), bag([tuple(row.values()) for row in late])
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    texts=st.lists(QUERY, min_size=2, max_size=5),
+    rows=ROWS,
+    delay=st.sampled_from([0, 3, 50]),
+    chunks=st.integers(1, 5),
+    by_cell=st.booleans(),
+)
+def test_they_go_on_together(
+    texts: list[str], rows: list[Row], delay: int, chunks: int, by_cell: bool
+) -> None:
+    db = database(s=Stream(SCHEMA, rows, ps.progress("t", delay=delay)))
+    recut(db, 2)
+    queries = [query for query in map(db.sql, texts) if isinstance(query, ps.Query)]
+    with patch.object(cell_panes, "_SPARSE", 1000 if by_cell else 0):
+        several = InParts(queries, chunks)
+    for number, query in enumerate(queries):
+        assert several.outcome(number) == expected(query)[:2], texts[number]
+
+
+def test_saved_runs_share() -> None:
+    texts = [SELECT.format(20, 10, 1), SELECT.format(20, 20, 1), SELECT.format(40, 10, 3)]
+    several = InParts(queries_over(MANY, *texts, cut=1000), 7)
+    assert OperatorKind.SHARED_PANES in several.kinds
+    for number, query in enumerate(queries_over(MANY, *texts)):
+        assert several.outcome(number) == expected(query)[:2]
+
+
+def test_who_has_not_shared_goes_on_alone() -> None:
+    texts = [SELECT.format(20, 10, 1), SELECT.format(20, 20, 1)]
+    several = InParts(queries_over(MANY, *texts, cut=1000), 7, share=False)
+    assert OperatorKind.SHARED_PANES not in several.kinds
+    for number, query in enumerate(queries_over(MANY, *texts)):
+        assert several.outcome(number) == expected(query)[:2]
 
 
 def test_what_is_held_and_open() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from penstock.operators.batch import Batch
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, Movable, Progress
-from penstock.operators.windows.open_pieces import OpenPieces
+from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.state.chunks import ChunkStore, MemoryStore, pack, unpack
 
 Make = Callable[[], Movable[OpenPieces]]

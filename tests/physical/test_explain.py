@@ -60,6 +60,5 @@ def test_a_hint_is_followed() -> None:
 
 
 def test_what_no_operator_runs() -> None:
-    sequence = "SEQUENCE (s THEN s AS r MODE RECENT)"
-    with pytest.raises(ps.EngineError, match="no early answers for a sequence"):
-        explained(f"SELECT s.k FROM {sequence} EMIT EARLY EVERY 1 SECOND", "spark")
+    with pytest.raises(ps.EngineError, match="a difference has no early answers"):
+        explained("SELECT k FROM s EXCEPT ON (k) s EMIT EARLY EVERY 1 SECOND", "spark")

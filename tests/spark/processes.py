@@ -31,6 +31,7 @@ SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 STREAMS = """
 CREATE STREAM s (k STRING, x INT, t INT) FROM FILES 'data/*.jsonl' PROGRESS ON t DELAY 3 PER FILE;
 CREATE STREAM r (k STRING, x INT, t INT) FROM VALUES {values} PROGRESS ON t SLACK 2 ROWS PER k;
+CREATE TABLE names (k STRING, name STRING) FROM VALUES ('a', 'Ann'), ('a', 'Abe'), ('b', 'Bob');
 """
 DISTURBED = {
     "windows": """
@@ -45,6 +46,15 @@ DISTURBED = {
         SELECT k, count(*) AS n [RANGE 10, SLIDE 5, WA t]
         FROM (SELECT s.k AS k, s.t AS t FROM s [RANGE 3], r [RANGE 3] WHERE s.k = r.k) AS q
         GROUP BY k LATE SIDE""",
+    "sequence": """
+        SELECT s.k AS k, s.x AS x, r.x AS y, r.t AS t
+        FROM SEQUENCE (s THEN r MODE CHRONICLE ON s.k = r.k WITHIN 9 KEEP FIRST) LATE SIDE""",
+    "difference": """
+        SELECT k, x, t, changed_at FROM s [RANGE 9, WA t] EXCEPT ON (k) r [RANGE 2, WA t]
+        LATE SIDE""",
+    "table and windows": """
+        SELECT name, count(*) AS n, sum(x) AS total [RANGE 10, SLIDE 5, WA t]
+        FROM s LEFT JOIN names ON s.k = names.k GROUP BY name LATE SIDE""",
 }
 
 
@@ -75,14 +85,15 @@ def lines_of(table: pa.Table) -> list[str]:
     return sorted(json.dumps(json.loads(line)) for line in out.getvalue().splitlines())
 
 
-def written(place: Path) -> Counter[str]:
-    """The rows in a directory of files, or in one file, without those that were taken back."""
+def written(place: Path, items: bool = False) -> Counter[str]:
+    """The rows in a directory of files, or in one file, without those that were taken back; items
+    of a difference with their signs."""
     found: Counter[str] = Counter()
     one = place.with_suffix(".jsonl")
     for path in [one] if one.exists() else sorted(place.glob("part-*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            sign = row.pop(sign_name([]), 1)
+            sign = 1 if items else row.pop(sign_name([]), 1)
             found[json.dumps(row)] += sign
     assert min(found.values(), default=0) >= 0
     return +found
@@ -109,7 +120,8 @@ def differences(query: Path, directory: Path) -> Differences:
     found = Differences()
     for side, table in tables.items():
         expected = Counter(lines_of(table))
-        found = found.plus(expected, written(directory / query.stem / side))
+        items = asked.plan.signed and side == "rows"
+        found = found.plus(expected, written(directory / query.stem / side, items))
     return found
 
 

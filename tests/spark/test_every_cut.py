@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.plan.query import Late, QueryPlan
 from penstock.sources.source import Chunk
-from penstock.spark.tasks import ingest, way
+from penstock.spark.tasks import way
 from tests.reference.helpers import Row, bag, tuples
-from tests.spark.without_spark import Given, WithoutSpark, rows_of
+from tests.spark.without_spark import Given, WithoutSpark, rows_of, send_after
 
 SCHEMA = "link STRING, k STRING, x INT, t INT"
 ROWS = st.lists(
@@ -169,7 +169,7 @@ def test_every_cut(
         planned.setdefault("r", [(0, 0)])
     job = WithoutSpark(query.plan, buckets)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest, "_FLUSH", flush)
+        send_after(patch, flush)
         patch.setattr(way, "_WORTH_PANES", worth)
         run_in_cuts(job, query, planned, at_once, restarts)
     assert_reference(query, job)

@@ -16,11 +16,10 @@ from penstock.physical.explain import explain_physical
 from penstock.sources.source import Chunk
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.stateful.registers import slowest
-from penstock.spark.tasks import ingest
 from tests.planning import on_spark
 from tests.reference.helpers import Row, tuples
 from tests.spark.test_every_cut import Cuts, assert_reference, cuts, run_in_cuts
-from tests.spark.without_spark import Given, WithoutSpark, rows_of
+from tests.spark.without_spark import Given, WithoutSpark, rows_of, send_after
 
 SCHEMA = "k STRING, f DOUBLE, x INT, t BIGINT"
 ROWS = st.lists(
@@ -138,7 +137,7 @@ def test_every_cut(
     if "r" in streams_of(query.plan):
         planned["r"] = data.draw(cuts(len(r)), label="r")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest, "_FLUSH", flush)
+        send_after(patch, flush)
         run(query, planned, buckets, restarts)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.plan.query import Late, QueryPlan
 from penstock.spark.plan.stages import Stage, entries_of
 from tests.operators.joins.interleaved import Given, defined, keeping, planned
-from tests.operators.joins.test_sequences import ON, PROMISE, ROWS, SCHEMA
+from tests.operators.joins.sequences.test_sequences import ON, PROMISE, ROWS, SCHEMA
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.test_every_cut import cuts, run_in_cuts

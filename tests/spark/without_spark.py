@@ -6,7 +6,7 @@ What Spark adds to them is transport: everything goes through packed messages he
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import gettempdir
@@ -14,6 +14,7 @@ from uuid import uuid4
 from weakref import finalize
 
 import pyarrow as pa
+import pytest
 
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
@@ -26,7 +27,9 @@ from penstock.spark.run.outcome import Tally, deliver
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.sources.given import Sources
 from penstock.spark.sources.tables import TableFiles
+from penstock.spark.stateful import leaving
 from penstock.spark.stateful.bucket import Bucket
+from penstock.spark.tasks import ingest
 from penstock.spark.tasks.ingest import IngestTask
 from penstock.spark.tasks.kit import Kit
 from penstock.spark.tasks.messages import Message, Packed, packed_batch
@@ -127,13 +130,16 @@ class WithoutSpark:
         return [Packed(**row) for batch in made for row in batch.to_pylist()]
 
     def _ingest(self, reading: StreamReading, task: int, given: Given) -> list[Packed]:
+        return list(self._ingesting(reading, task, given))
+
+    def _ingesting(self, reading: StreamReading, task: int, given: Given) -> Iterator[Packed]:
         kits = [
             self._kits.setdefault(_place(way.config, way.number), Kit(way.config, way.number))
             for way in reading.ways
         ]
         ingesting = IngestTask(reading, task, kits)
         ingesting._joins, ingesting._leaves = list(given.joins), list(given.leaves)
-        return list(ingesting.run(iter(given.chunks), given.ends, given.promise))
+        return ingesting.run(iter(given.chunks), given.ends, given.promise)
 
     def _stage(self, config: StageConfig, packed: list[Packed]) -> list[Packed]:
         own = config.identity.stage
@@ -143,9 +149,12 @@ class WithoutSpark:
             if mine:  # otherwise Spark does not call it
                 messages = sorted(mine, key=lambda each: each.place)
                 bucket = self._bucket(config, number)
-                made += bucket.take_in([Message.unpack(m.payload) for m in messages], self.now)
+                made += self._take_in(bucket, [Message.unpack(m.payload) for m in messages])
                 bucket.save(self._stores[_place(config, number)])
         return made
+
+    def _take_in(self, bucket: Bucket, messages: list[Message]) -> list[Packed]:
+        return list(bucket.take_in(messages, self.now))
 
     def _bucket(self, config: StageConfig, number: int) -> Bucket:
         place = _place(config, number)
@@ -154,6 +163,12 @@ class WithoutSpark:
             bucket.load(self._stores.setdefault(place, MemoryStore()))
             self._buckets[place] = bucket
         return self._buckets[place]
+
+
+def send_after(patch: pytest.MonkeyPatch, rows: int) -> None:
+    """Tasks and buckets send what they have after so many rows, not after a million."""
+    for module in (ingest, leaving):
+        patch.setattr(module, "MANY_ROWS", rows)
 
 
 def _place(config: StageConfig, number: int) -> tuple[int, int]:

@@ -10,8 +10,10 @@ from hashlib import blake2s
 
 from penstock.engine.graph.node import GraphNode
 from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.identity import meaning
 from penstock.plan.node import Node
+from penstock.plan.shared_panes import WindowsOfPanes
 
 _DIGITS = 4  # bytes
 
@@ -31,6 +33,11 @@ def name_of(node: PhysicalNode, producers: Sequence[GraphNode]) -> str:
 def order_name(query: Node) -> str:
     """Of the operator that puts the rows of a query in order."""
     return _named("Order", meaning(query.inputs[0]))
+
+
+def windows_of_panes_name(aggregate: WindowAggregate) -> str:
+    """Of the operator that makes the windows of an aggregation of panes that it shares."""
+    return _named(WindowsOfPanes.__name__, meaning(aggregate))
 
 
 def _named(kind: str, lines: Sequence[str]) -> str:

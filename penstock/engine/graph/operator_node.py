@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
+from typing import TYPE_CHECKING
 
 from penstock.engine.graph.buffer import Reader
 from penstock.engine.graph.node import GraphNode
@@ -13,11 +14,15 @@ from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.graph.waiting_since import WaitingSince
 from penstock.operators.batch import Batch
 from penstock.operators.measured import Measured
+from penstock.operators.moving import movable
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.shared_panes import SharedPanes
+
+if TYPE_CHECKING:
+    from penstock.engine.adapting.watched import Watched
 
 _FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, SharedPanes)
 _SMALL = 1 << 12  # rows of a batch that goes from operator to operator at once
@@ -47,7 +52,17 @@ class OperatorNode(GraphNode):
         self._readers: list[Reader] = []
         self._registers: list[Register] = []
         self.pending: Iterator[Item] | None = None  # results that have been begun
+        self.exchanged = False  # since it was saved
+        self.watched: Watched | None = None  # by whoever may exchange the operator
         self._waiting = WaitingSince() if node.operator in _GIVING_BACK else None
+
+    def exchange(self, node: PhysicalNode, operator: Operator) -> None:
+        """Another operator with the same answer goes on from where this one is; between two items,
+        when nothing waits here."""
+        movable(operator).adopt(movable(self.operator).export())
+        self.operator = self.measured.operator = operator
+        self.node, self.measured.name = node, node.operator.value
+        self.exchanged = True
 
     @property
     def sensitive(self) -> bool:

@@ -8,6 +8,7 @@ what comes later shares streams that cannot be read again, and what keeps nothin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.engine.chain import MemoryPolicy
 from penstock.engine.component import Component
@@ -34,6 +35,9 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.stateless import Scan
 from penstock.runs.outlet import Outlet
 
+if TYPE_CHECKING:
+    from penstock.engine.adapting.watched import Watched
+
 _Made = tuple[GraphNode, dict[str, str] | None]
 
 
@@ -43,6 +47,7 @@ class QueryGraph:
         self.sources: list[SourceNode] = []
         self.operators: list[OperatorNode] = []
         self.cycle = Cycle()
+        self.watching: Callable[[OperatorNode], Watched | None] | None = None  # new nodes
         self._scans = scans
         self._clock = clock
         self._scheduling = scheduling
@@ -220,6 +225,8 @@ class QueryGraph:
         self._computing.setdefault(computes, []).append(made)
         made.as_items = self._as_items
         made.read(producers)
+        if self.watching is not None:
+            made.watched = self.watching(made)
         if isinstance(made.operator, WindowsOfPanesOperator):
             _share(made.operator, producers)
         self.operators.append(made)

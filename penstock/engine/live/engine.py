@@ -27,7 +27,7 @@ from penstock.engine.live.status import QueryStatus
 from penstock.engine.options import Enabling, Scheduling
 from penstock.engine.overload import Overload
 from penstock.engine.run import LocalRun
-from penstock.engine.status import GraphStatus, graph_status, source_status
+from penstock.engine.status import GraphStatus, source_status
 from penstock.engine.strategy.strategy import Strategy
 from penstock.errors import EngineError, nearest
 from penstock.model.clock import Clock
@@ -207,9 +207,7 @@ class LiveEngine:
         return self._ask(self._queries.status)
 
     def graph_status(self) -> GraphStatus:
-        return self._ask(
-            lambda: graph_status(self._graph, self._queries.names, self._inlets.dropped())
-        )
+        return self._ask(lambda: self._run.status(self._queries.names, self._inlets.dropped()))
 
     def sources(self, name: str) -> list[SourceStatus]:
         """How far the streams have come that a query reads."""

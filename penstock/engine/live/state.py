@@ -9,7 +9,7 @@ from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.placed_query import PlacedQuery
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.resuming import no_state_of, of_operator, of_source
+from penstock.engine.resuming import no_state_of, of_operator, of_source, save_operator
 from penstock.model.clock import Clock
 from penstock.operators.moving import drop_all, load_moved
 from penstock.state.chunks import ChunkStore, required
@@ -35,8 +35,8 @@ class GraphState:
         self._forget_others({_key(node): node for node in (*operators, *sources)})
         for operator in operators:
             calls = operator.measured.flow.calls
-            if self._calls.get(operator) != calls:  # it has worked
-                operator.operator.save(of_operator(self._store, operator.name))
+            if operator.exchanged or self._calls.get(operator) != calls:  # it has worked
+                save_operator(operator, self._store)
                 self._calls[operator] = calls
         for source in sources:
             self._save_source(source)

@@ -11,7 +11,7 @@ from penstock.expressions.columns import flags_of
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Mask
 from penstock.model.schema import Schema
-from penstock.operators.joins.pairs import Pairs
+from penstock.operators.joins.partners.pairs import Pairs
 from penstock.operators.ticks import to_ticks
 from penstock.plan.expressions import Expression, all_of, columns_of
 from penstock.plan.joins import Join, TimeCondition, by_risk

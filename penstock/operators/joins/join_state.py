@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -24,3 +24,19 @@ class JoinState:
     results: Rows
     progress: tuple[Progress, ...]
     promised: Progress
+
+
+def at_least(promised: Progress, before: Progress) -> Progress:
+    """A promise that takes back nothing of what another operator has promised before.
+
+    >>> at_least(Progress({"a.t": 3, "b.t": 9}), Progress({"a.t": 5})).bounds
+    {'a.t': 5, 'b.t': 9}
+    """
+    if promised.ended or not (before.ended or before.bounds):
+        return promised
+    if before.ended:
+        return before
+    bounds = {**promised.bounds}
+    for name, bound in before.bounds.items():
+        bounds[name] = max(bound, bounds.get(name, bound))
+    return replace(promised, bounds=bounds)

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Mask
+from penstock.operators.joins.partners.side import Side
 from penstock.operators.joins.shared_codes import SharedCodes
-from penstock.operators.joins.side import Side
 from penstock.plan.expressions import Expression
 from penstock.plan.joins import Join
 

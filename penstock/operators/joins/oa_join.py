@@ -14,18 +14,18 @@ import pyarrow as pa
 from penstock.model.arrays import Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Batch
-from penstock.operators.joins.arrivals import Arrivals, arrivals
 from penstock.operators.joins.condition import Condition
-from penstock.operators.joins.gathering import gathered_rows
 from penstock.operators.joins.join_progress import JoinProgress
 from penstock.operators.joins.join_state import JoinState
 from penstock.operators.joins.keys import JoinKeys
 from penstock.operators.joins.pair_lineage import input_lineages
-from penstock.operators.joins.pairs import Found, Pairs, pairs_of
+from penstock.operators.joins.partners.arrivals import Arrivals, arrivals
+from penstock.operators.joins.partners.gathering import gathered_rows
+from penstock.operators.joins.partners.pairs import Found, Pairs, pairs_of
+from penstock.operators.joins.partners.side import Side
+from penstock.operators.joins.partners.sorted_run import SortedRun
+from penstock.operators.joins.partners.tuples import Tuples
 from penstock.operators.joins.results import JoinResults
-from penstock.operators.joins.side import Side
-from penstock.operators.joins.sorted_run import SortedRun
-from penstock.operators.joins.tuples import Tuples
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
 from penstock.operators.revising.amendment import in_time_of

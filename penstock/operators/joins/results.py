@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.operators.batch import Batch
-from penstock.operators.joins.pairs import Pairs
+from penstock.operators.joins.partners.pairs import Pairs
 from penstock.plan.joins import Join
 
 

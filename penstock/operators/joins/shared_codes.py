@@ -12,7 +12,7 @@ from penstock.model.arrays import Codes, Mask
 from penstock.model.types import Kind, Type
 from penstock.operators.folding.key_expiry import MANY
 from penstock.operators.folding.keys import KeyCodes
-from penstock.operators.joins.side import Side
+from penstock.operators.joins.partners.side import Side
 
 _NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP)
 _HASHED = 30  # bits: so there is room for times beside them

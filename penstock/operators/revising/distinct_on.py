@@ -19,7 +19,7 @@ from penstock.model.types import BIGINT
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.groups.chosen_rows import ChosenRows
-from penstock.operators.joins.pairs import spread
+from penstock.operators.joins.partners.pairs import spread
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.revising.above import Above

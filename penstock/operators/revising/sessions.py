@@ -25,8 +25,8 @@ from penstock.operators.revising.early import EarlyAnswers
 from penstock.operators.revising.emitted import Emitted, Groups
 from penstock.operators.revising.provisional import provisional
 from penstock.operators.revising.revisions import joined
-from penstock.operators.windows.open_sessions import OpenSessions
-from penstock.operators.windows.session import promised, session_rows
+from penstock.operators.windows.sessions.open_sessions import OpenSessions
+from penstock.operators.windows.sessions.session import promised, session_rows
 from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore

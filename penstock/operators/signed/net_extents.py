@@ -19,8 +19,8 @@ from penstock.operators.folding.folder import Folder
 from penstock.operators.signed.kept_items import KeptItems
 from penstock.operators.signed.lineage import lineage_of, numbers_of, segments, signs_of, stacked
 from penstock.operators.signed.netting import NOTHING, taken_back
+from penstock.operators.windows.counted.stretches import fold_apart
 from penstock.operators.windows.results import repeated
-from penstock.operators.windows.stretches import fold_apart
 from penstock.state.chunks import ChunkStore
 
 _AT_ONCE = 1 << 20  # rows that extents are expanded to at a time

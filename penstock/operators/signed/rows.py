@@ -15,8 +15,8 @@ from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.revising.amendment import in_time_of
 from penstock.operators.signed.kept_items import KeptItems
 from penstock.operators.signed.partitions import NetPartitions, by_part
+from penstock.operators.windows.counted.rows import windows_batch
 from penstock.operators.windows.results import promised
-from penstock.operators.windows.rows import windows_batch
 from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Within

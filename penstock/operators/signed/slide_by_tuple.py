@@ -20,8 +20,8 @@ from penstock.operators.signed.kept_items import KeptItems
 from penstock.operators.signed.partitions import NetPartitions, by_part, taken
 from penstock.operators.signed.windows import NO_FLOOR
 from penstock.operators.ticks import to_ticks
+from penstock.operators.windows.counted.rows import windows_batch
 from penstock.operators.windows.results import Missed
-from penstock.operators.windows.rows import windows_batch
 from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Within

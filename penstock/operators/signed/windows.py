@@ -24,7 +24,7 @@ from penstock.operators.revising.late_windows import LateForWindows
 from penstock.operators.signed.kept_items import KeptItems
 from penstock.operators.signed.net_extents import NetExtents
 from penstock.operators.ticks import to_ticks
-from penstock.operators.windows.rows import windows_batch
+from penstock.operators.windows.counted.rows import windows_batch
 from penstock.physical.asked import Asked
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Within

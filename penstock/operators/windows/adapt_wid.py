@@ -21,12 +21,12 @@ from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.folding.scatter import grown
 from penstock.operators.open_results import OpenResults, open_spans, open_windows
 from penstock.operators.operator import Base, Item, Progress, at_once
-from penstock.operators.windows.adopted import AdoptedPieces
 from penstock.operators.windows.costs import eager_threshold
 from penstock.operators.windows.eager_windows import EagerWindows, OpenWindow, bytes_of
-from penstock.operators.windows.exporting import exported, pieces_of_rows
-from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.panes.contents import LatePanes
+from penstock.operators.windows.pieces.adopted import AdoptedPieces
+from penstock.operators.windows.pieces.exporting import exported, pieces_of_rows
+from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.operators.windows.results import Results
 from penstock.operators.windows.wid import Tagged, Tagger, joined, spans_of
 from penstock.plan.aggregates import WindowAggregate

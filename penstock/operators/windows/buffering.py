@@ -20,9 +20,9 @@ from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
-from penstock.operators.windows.adopted import AdoptedPieces
-from penstock.operators.windows.exporting import exported, pieces_of_rows
-from penstock.operators.windows.open_pieces import OpenPieces
+from penstock.operators.windows.pieces.adopted import AdoptedPieces
+from penstock.operators.windows.pieces.exporting import exported, pieces_of_rows
+from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.operators.windows.results import Results
 from penstock.operators.windows.wid import Tagged, Tagger, joined, spans_of
 from penstock.plan.aggregates import WindowAggregate

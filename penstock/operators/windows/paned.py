@@ -25,12 +25,12 @@ from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Base, Item, Progress
 from penstock.operators.ticks import to_ticks
-from penstock.operators.windows.adopted import taken_in
-from penstock.operators.windows.exporting import exported, pieces_of_panes
-from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.panes.contents import LatePanes, Panes, Unchanged, contents_over
 from penstock.operators.windows.panes.partial import PartialPanes
 from penstock.operators.windows.panes.shape import PaneShape
+from penstock.operators.windows.pieces.adopted import taken_in
+from penstock.operators.windows.pieces.exporting import exported, pieces_of_panes
+from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.operators.windows.results import Missed, Results
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Tree
@@ -290,11 +290,14 @@ class Paned(Base):
         self._settle()
         self.folder.keys.save(store)
         self.panes.save(store)
+        store.put("run", self._run())
+
+    def _run(self) -> dict[str, Tree]:
         late = [
             [each.first, each.last, self.folder.save(each.partials, each.codes)]
             for each in self.stragglers
         ]
-        store.put("run", {"next": self.next_window, "late": late, "results": self.results.save()})
+        return {"next": self.next_window, "late": late, "results": self.results.save()}
 
     def load(self, store: ChunkStore) -> None:
         """Into an operator that has seen nothing yet."""
@@ -303,6 +306,9 @@ class Paned(Base):
             return
         self.folder.keys.load(store)
         self.panes.load(store)
+        self._load_run(saved)
+
+    def _load_run(self, saved: dict[str, Tree]) -> None:
         self.next_window = saved["next"]
         for first, last, tree in saved["late"]:
             codes, partials = self.folder.load_apart(tree)

@@ -15,10 +15,10 @@ from penstock.model.punctuation import Bound
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.groups.closed import ClosedGroups, ClosingGroups
 from penstock.operators.operator import Item, Progress
-from penstock.operators.windows.exporting import not_given
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.panes.contents import LatePanes
 from penstock.operators.windows.panes.groups import PaneGroups
+from penstock.operators.windows.pieces.exporting import not_given
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
 from penstock.plan.aggregates import WindowAggregate

@@ -25,11 +25,11 @@ from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.open_results import OpenResults, open_windows
 from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
 from penstock.operators.ticks import to_ticks
-from penstock.operators.windows.adopted import AdoptedPieces
-from penstock.operators.windows.exporting import exported, pieces_of_windows
 from penstock.operators.windows.id_ranges import IdRanges, id_ranges, last_closed
-from penstock.operators.windows.open_pieces import OpenPieces
 from penstock.operators.windows.panes.contents import LatePanes, Panes
+from penstock.operators.windows.pieces.adopted import AdoptedPieces
+from penstock.operators.windows.pieces.exporting import exported, pieces_of_windows
+from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.operators.windows.results import Missed, Results
 from penstock.plan.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Tree

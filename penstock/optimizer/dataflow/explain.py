@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from penstock.model.types import Kind
 from penstock.optimizer.dataflow.container import Container
 from penstock.optimizer.dataflow.expression import DataflowExpression, timed
-from penstock.optimizer.dataflow.join_tree import Joined, JoinTree
 from penstock.optimizer.dataflow.translate import JoinPlan, translate, window_name
 from penstock.optimizer.estimates.sizes import rate
 from penstock.optimizer.logical.arrange_joins import candidates, chosen
@@ -16,6 +15,7 @@ from penstock.optimizer.logical.binary_joins import looks_at_names
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.plan.algorithms import duration
+from penstock.plan.join_trees.join_tree import Joined, JoinTree
 from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan

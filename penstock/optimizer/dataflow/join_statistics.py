@@ -86,10 +86,6 @@ class JoinStatistics:
 def statistics_of(join: Join) -> JoinStatistics:
     samples = [sample_of(branch) for branch in join.branches]
     conditions = conditions_of(join)
-    shares: dict[tuple[int, int], Floats] = {}
-    for number, equality in enumerate(conditions.equalities):
-        for each, found in _shares(join, equality, samples).items():
-            shares[number, each] = found
     schemas = [{(f.name, f.relation) for f in branch.schema} for branch in join.branches]
     others = []
     for condition in (*conditions.others, *conditions.risky):
@@ -99,9 +95,18 @@ def statistics_of(join: Join) -> JoinStatistics:
     return JoinStatistics(
         tuple(_input(join, number, sample) for number, sample in enumerate(samples)),
         tuple(each.inputs for each in conditions.equalities),
-        shares,
+        key_shares(join, samples),
         tuple(others),
     )
+
+
+def key_shares(join: Join, samples: list[Sample | None]) -> dict[tuple[int, int], Floats]:
+    """By equality and input, the part of tuples with each key."""
+    return {
+        (number, each): found
+        for number, equality in enumerate(conditions_of(join).equalities)
+        for each, found in _shares(join, equality, samples).items()
+    }
 
 
 def _input(join: Join, number: int, sample: Sample | None) -> InputStatistics:

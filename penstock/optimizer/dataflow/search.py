@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from penstock.optimizer.dataflow.join_costs import Inputs, JoinCosts
-from penstock.optimizer.dataflow.join_tree import Joined, JoinInput, JoinTree, left_deep, partitions
 from penstock.optimizer.dataflow.work import Work
+from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, left_deep, partitions
 
 EXACT = 6  # inputs
 

@@ -11,13 +11,13 @@ from typing import TypeAlias
 from penstock.optimizer.dataflow.expression import DataflowExpression, Operation, timed
 from penstock.optimizer.dataflow.join_costs import Inputs, JoinCosts
 from penstock.optimizer.dataflow.join_statistics import JoinStatistics, statistics_of
-from penstock.optimizer.dataflow.join_tree import Joined, JoinInput, JoinTree
 from penstock.optimizer.dataflow.sampling import sample_of
 from penstock.optimizer.dataflow.work import ASK, RECORD, Work
 from penstock.optimizer.estimates.sizes import assumed_flow, flow_of
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.equalities import conditions_of
 from penstock.plan.expressions import Column, Expression, columns_of
+from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree
 from penstock.plan.joins import Difference, Join, Lookup
 from penstock.plan.joins import Sequence as SequenceJoin
 from penstock.plan.node import Node

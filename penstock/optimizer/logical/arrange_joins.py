@@ -3,17 +3,19 @@ tuples of each stream look for the others."""
 
 from __future__ import annotations
 
-from penstock.optimizer.dataflow.arrangement import arranged
+from dataclasses import replace
+
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import statistics_of
-from penstock.optimizer.dataflow.join_tree import Joined, left_deep
 from penstock.optimizer.dataflow.search import Candidate, Search
-from penstock.optimizer.logical.binary_joins import binary_joins, connected, looks_at_names
+from penstock.optimizer.logical.binary_joins import binary_joins, connected
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.plan.algorithms import JoinAlgorithm
 from penstock.plan.equalities import common_keys
+from penstock.plan.join_trees.arrangement import arranged
+from penstock.plan.join_trees.join_tree import Joined, flat, left_deep
 from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
@@ -24,15 +26,12 @@ _MARGIN = 1.1  # times faster that containers have to be
 def arrange_joins(query: QueryPlan, settings: Settings) -> QueryPlan:
     """
     before: Join ON a.k = b.k AND b.k = c.k (Scan a, Scan b, Scan c)
-    after:  the same as one operator, with an order of probes for every stream; or
-            Join ON a.k = b.k (Join ON b.k = c.k (Scan b, Scan c), Scan a), if that takes less time
+    after:  the same with the tree (a b c) and an order of probes for every stream; or with
+            ((b c) a), which keeps what b and c have in common, if that takes less time
 
-    Intermediate results are kept only where nobody looks at the places of columns, where no pair is
-    taken back, and where no checkpoint is written: what a source holds may have changed when the
-    query goes on, and one operator finds its state whatever the order of probes is.
-
-    On Spark, tuples of all streams have to meet in one place for that, so it is one operator if all
-    have a key in common.
+    Whatever the tree, the state of one operator can be that of another.  Intermediate results are
+    kept only where no pair is taken back, and not on Spark; there, tuples of all streams have to
+    meet in one place, so it is one operator if all have a key in common.
 
     >>> import pyarrow as pa
     >>> import penstock as ps
@@ -46,16 +45,20 @@ def arrange_joins(query: QueryPlan, settings: Settings) -> QueryPlan:
     >>> join.probes
     ((2, 1), (2, 0), (1, 0))
     """
-    made = with_inputs(query, lambda node: _arranged(node, settings, by_name=False))
+    made = with_inputs(query, lambda node: _arranged(node, settings))
     return binary_joins(made, settings)
 
 
-def _arranged(node: Node, settings: Settings, by_name: bool) -> Node:
-    below = looks_at_names(node, by_name)
-    node = with_inputs(node, lambda each: _arranged(each, settings, below))
+def _arranged(node: Node, settings: Settings) -> Node:
+    node = with_inputs(node, lambda each: _arranged(each, settings))
     if not isinstance(node, Join) or not can_be_arranged(node, settings):
         return node
-    return arranged(node, chosen(node, settings, by_name))
+    return put_together(node, chosen(node, settings))
+
+
+def put_together(join: Join, tree: Joined) -> Join:
+    """One operator for all inputs, which finds results by way of a tree."""
+    return replace(arranged(join, flat(len(join.branches))), tree=tree)
 
 
 def can_be_arranged(node: Join, settings: Settings) -> bool:
@@ -83,8 +86,7 @@ def candidates(node: Join, settings: Settings, by_name: bool = True) -> list[Can
         free = by_name and not node.signed
         cascade = left_deep(connected(node) if free else range(len(node.branches)))
         return [Candidate(cascade, search.time(cascade))]
-    fixed = settings.keeps_state or settings.host is Host.SPARK
-    if fixed or not by_name or node.signed or node.hint is not None:
+    if settings.host is Host.SPARK or node.signed or node.hint is not None:
         return [search.flat()]
     found = [search.flat(), search.pipeline(), search.containing()]
     return [each for number, each in enumerate(found) if each not in found[:number]]

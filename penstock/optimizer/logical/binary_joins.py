@@ -48,7 +48,7 @@ def _binary(node: Node, by_name: bool) -> Node:
     """`by_name` says whether what stands above does not look at the places of columns."""
     below = looks_at_names(node, by_name)
     node = with_inputs(node, lambda each: _binary(each, below))
-    if not isinstance(node, Join) or len(node.branches) == 2 or node.probes:
+    if not isinstance(node, Join) or len(node.branches) == 2 or node.tree is not None:
         return node
     may_move = by_name and not node.signed
     order = connected(node) if may_move else list(range(len(node.branches)))

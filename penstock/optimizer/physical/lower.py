@@ -24,6 +24,7 @@ from penstock.plan.algorithms import Algorithm
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.equalities import common_keys
 from penstock.plan.expressions import Column, Expression, columns_of
+from penstock.plan.join_trees.join_tree import Joined
 from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode, equal_keys
 from penstock.plan.lineage import steady_columns
 from penstock.plan.node import Node
@@ -35,7 +36,7 @@ from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
-_ALGORITHMS = {
+ALGORITHMS = {
     Algorithm.PANED: OperatorKind.PANED,
     Algorithm.WID: OperatorKind.WID,
     Algorithm.ADAPTIVE: OperatorKind.ADAPTIVE,
@@ -134,8 +135,8 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.DISTINCT
         case Join(branches=(_, _)):
             return OperatorKind.OA_JOIN
-        case Join() if node.probes:
-            return OperatorKind.MULTIWAY_JOIN
+        case Join(tree=Joined() as tree):
+            return OperatorKind.MULTIWAY_JOIN if tree.is_flat else OperatorKind.CONTAINING_JOIN
         case Sequence(mode=SequenceMode.RECENT):
             return OperatorKind.RECENT
         case Sequence(mode=SequenceMode.CHRONICLE):
@@ -148,7 +149,7 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
 def _window_operator(node: WindowAggregate) -> OperatorKind:
     match node.window:
         case Sliding():
-            return _ALGORITHMS[node.algorithm]
+            return ALGORITHMS[node.algorithm]
         case Landmark():
             return OperatorKind.LANDMARK
         case RowWindow():

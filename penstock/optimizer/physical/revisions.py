@@ -15,7 +15,7 @@ from penstock.plan.algorithms import Algorithm
 from penstock.plan.can_fail import may_fail
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column
-from penstock.plan.joins import Difference, Lookup, Sequence
+from penstock.plan.joins import Difference, Lookup
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Scan
@@ -91,44 +91,45 @@ def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
             return OperatorKind.REVISING_SLIDING
         case WindowAggregate(window=Landmark()):
             return OperatorKind.REVISING_LANDMARK
-        case WindowAggregate(window=RowWindow(order=Order.ARRIVAL)) if not asked.answers_early:
+        case WindowAggregate(window=RowWindow(order=Order.ARRIVAL)):
             return None
-        # those over an expression keep its tuples as items, and wait for any bound
-        case WindowAggregate(window=RowWindow(), attribute=Column()) if not asked.answers_early:
-            return OperatorKind.DEFERRED_ROWS
-        case WindowAggregate(window=RowWindow()) if not asked.answers_early:
-            return OperatorKind.SIGNED_ROWS
         case WindowAggregate(window=Session(longest=None)):
             return OperatorKind.REVISING_SESSIONS
-        case WindowAggregate(window=Session(), attribute=Column()) if not asked.answers_early:
+        case WindowAggregate() if not asked.amends:
+            return None
+        # those over an expression keep its tuples as items, and wait for any bound
+        case WindowAggregate(window=RowWindow(), attribute=Column()):
+            return OperatorKind.DEFERRED_ROWS
+        case WindowAggregate(window=RowWindow()):
+            return OperatorKind.SIGNED_ROWS
+        case WindowAggregate(window=Session(), attribute=Column()):
             return OperatorKind.DEFERRED_SESSIONS
-        case WindowAggregate(window=Session()) if not asked.answers_early:
+        case WindowAggregate(window=Session()):
             raise EngineError(
                 "the local engine cannot amend sessions with a MAX over a computed time yet",
                 span=node.span,
                 hint="the time as a column of a sub-query below, or no MAX",
             )
-        case WindowAggregate(attribute=Column()) if not asked.answers_early:
+        case WindowAggregate(attribute=Column()):
             return OperatorKind.DEFERRED_SLIDE_BY_TUPLE
-        case WindowAggregate() if not asked.answers_early:
-            return OperatorKind.SIGNED_SLIDE_BY_TUPLE
         case WindowAggregate():
-            raise _no_early_answers(node.describe_window(), node.span)
+            return OperatorKind.SIGNED_SLIDE_BY_TUPLE
         case GroupAggregate():
             return OperatorKind.REVISING_GROUPS
         case DistinctOn():
             return OperatorKind.REVISING_DISTINCT_ON
         case Distinct() if asked.amends:
             return OperatorKind.AMENDING_DISTINCT
-        case Sequence() | Difference() if asked.answers_early:
-            raise _no_early_answers(f"a {type(node).__name__.lower()}", node.span)
+        case Difference() if asked.answers_early:
+            raise no_early_items("a difference", node.span)
     return None
 
 
-def _no_early_answers(what: str, span: Span | None) -> EngineError:
+def no_early_items(what: str, span: Span | None) -> EngineError:
+    """At the end of its streams, everything has left again: what would be there then says
+    nothing."""
     return EngineError(
-        f"the local engine has no early answers for {what} yet",
+        f"{what} has no early answers: its items say when tuples come and go, which is final",
         span=span,
-        expected="windows over values",
-        hint="leave EMIT EARLY out, or the reference engine: --engine reference",
+        expected="windows or groups over it, or no EMIT EARLY",
     )

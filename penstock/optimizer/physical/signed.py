@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import EngineError
+from penstock.optimizer.physical.revisions import no_early_items
 from penstock.physical.asked import Asked
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind
@@ -17,12 +18,9 @@ from penstock.windows.sliding import Sliding
 
 def signed_operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
     """For a node that keeps items which may be taken back."""
-    if asked is not None and asked.answers_early and not isinstance(node, Join):
-        raise EngineError(
-            f"the {host.value} engine has no early answers for what is made of signed items yet",
-            span=getattr(node, "span", None),
-            hint="leave EMIT EARLY out, or the reference engine: --engine reference",
-        )
+    if asked is not None and asked.answers_early and isinstance(node, Distinct | Difference):
+        what = "DISTINCT over a difference" if isinstance(node, Distinct) else "a difference"
+        raise no_early_items(what, node.span)
     match node:
         case WindowAggregate(hint=hint) if hint is not None:
             raise EngineError(
@@ -46,7 +44,7 @@ def signed_operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind
             return OperatorKind.DIFFERENCE
         case Join(branches=(_, _)):
             return OperatorKind.OA_JOIN
-        case Join() if node.probes:
+        case Join() if node.tree is not None:
             return OperatorKind.MULTIWAY_JOIN
     raise cannot_run(node, host)
 

@@ -96,8 +96,11 @@ def deliver(
                     open_[stage] = open_.get(stage, NOTHING_OPEN) | OpenResults.load(status["open"])
                 continue
             for batch in unpack_rows(payload).to_batches():
-                if kind is PackedKind.ROWS:
+                if kind is PackedKind.ROWS and order is not None:
                     rows.append(batch)
+                elif kind is PackedKind.ROWS:
+                    tally.rows += batch.num_rows
+                    receiver.on_rows(from_signed_record(batch))
                 elif kind is PackedKind.LATE:
                     receiver.on_late(batch)
                 else:

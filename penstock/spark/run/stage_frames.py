@@ -30,7 +30,7 @@ from penstock.spark.stateful.step import StageStep
 from penstock.spark.tasks.coalesced import joined
 from penstock.spark.tasks.ingest import IngestTask
 from penstock.spark.tasks.kit import Kit
-from penstock.spark.tasks.messages import PACKED, packed_batch
+from penstock.spark.tasks.messages import PACKED, in_pieces, packed_batch
 from penstock.spark.tasks.passing import Passing
 from penstock.spark.tasks.worker_memory import settle
 
@@ -156,10 +156,11 @@ class Ingesting:
         task = IngestTask(self._reading, place, kits, self._strict, self._in_order)
         if self._feed is not None:
             portions = portions_in(batches)
-            if portions:
-                yield packed_batch(task.run_portions(portions, Path(self._feed)))
+            packed = task.run_portions(portions, Path(self._feed)) if portions else iter(())
         else:
-            yield packed_batch(task.run(task.fitted(joined(batches))))
+            packed = task.run(task.fitted(joined(batches)))
+        for piece in in_pieces(packed):
+            yield packed_batch(piece)
         for kit in kits:
             kit.tidy()
         settle()

@@ -15,9 +15,11 @@ from penstock.spark.run.outcome import all_signed
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.stateful.registers import SourceRegister
 from penstock.spark.tasks.messages import (
+    PACKED_ARROW,
     Message,
     Packed,
     PackedKind,
+    in_pieces,
     pack_rows,
     packed_batch,
     unpack_rows,
@@ -42,7 +44,7 @@ def at_once(config: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], 
         packed += bucket.take_in([], now)
         if config.destination.stage is None and not config.signed:
             packed = final(packed, config.destination.width)
-        made = pa.Table.from_batches([packed_batch(packed)])
+        made = pa.Table.from_batches(map(packed_batch, in_pieces(packed)), PACKED_ARROW)
         return pa.concat_tables([passing.cast(made.schema), made])
 
     return run

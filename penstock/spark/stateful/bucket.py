@@ -95,8 +95,8 @@ class Bucket:
                 batch = self._marked(message, piece, start)
                 items = self._measured.on_batch(port, batch)
                 if piece.copies:  # another bucket tells if they are late
-                    items = [item for item in items if not isinstance(item, LateRows)]
-                outgoing.add(items)
+                    items = (item for item in items if not isinstance(item, LateRows))
+                yield from outgoing.add(items)
             for tree in message.panes:
                 late += self._take_partials(message, tree, start)
         for message, start in zip(messages, starts, strict=True):
@@ -106,10 +106,11 @@ class Bucket:
             told = slowest([self._told_by(entry) for entry in self._entries(port)])
             groups = self._told_of_groups(port)
             if told != before or groups is not None:
-                outgoing.add(self._measured.on_progress(port, replace(told, groups=groups)))
+                items = self._measured.on_progress(port, replace(told, groups=groups))
+                yield from outgoing.add(items)
                 self._told[port] = told
-        outgoing.add(self._measured.on_time(self.clock.now()))
-        yield from outgoing.packed(pack(self.status()), late)
+        yield from outgoing.add(self._measured.on_time(self.clock.now()))
+        yield from outgoing.rest(pack(self.status()), late)
 
     def _port(self, entry: int) -> int:
         return self.config.stage.entries[entry].port

@@ -19,7 +19,14 @@ from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.merging import order_columns, placed
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.kit import Kit, Outgoing
-from penstock.spark.tasks.messages import Message, Packed, PackedKind, RowsPiece, pack_rows
+from penstock.spark.tasks.messages import (
+    MANY_ROWS,
+    Message,
+    Packed,
+    PackedKind,
+    RowsPiece,
+    pack_rows,
+)
 
 
 class Leaving:
@@ -34,31 +41,33 @@ class Leaving:
         self._columns = order_columns(config.stage, fed.stage) if fed is not None else None
         self.sent = 0  # messages, since the bucket is here
 
-    def piece(self, given: Batch) -> RowsPiece:
+    def pieces(self, given: Batch) -> Iterator[RowsPiece]:
         """Results after the steps that follow."""
         if not self.config.stage.passes_tuples:
             given = given.without_broken()
         given = replace(given, places=None, numbers=None)  # which were of this stage's sources
         if self._columns is None:
-            return RowsPiece(self._tail.batch(given))
-        left = self._tail.batch(replace(given, lineage=made_of(np.arange(given.num_rows))))
-        assert left.lineage is not None
-        which = left.lineage[:, 0]
-        return RowsPiece(replace(left, lineage=None), placed(given.rows, self._columns, which))
+            yield from map(RowsPiece, self._tail.batches(given))
+            return
+        numbered = replace(given, lineage=made_of(np.arange(given.num_rows)))
+        for left in self._tail.batches(numbered):
+            assert left.lineage is not None
+            order = placed(given.rows, self._columns, left.lineage[:, 0])
+            yield RowsPiece(replace(left, lineage=None), order)
 
     def progress(self, progress: Progress) -> Progress:
         return self._tail.progress(progress)
 
 
 class BucketOutput:
-    """What a bucket has to say in a micro-batch.  Results are packed, or folded, as they come: they
-    may be many more than there is room for at once."""
+    """What a bucket has to say in a micro-batch.  Results are packed, or folded, and leave as they
+    come: they may be many more than there is room for at once."""
 
     def __init__(self, leaving: Leaving) -> None:
         self._leaving = leaving
         fed = leaving.config.destination.stage
         self._outgoing = [Outgoing() for _ in range(fed.buckets if fed is not None else 0)]
-        self._packed: list[Packed] = []
+        self._waiting = 0  # rows that have not been sent
         self._progress: Progress | None = None
         self.late = 0
 
@@ -68,44 +77,45 @@ class BucketOutput:
         config, fed = self._leaving.config, self._leaving.config.destination.stage
         return config.bucket_keys[self._leaving.bucket] if fed is None else fed.bucket_keys[0]
 
-    def add(self, items: Iterable[Item]) -> None:
+    def add(self, items: Iterable[Item]) -> Iterator[Packed]:
         for item in items:
             if isinstance(item, LateRows):
-                self._add_late(item.batch)
+                yield from self._add_late(item.batch)
             elif isinstance(item, Progress):
                 self._progress = item
             else:
-                self._add_rows(self._leaving.piece(item))
+                for piece in self._leaving.pieces(item):
+                    yield from self._add_rows(piece)
 
-    def _add_late(self, rows: pa.RecordBatch) -> None:
+    def _add_late(self, rows: pa.RecordBatch) -> Iterator[Packed]:
         self.late += rows.num_rows
         if self._leaving.config.late is not Late.DROP:
-            self._packed.append(Packed(self._own, PackedKind.LATE, pack_rows(rows)))
+            yield Packed(self._own, PackedKind.LATE, pack_rows(rows))
 
-    def _add_rows(self, piece: RowsPiece) -> None:
+    def _add_rows(self, piece: RowsPiece) -> Iterator[Packed]:
         kit = self._leaving.kit
-        if not piece.batch.num_rows:
-            return
         if kit is None:
-            rows = pack_rows(signed_record(piece.batch))
-            self._packed.append(Packed(self._own, PackedKind.ROWS, rows))
-        elif kit.maker is None or not kit.fold(piece.batch, self._outgoing):
+            yield Packed(self._own, PackedKind.ROWS, pack_rows(signed_record(piece.batch)))
+            return
+        if kit.maker is None or not kit.fold(piece.batch, self._outgoing):
             kit.route(piece, self._outgoing)
+        self._waiting += piece.batch.num_rows
+        if self._waiting >= MANY_ROWS:
+            yield from self._messages(None)
 
-    def packed(self, status: bytes, late: int) -> Iterator[Packed]:
-        """All of it, with how the bucket is doing; so many tuples were late that nobody has seen
-        one by one."""
-        yield from self._packed
-        yield from self._messages()
+    def rest(self, status: bytes, late: int) -> Iterator[Packed]:
+        """What has not left, and how the bucket is doing; so many tuples were late that nobody has
+        seen one by one."""
+        yield from self._messages(self._progress)
         yield Packed(self._own, PackedKind.STATUS, status, late=late + self.late)
 
-    def _messages(self) -> Iterator[Packed]:
-        """Results and progress for every bucket of the next stage."""
+    def _messages(self, progress: Progress | None) -> Iterator[Packed]:
+        """Results, and progress behind the last of them, for every bucket of the next stage."""
         leaving, destination = self._leaving, self._leaving.config.destination
         if destination.stage is None or leaving.kit is None:
             return
         leaving.kit.tidy()
-        progress = self._progress and leaving.progress(self._progress)
+        progress = progress and leaving.progress(progress)
         for number, mine in enumerate(self._outgoing):
             message = Message(
                 destination.entry,
@@ -119,3 +129,5 @@ class BucketOutput:
             stage = destination.stage.identity.stage
             yield Packed(key, PackedKind.MESSAGE, message.pack(), place, stage=stage)
         leaving.sent += 1
+        self._waiting = 0
+        self._outgoing = [Outgoing() for _ in self._outgoing]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -17,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from penstock.spark.frames.columns import FrameColumns
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.bucket import Bucket
-from penstock.spark.tasks.messages import Message, Packed, packed_batch
+from penstock.spark.tasks.messages import Message, Packed, in_pieces, packed_batch
 from penstock.spark.tasks.worker_memory import settle
 from penstock.state.chunks import MemoryStore, Tree, pack, unpack
 
@@ -73,7 +74,9 @@ class Stepping:
         store = _StateStore(chunks)
         number = self._number(key, store)
         bucket = self._bucket(number, store, now)
-        packed = list(bucket.take_in(messages, now))
+        # a piece at a time: Spark commits the state only after it has taken all of them
+        for piece in in_pieces(chain(passing, bucket.take_in(messages, now))):
+            yield from self._frames(piece)
         bucket.save(store)
         version = uuid.uuid4().hex
         store.put(_VERSION, version)
@@ -82,7 +85,6 @@ class Stepping:
         _kept[self.config.token, number] = (version, bucket)
         if self.timed:
             _wake_up(handle, now, bucket.looks_at_clock)
-        yield from self._frames([*passing, *packed])
         settle()
 
     def _number(self, key: int, store: _StateStore) -> int:

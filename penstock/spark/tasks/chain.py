@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.model.arrays import Ints
 from penstock.model.clock import Clock
 from penstock.operators.batch import Batch
-from penstock.operators.joins.lookup import LookupOperator
+from penstock.operators.joins.lookups.lookup import LookupOperator
 from penstock.operators.operator import Operator, Progress
 from penstock.operators.stateless.filter import FilterOperator
 from penstock.operators.stateless.project import ProjectOperator
@@ -25,13 +24,23 @@ class Chain:
     def __init__(self, steps: Sequence[Step], clock: Clock) -> None:
         self._links = [_link(step, clock) for step in steps]
 
-    def batch(self, batch: Batch) -> Batch:
-        """The rows that come through, with what is beside them."""
-        for link in self._links:
+    def batches(self, batch: Batch) -> Iterator[Batch]:
+        """The rows that come through, with what is beside them: in one piece, or in several where
+        tuples have many rows of a table.  A piece is made when the one before it was taken."""
+        return self._from(0, batch)
+
+    def _from(self, first: int, batch: Batch) -> Iterator[Batch]:
+        for number in range(first, len(self._links)):
             if batch.num_rows == 0:
-                break
+                return
+            link = self._links[number]
+            if isinstance(link, _Beside):
+                for piece in link.batches(batch):
+                    yield from self._from(number + 1, piece)
+                return
             batch = link.batch(batch)
-        return batch
+        if batch.num_rows:
+            yield batch
 
     def progress(self, progress: Progress) -> Progress:
         for link in self._links:
@@ -46,14 +55,16 @@ class Chain:
 
 
 class _Link(Protocol):
-    def batch(self, batch: Batch) -> Batch: ...
-
     def progress(self, progress: Progress) -> Progress: ...
 
     def bounds(self, bounds: Mapping[str, Ints]) -> Mapping[str, Ints]: ...
 
 
-def _link(step: Step, clock: Clock) -> _Link:
+class _OneToOne(_Link, Protocol):
+    def batch(self, batch: Batch) -> Batch: ...
+
+
+def _link(step: Step, clock: Clock) -> _OneToOne | _Beside:
     match step:
         case Filter():
             return _Through(FilterOperator(step))
@@ -98,14 +109,10 @@ class _Beside:
     def __init__(self, operator: LookupOperator) -> None:
         self._operator = operator
 
-    def batch(self, batch: Batch) -> Batch:
-        items = self._operator.on_batch(0, batch)
-        made = [item for item in items if isinstance(item, Batch)]
-        if not made:
-            # of the columns that come out, no row
-            nothing = pa.RecordBatch.from_pylist([], self._operator.schema)
-            return batch.take(np.zeros(0, np.int64)).with_rows(nothing)
-        return Batch.joined(made)
+    def batches(self, batch: Batch) -> Iterator[Batch]:
+        for item in self._operator.on_batch(0, batch):
+            if isinstance(item, Batch):
+                yield item
 
     def progress(self, progress: Progress) -> Progress:
         return progress

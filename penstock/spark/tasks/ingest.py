@@ -27,11 +27,15 @@ from penstock.spark.sources.feed import Portion
 from penstock.spark.tasks.bounds import TaskBounds
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.kit import Kit
-from penstock.spark.tasks.messages import Packed, PackedKind, pack_rows, portions_read
+from penstock.spark.tasks.messages import (
+    MANY_ROWS,
+    Packed,
+    PackedKind,
+    pack_rows,
+    portions_read,
+)
 from penstock.spark.tasks.reports import Reports
 from penstock.spark.tasks.way import ColumnsOfScan, TaskSaid, Way, policy_of
-
-_FLUSH = 1 << 22  # rows after which a task sends what it has
 
 
 class IngestTask:
@@ -106,15 +110,12 @@ class IngestTask:
                     self._high = max([self._high, *item.high.values()])
                     for way in self._ways:
                         way.tell(item)
-            if sum(way.waiting for way in self._ways) >= _FLUSH:
-                yield from self._messages(TaskSaid(*self._said(), [], more=True))
         yield from self._messages(TaskSaid(*self._said(), self._leaves, promise, ended))
         yield from self._account()
 
     def _take(self, batch: Batch) -> Iterator[Packed]:
         for columns, chain in self._ends:
-            rows = chain.batch(columns.batch(batch))
-            if rows.num_rows:
+            for rows in chain.batches(columns.batch(batch)):
                 yield Packed(self._own, PackedKind.ROWS, pack_rows(signed_record(rows)))
         bounds = self._bounds
         if bounds is not None:
@@ -123,7 +124,9 @@ class IngestTask:
                 places = np.full(batch.num_rows, bounds.place)
             batch = replace(batch, places=places, numbers=bounds.numbers)
         for way in self._ways:
-            way.take(batch)
+            for _ in way.take(batch):
+                if sum(each.waiting for each in self._ways) >= MANY_ROWS:
+                    yield from self._messages(TaskSaid(*self._said(), [], more=True))
 
     # --- out -------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
@@ -15,6 +15,9 @@ from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.spark.tasks.reports import Reports
 from penstock.state.chunks import Tree, pack, unpack
+
+MANY_ROWS = 1 << 20  # after which a task, or a bucket, sends what it has
+_MANY_BYTES = 1 << 25  # that are handed to Spark at once
 
 
 class PackedKind(IntEnum):
@@ -70,6 +73,25 @@ def packed_batch(rows: Iterable[Packed]) -> pa.RecordBatch:
         pa.array([getattr(row, field.name) for row in given], field.type) for field in PACKED_ARROW
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=PACKED_ARROW)
+
+
+def in_pieces(rows: Iterable[Packed], many: int = _MANY_BYTES) -> Iterator[list[Packed]]:
+    """As they come, about so many bytes at a time.
+
+    >>> rows = [Packed(0, PackedKind.ROWS, payload) for payload in (b"ab", b"cd", b"e")]
+    >>> [[row.payload for row in piece] for piece in in_pieces(rows, many=4)]
+    [[b'ab', b'cd'], [b'e']]
+    """
+    piece: list[Packed] = []
+    size = 0
+    for row in rows:
+        if size >= many:
+            yield piece
+            piece, size = [], 0
+        piece.append(row)
+        size += len(row.payload)
+    if piece:
+        yield piece
 
 
 @dataclass(frozen=True, slots=True)

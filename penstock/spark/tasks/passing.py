@@ -72,8 +72,7 @@ class Passing:
             for item in ingest.on_chunk(chunk):
                 if isinstance(item, Batch):
                     for columns, chain in ways:
-                        passing = chain.batch(columns.batch(item))
-                        if passing.num_rows:
+                        for passing in chain.batches(columns.batch(item)):
                             yield from self._out(PackedKind.ROWS, signed_record(passing))
         status = portions_read(self._scan.stream.name, self._upto)
         read = ingest.read + log.count(RejectKind.BAD_ROW)

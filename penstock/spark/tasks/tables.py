@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.operators.joins.lookup import LookupOperator
+from penstock.operators.joins.lookups.lookup import LookupOperator
 from penstock.plan.joins import Lookup
 
 _MANY = 16  # tables that a worker keeps

@@ -99,30 +99,33 @@ class Way:
         self._outgoing = [Outgoing() for _ in range(config.buckets)]
         self.waiting = 0  # rows that have not been sent
 
-    def take(self, batch: Batch) -> None:
-        batch = self._below.batch(self._columns.batch(batch))
-        if self._stamps is not None and batch.num_rows:
-            self._observe_stamps(batch.rows, self._stamps)
-        if self._groups is not None:
-            self._take_of_groups(batch, self._groups)
-            return
-        batch = self._above.batch(batch)
-        if batch.num_rows:
-            self._route(batch)
+    def take(self, batch: Batch) -> Iterator[None]:
+        """Stops after every piece of what comes of the tuples, so that it can be sent: there may be
+        more than there is room for at once."""
+        for given in self._below.batches(self._columns.batch(batch)):
+            if self._stamps is not None:
+                self._observe_stamps(given.rows, self._stamps)
+            if self._groups is not None:
+                yield from self._take_of_groups(given, self._groups)
+                continue
+            for piece in self._above.batches(given):
+                self._route(piece)
+                yield
 
     def tell(self, progress: Progress) -> None:
         if self._groups is not None:
             self._groups.tell(self._columns.progress(progress).groups)
 
-    def _take_of_groups(self, batch: Batch, groups: TaskGroups) -> None:
+    def _take_of_groups(self, batch: Batch, groups: TaskGroups) -> Iterator[None]:
         """The steps may drop the columns that groups are told by, so tuples say of which one they
         are.  Panes would have to be apart for every group: the plan makes none."""
         codes = groups.of(batch.rows)
-        left = self._above.batch(replace(batch, lineage=made_of(np.arange(batch.num_rows))))
-        if left.num_rows:
+        numbered = replace(batch, lineage=made_of(np.arange(batch.num_rows)))
+        for left in self._above.batches(numbered):
             assert left.lineage is not None
             self.waiting += left.num_rows
             self._route_rows(replace(left, lineage=None), codes[left.lineage[:, 0]])
+            yield
 
     def _observe_stamps(self, batch: pa.RecordBatch, bounds: TaskBounds) -> None:
         assert self._stamp is not None

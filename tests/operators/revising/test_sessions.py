@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.operators.folding import key_expiry
-from penstock.operators.windows import open_sessions
+from penstock.operators.windows.sessions import open_sessions
 from tests.operators.driving import ALL, DIFFERENTIAL, PROMISE, ROWS, Row, Stream, examples
 from tests.operators.revising_helper import check
 

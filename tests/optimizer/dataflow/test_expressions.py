@@ -9,10 +9,10 @@ import pytest
 import penstock as ps
 from penstock.optimizer.dataflow.container import Container
 from penstock.optimizer.dataflow.expression import DataflowExpression, Operation
-from penstock.optimizer.dataflow.join_tree import Joined, flat, left_deep, orders_of, trees_of
 from penstock.optimizer.dataflow.translate import translate
 from penstock.optimizer.logical.arrange_joins import chosen
 from penstock.optimizer.settings import Settings
+from penstock.plan.join_trees.join_tree import Joined, flat, left_deep, orders_of, trees_of
 from penstock.plan.joins import Join
 
 WINDOWS = "r [RANGE 5, WA ts], s [RANGE 5, WA ts], t [RANGE 5, WA ts]"

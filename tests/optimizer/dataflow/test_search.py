@@ -11,16 +11,16 @@ import pytest
 import penstock as ps
 from penstock.engine.local import answer
 from penstock.model.clock import ManualClock
-from penstock.optimizer.dataflow.arrangement import arranged
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import JoinStatistics, statistics_of
-from penstock.optimizer.dataflow.join_tree import Joined, flat, trees_of
 from penstock.optimizer.dataflow.search import Search
 from penstock.optimizer.logical.arrange_joins import candidates, chosen
 from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind
+from penstock.plan.join_trees.arrangement import arranged
+from penstock.plan.join_trees.join_tree import Joined, flat, trees_of
 from penstock.plan.joins import Join
 
 
@@ -137,14 +137,16 @@ def test_the_plan_changes_when_disorder_does() -> None:
 # --- what may be chosen --------------------------------------------------------------------------
 
 
-def test_a_plan_whose_state_is_kept_is_one_operator() -> None:
+def test_intermediate_results_are_kept_in_process() -> None:
     query = joined({"a": 20, "b": 20, "c": 2000}, keys=3)
-    for settings in (Settings(keeps_state=True), Settings(host=Host.SPARK)):
-        (only,) = candidates(join_of(query), settings)
-        assert only.tree.is_flat
-    plan = physical_plan(query.plan, Settings(keeps_state=True))
-    kinds = [node.operator for node in plan.root.walk()]
-    assert OperatorKind.MULTIWAY_JOIN in kinds
+    (only,) = candidates(join_of(query), Settings(host=Host.SPARK))
+    assert only.tree.is_flat
+    plan = physical_plan(query.plan, Settings())
+    (join,) = (n for n in plan.root.walk() if n.operator is OperatorKind.CONTAINING_JOIN)
+    assert isinstance(join.logical, Join)
+    assert join.logical.tree is not None
+    assert join.logical.tree.named("abc") == "((a b) c)"
+    assert [each.input.operator for each in join.ports] == [OperatorKind.READ] * 3
 
 
 def test_a_hint_decides() -> None:

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
 from penstock.operators.batch import Signs
-from penstock.operators.joins.gathering import gathered_columns
-from penstock.operators.joins.pairs import Arrived
-from penstock.operators.joins.sorted_run import SortedRun
-from penstock.operators.joins.tuples import joined_if_any, joined_signs
+from penstock.operators.joins.partners.gathering import gathered_columns
+from penstock.operators.joins.partners.pairs import Arrived
+from penstock.operators.joins.partners.sorted_run import SortedRun
+from penstock.operators.joins.partners.tuples import joined_if_any, joined_signs
 
 
 @dataclass(frozen=True, slots=True)

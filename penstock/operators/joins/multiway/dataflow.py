@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from penstock.model.types import BOOLEAN, Type
-from penstock.operators.joins.arrivals import Partners
 from penstock.operators.joins.multiway.combinations import Combinations
 from penstock.operators.joins.multiway.probe import (
     CombinationTest,
@@ -16,6 +15,7 @@ from penstock.operators.joins.multiway.probe import (
     TimeLink,
 )
 from penstock.operators.joins.multiway.window_index import Codings, WindowIndex
+from penstock.operators.joins.partners.arrivals import Partners
 from penstock.operators.joins.shared_codes import HashedCodes, SharedCodes
 from penstock.plan.equalities import Equality, conditions_of
 from penstock.plan.expressions import Call, Column, Expression, columns_of

@@ -15,23 +15,19 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints
-from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch, Signs
-from penstock.operators.joins.join_state import JoinState
+from penstock.operators.joins.join_state import JoinState, at_least
 from penstock.operators.joins.multiway.combinations import ChosenTuples, Combinations
 from penstock.operators.joins.multiway.dataflow import Dataflow
+from penstock.operators.joins.multiway.multiway_inputs import MultiwayInputs
 from penstock.operators.joins.multiway.multiway_progress import MultiwayProgress
 from penstock.operators.joins.pair_lineage import input_lineages
-from penstock.operators.joins.shared_codes import can_be_equal
-from penstock.operators.joins.tuples import Tuples
+from penstock.operators.joins.partners.tuples import Tuples
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
-from penstock.operators.revising.amendment import in_time_of
-from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
-from penstock.plan.equalities import conditions_of
 from penstock.plan.identity import origins
 from penstock.plan.joins import Join
 from penstock.state.chunks import ChunkStore, Within
@@ -44,21 +40,9 @@ class MultiwayJoin(Base):
     ever taken back."""
 
     def __init__(self, node: Join, asked: Asked | None = None) -> None:
-        timed = list(zip(node.attributes, node.branches, strict=True))
+        self._inputs = MultiwayInputs(node, asked)
         self._dataflow = Dataflow(node)
         self._indexes = self._dataflow.indexes
-        self._in_time = [in_time_of([attribute], each, asked) for attribute, each in timed]
-        self._places = [attribute.position(each.schema) for attribute, each in timed]
-        self._types = [attribute.type for attribute in node.attributes]
-        self._columns = [[field.qualified for field in each.schema] for each in node.branches]
-        self._keys = [
-            [each.of(port) for each in conditions_of(node).equalities if port in each.inputs]
-            for port in range(len(node.branches))
-        ]
-        self._compiled = [
-            [compile_expression(key, each.schema) for key in keys]
-            for keys, each in zip(self._keys, node.branches, strict=True)
-        ]
         self._schema = node.schema.arrow
         self._names = set(self._schema.names)
         self._origins = origins(node)
@@ -66,17 +50,18 @@ class MultiwayJoin(Base):
         self._progress = MultiwayProgress(node)
         self._high: dict[str, Bound] = {}
         self._promised = Progress()
+        self._adopted = Progress()  # what another operator has promised before this one
 
     # --- tuples ----------------------------------------------------------------------------------
 
     def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
         """If there are very many results, they are made when somebody takes them, one piece after
         the other."""
-        given, ticks, late = self._in_time[port].split_signed(batch)
+        given, ticks, late = self._inputs.in_time(port, batch)
         items: list[Item] = [*late]
         if self._lineages:
             given = Batch(given.rows, given.signs, lineage=self._lineages[port].of(given))
-        given, times = self._with_keys(port, given, ticks[0])
+        given, times = self._inputs.with_keys(port, given, ticks)
         if not given.num_rows:
             return items
         self._record(port, given, times)
@@ -88,14 +73,6 @@ class MultiwayJoin(Base):
             if made > _MANY:
                 return chain(items, results)
         return items
-
-    def _with_keys(self, port: int, given: Batch, ticks: Ints) -> tuple[Batch, Ints]:
-        """Tuples that can be in a result: no key is NULL."""
-        columns = [key(given.rows) for key in self._compiled[port]]
-        equal = can_be_equal(columns, [key.type for key in self._keys[port]])
-        if equal is None:
-            return given, ticks
-        return given.filter(pa.array(equal)), ticks[equal]
 
     def _record(self, port: int, given: Batch, ticks: Ints) -> None:
         """Keep what may be in a result with later tuples.  Tuples do not look for others of their
@@ -128,8 +105,7 @@ class MultiwayJoin(Base):
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
         self._high |= {k: v for k, v in progress.high.items() if k in self._names}
-        (final,) = self._in_time[port].final(progress)
-        if not self._progress.advance(port, progress, final):
+        if not self._progress.advance(port, progress, self._inputs.final(port, progress)):
             return
         for other, indexes in enumerate(self._indexes):
             if other != port:
@@ -137,7 +113,7 @@ class MultiwayJoin(Base):
                 for index in indexes:
                     index.forget(limit)
         self._dataflow.forget_keys()
-        promised = self._progress.promise()
+        promised = at_least(self._progress.promise(), self._adopted)
         if promised != self._promised:
             self._promised = promised
             yield Progress(promised.bounds, dict(self._high), promised.ended, joint=promised.joint)
@@ -171,33 +147,26 @@ class MultiwayJoin(Base):
             first.side.load(Within(store, f"{port}/"), partial(self._tuples, port))
             for batch in first.side.batches():
                 for index in others:
-                    index.record(batch, self._ticks(port, batch.rows))
+                    index.record(batch, self._inputs.ticks(port, batch.rows))
+
+    def kept(self, port: int) -> Iterator[pa.RecordBatch]:
+        """The tuples of an input that may be in a result to come."""
+        return self._indexes[port][0].side.rows()
 
     def export(self) -> JoinState:
         """For a join that looks for tuples in another order."""
-        kept = tuple(tuple(indexes[0].side.rows()) for indexes in self._indexes)
-        given = tuple(self._given_by(port) for port in range(len(kept)))
+        kept = tuple(tuple(self.kept(port)) for port in range(len(self._indexes)))
+        given = self._progress.given(self._high, self._inputs.columns)
         return JoinState(kept, tuple(() for _ in kept), (), given, self._promised)
 
     def adopt(self, state: JoinState) -> None:
         for port, several in enumerate(state.kept):
             for rows in several:
-                self._record(port, Batch(rows), self._ticks(port, rows))
+                self._record(port, Batch(rows), self._inputs.ticks(port, rows))
         for port, progress in enumerate(state.progress):
             self.on_progress(port, progress)
-        self._promised = state.promised
-
-    def _given_by(self, port: int) -> Progress:
-        """What an input has promised."""
-        bounds = {name: b for name, b in self._progress.bounds[port].items() if b != BEGINNING}
-        ended = self._progress.bound(port) == END
-        high = {name: b for name, b in self._high.items() if name in self._columns[port]}
-        return Progress({} if ended else bounds, high, ended=ended)
+        self._promised = self._adopted = state.promised
 
     def _tuples(self, port: int, batch: Batch) -> Tuples:
-        # the columns are the same, but may be called something else by now
-        rows = batch.rows.rename_columns(self._columns[port])
-        return self._indexes[port][0].tuples(batch.with_rows(rows), self._ticks(port, rows))
-
-    def _ticks(self, port: int, rows: pa.RecordBatch) -> Ints:
-        return to_ticks(rows.column(self._places[port]), self._types[port])
+        rows = self._inputs.named(port, batch.rows)
+        return self._indexes[port][0].tuples(batch.with_rows(rows), self._inputs.ticks(port, rows))

@@ -4,7 +4,7 @@ what can be promised about results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -129,6 +129,21 @@ class MultiwayProgress:
                 ticks = int(low), int(high)
                 if each.window.matches(*(ticks if first == 0 else ticks[::-1])):
                     yield JointPunctuation(names, (low, high))
+
+    def given(
+        self, high: Mapping[str, Bound], columns: Sequence[list[str]]
+    ) -> tuple[Progress, ...]:
+        """What each input has promised, for another operator to go on from; `columns` are the names
+        of those of each input, and `high` is how far they have come."""
+        return tuple(
+            Progress(
+                {} if ended else {name: b for name, b in bounds.items() if b != BEGINNING},
+                {name: bound for name, bound in high.items() if name in own},
+                ended=ended,
+            )
+            for port, (bounds, own) in enumerate(zip(self.bounds, columns, strict=True))
+            for ended in [self.bound(port) == END]
+        )
 
     # --- state -----------------------------------------------------------------------------------
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints, Mask
 from penstock.model.schema import Schema
-from penstock.operators.joins.arrivals import Partners
 from penstock.operators.joins.condition import condition_test, time_test
 from penstock.operators.joins.multiway.combinations import Combinations
 from penstock.operators.joins.multiway.window_index import WindowIndex
-from penstock.operators.joins.pairs import pieces_of
+from penstock.operators.joins.partners.arrivals import Partners
+from penstock.operators.joins.partners.pairs import pieces_of
 from penstock.operators.ticks import to_ticks
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.joins import Join, TimeCondition

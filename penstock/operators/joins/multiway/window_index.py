@@ -15,13 +15,13 @@ from penstock.model.arrays import Codes, Ints
 from penstock.model.punctuation import Bound
 from penstock.model.schema import Schema
 from penstock.operators.batch import Batch
-from penstock.operators.joins.looking_up import find_few, find_many
-from penstock.operators.joins.newest import FEW
-from penstock.operators.joins.pairs import Found
+from penstock.operators.joins.partners.looking_up import find_few, find_many
+from penstock.operators.joins.partners.newest import FEW
+from penstock.operators.joins.partners.pairs import Found
+from penstock.operators.joins.partners.side import Side
+from penstock.operators.joins.partners.sorted_run import SortedRun
+from penstock.operators.joins.partners.tuples import Tuples
 from penstock.operators.joins.shared_codes import HashedCodes, SharedCodes
-from penstock.operators.joins.side import Side
-from penstock.operators.joins.sorted_run import SortedRun
-from penstock.operators.joins.tuples import Tuples
 from penstock.plan.expressions import Expression
 
 Codings: TypeAlias = SharedCodes | HashedCodes

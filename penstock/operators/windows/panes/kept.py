@@ -22,6 +22,16 @@ class KeptPanes(Panes):
             insort(self.numbers, number)
         return super().open(number)
 
+    def add(self, number: int, partials: Partials) -> None:
+        """Partial results for a pane, which nobody else uses."""
+        pane = self.get(number)
+        if pane is not None:
+            self._folder.merge(self.open(number), partials)
+            return
+        insort(self.numbers, number)
+        self._panes[number] = partials
+        self._touched.add(number)
+
     def drop(self, number: int) -> None:
         """Not yet."""
 

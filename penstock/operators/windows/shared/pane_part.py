@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.compile import compile_predicate
-from penstock.model.arrays import Ints
-from penstock.operators.folding.folder import Folder, Rows
+from penstock.model.arrays import Codes, Ints
+from penstock.operators.aggregates.build import build
+from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.windows.panes.kept import KeptPanes
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.plan.aggregates import NamedAggregate
@@ -43,11 +44,13 @@ class PanePart:
     ) -> None:
         schema = node.input.schema
         self.pane = pane
+        self.predicate = predicate
         self._holds = None if predicate is None else compile_predicate(predicate, schema)
         wanted = {each.call for user in users for each in user.node.aggregates}
         found = [(place, each) for place, each in enumerate(calls) if each.call in wanted]
         self._places = [place for place, each in found if not counts_rows(each)]
         own = [calls[place] for place in self._places]
+        self.holistic = any(build(each.call).holistic for each in own)
         self._positioned = any(each.call.function.name in _BY_POSITION for each in own)
         self.folder = Folder(node.keys, own, schema, node.key_order)
         self.panes = KeptPanes(self.folder)
@@ -75,6 +78,14 @@ class PanePart:
             if cuts[begin] < cuts[end]:
                 pane = self.panes.open(int(numbers[begin]))
                 self.folder.fold(pane, rows.slice(int(cuts[begin]), int(cuts[end])))
+
+    def add(self, number: int, partials: Partials, codes: Codes) -> None:
+        """Some groups of partial results of the aggregates of all parts, in the order of their
+        keys' numbers, to a pane."""
+        own = Partials(partials.rows, [partials.parts[place] for place in self._places])
+        taken = self.folder.take_apart(own, codes)
+        if taken.rows.rows.any():
+            self.panes.add(number, taken)
 
     def let_go(self, user: WindowsOfPanesOperator) -> None:
         if user in self.users:

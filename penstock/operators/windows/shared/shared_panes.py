@@ -13,6 +13,7 @@ from math import gcd
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import CheckpointError
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
@@ -24,10 +25,11 @@ from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
+from penstock.operators.windows.shared.cell_panes import FEW, CellPanes
 from penstock.operators.windows.shared.pane_part import PanePart, SortedRows, common_panes
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.plan.shared_panes import SharedPanes
-from penstock.state.chunks import ChunkStore
+from penstock.state.chunks import ChunkStore, Within
 from penstock.windows.columns import extreme_quotients, floor_div
 
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
@@ -44,6 +46,7 @@ class SharedPanesOperator(Base):
         self._users: list[WindowsOfPanesOperator] = []
         self._begun = False
         self._parts: list[PanePart] = []
+        self._cells: CellPanes | None = None  # where filters are many
         self._folder = Folder(node.keys, (), node.input.schema, node.key_order)
         self._unit = 1  # of time, which all panes are multiples of
         self._told: Bound | None = None  # the last unit that progress has passed
@@ -59,9 +62,13 @@ class SharedPanesOperator(Base):
         for part in self._parts:
             part.let_go(user)
         self._parts = [part for part in self._parts if part.users]
+        if self._cells is not None:
+            self._cells.parts = [part for part in self._cells.parts if part.users]
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Everybody is there."""
+        if self._begun:
+            return
         self._begun, joined = True, self._users
         calls = list({each.call: each for user in joined for each in user.node.aggregates}.values())
         node = self.node
@@ -72,7 +79,15 @@ class SharedPanesOperator(Base):
             for pane, users in common_panes(own):
                 self._parts.append(PanePart(node, predicate, pane, users, calls))
         self._unit = gcd(*(part.pane for part in self._parts))
+        self._by_cell()
         self._tell_keys()
+
+    def _by_cell(self) -> None:
+        """Parts that differ in their filters are folded together, unless what is kept of tuples
+        grows with them."""
+        parts = [part for part in self._parts if not part.holistic]
+        if len({part.predicate for part in parts}) >= FEW:
+            self._cells = CellPanes(self.node, parts, self._folder)
 
     def _tell_keys(self) -> None:
         """All number groups alike."""
@@ -86,8 +101,7 @@ class SharedPanesOperator(Base):
 
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
-        if not self._begun:
-            self._begin()
+        self.begin()
         rows = batch.rows
         if batch.broken is not None:
             broke, _ = self._bound.broken(batch)
@@ -100,6 +114,11 @@ class SharedPanesOperator(Base):
             self._fold(ready)
 
     def gather(self) -> None:
+        self._take_in()
+        if self._cells is not None:
+            self._cells.hand_over()
+
+    def _take_in(self) -> None:
         for batch in self._waiting.take():
             self._fold(batch)
 
@@ -122,7 +141,10 @@ class SharedPanesOperator(Base):
         numbers = units[np.concatenate([[0], changes])] + first
         cuts = np.concatenate([[0], changes, [len(rows)]])
         some = SortedRows(rows, numbers, cuts)
-        for part in self._parts:
+        parts = self._parts
+        if self._cells is not None and self._cells.fold(batch, order, some, unit):
+            parts = [part for part in parts if part.holistic]
+        for part in parts:
             part.fold(batch, order, some, unit)
 
     # --- progress --------------------------------------------------------------------------------
@@ -130,8 +152,7 @@ class SharedPanesOperator(Base):
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         """Windows end where units do, so others need not be told of less."""
-        if not self._begun:
-            self._begin()
+        self.begin()
         bound = self._bound.promised(progress)
         passed: Bound = bound
         if bound not in (BEGINNING, END):
@@ -139,7 +160,9 @@ class SharedPanesOperator(Base):
         if passed == self._told and not progress.ended:
             return
         self._told = passed
-        self.gather()
+        self._take_in()
+        if self._cells is not None:
+            self._cells.hand_over(passed)
         for part in self._parts:
             part.forget()
         self._dead.forget(self._mark, self._renumber)
@@ -147,6 +170,8 @@ class SharedPanesOperator(Base):
         yield progress
 
     def _mark(self, live: Mask) -> None:
+        if self._cells is not None:
+            self._cells.hand_over()
         for part in self._parts:
             for pane in part.panes.all():
                 mark_groups(live, pane)
@@ -172,8 +197,25 @@ class SharedPanesOperator(Base):
     def open_results(self) -> OpenResults:
         return NOTHING_OPEN  # they are those of the queries
 
-    def save(self, store: ChunkStore) -> None:  # noqa: ARG002
-        raise AssertionError("runs that are saved do not share panes")
+    def save(self, store: ChunkStore) -> None:
+        self.begin()
+        self.gather()
+        self._folder.keys.save(store)
+        for number, part in enumerate(self._parts):
+            part.panes.save(Within(store, f"parts/{number}/"))
+        store.put("parts", [part.pane for part in self._parts])
 
-    def load(self, store: ChunkStore) -> None:  # noqa: ARG002
-        raise AssertionError("runs that are saved do not share panes")
+    def load(self, store: ChunkStore) -> None:
+        """When all queries are there."""
+        saved = store.get("parts")
+        if saved is None:
+            return
+        self.begin()
+        if saved != [part.pane for part in self._parts]:
+            raise CheckpointError(
+                "the checkpoint has panes of other lengths",
+                hint="run the queries that it is of, or begin anew with another checkpoint",
+            )
+        self._folder.keys.load(store)
+        for number, part in enumerate(self._parts):
+            part.panes.load(Within(store, f"parts/{number}/"))

@@ -14,6 +14,7 @@ from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.metrics import Metrics, bytes_of
+from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Item, at_once
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.panes.contents import contents_over
@@ -31,6 +32,10 @@ class FoldsPanes(Protocol):
     def join(self, user: WindowsOfPanesOperator) -> None: ...
 
     def let_go(self, user: WindowsOfPanesOperator) -> None: ...
+
+    def begin(self) -> None:
+        """Nobody else joins."""
+        ...
 
     def gather(self) -> None:
         """Fold everything that has come."""
@@ -84,8 +89,12 @@ class WindowsOfPanesOperator(Paned):
         self._renumber(codes, place)
 
     def _settle(self) -> None:
+        """Whoever folds tuples has folded those that count before it hands progress on."""
+
+    def open_results(self) -> OpenResults:
         if self._folding is not None:
             self._folding.gather()
+        return super().open_results()
 
     # --- tuples that have broken a promise -------------------------------------------------------
 
@@ -118,8 +127,21 @@ class WindowsOfPanesOperator(Paned):
         held = bytes_of([self.stragglers, getattr(self.contents, "_content", None)])
         return Metrics(0, held, self.open_results().count)
 
-    def save(self, store: ChunkStore) -> None:  # noqa: ARG002
-        raise AssertionError("runs that are saved do not share panes")
+    # --- state -----------------------------------------------------------------------------------
 
-    def load(self, store: ChunkStore) -> None:  # noqa: ARG002
-        raise AssertionError("runs that are saved do not share panes")
+    def save(self, store: ChunkStore) -> None:
+        """Panes are saved where they are folded."""
+        assert self._folding is not None
+        self._folding.begin()
+        passed = None if self._own.passed == BEGINNING else int(self._own.passed)
+        store.put("run", {**self._run(), "passed": passed})
+
+    def load(self, store: ChunkStore) -> None:
+        saved = store.get("run")
+        if saved is None:
+            return
+        assert self._folding is not None
+        self._folding.begin()
+        self._load_run(saved)
+        if saved["passed"] is not None:
+            self._own.drop_before(saved["passed"])

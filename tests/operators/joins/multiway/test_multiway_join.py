@@ -18,12 +18,13 @@ from penstock.operators.batch import Batch
 from penstock.operators.joins import shared_codes
 from penstock.operators.joins.multiway.multiway_join import MultiwayJoin
 from penstock.operators.operator import Progress
-from penstock.optimizer.dataflow.arrangement import arranged
-from penstock.optimizer.dataflow.join_tree import Joined, JoinInput, JoinTree, flat, orders_of
+from penstock.optimizer.logical.arrange_joins import put_together
 from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.join_trees.arrangement import arranged
+from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, flat, orders_of
 from penstock.plan.joins import Join, JoinKind
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
@@ -87,10 +88,10 @@ def trees(draw: st.DrawFn, numbers: Sequence[int]) -> JoinTree:
     return Joined(tuple(parts), tuple(draw(st.sampled_from(each)) for each in orders))
 
 
-def put_together(query: QueryPlan, tree: Joined) -> PhysicalPlan:
+def planned_as(query: QueryPlan, tree: Joined) -> PhysicalPlan:
     def change(node: Node) -> Node:
         node = with_inputs(node, change)
-        return arranged(node, tree) if isinstance(node, Join) else node
+        return put_together(node, tree) if isinstance(node, Join) else node
 
     return lower(with_inputs(query, change), Settings())
 
@@ -106,7 +107,7 @@ def check(
     assert isinstance(tree, Joined)
     reference = definition(planned(sql, JoinKind.INNER, None, **streams), ManualClock())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(interleaved, "in_process", lambda query: put_together(query, tree))
+        patch.setattr(interleaved, "in_process", lambda query: planned_as(query, tree))
         patch.setattr(shared_codes, "_HASHED", 1)  # tuples of other keys are found as well
         found = run_interleaved(planned(sql, JoinKind.INNER, cut, **streams), picks, restart)
     assert bag(tuples(found.rows)) == bag(tuples(reference.table))

@@ -1,0 +1,1 @@
+"""Rows of tables, found for the tuples of a stream."""

@@ -1,0 +1,1 @@
+"""Windows that count tuples: RANGE n ROWS, and windows that tuples open."""

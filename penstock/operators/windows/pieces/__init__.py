@@ -1,0 +1,1 @@
+"""State that moves from one window algorithm to another."""

@@ -1,0 +1,1 @@
+"""Session windows: from one gap to the next."""

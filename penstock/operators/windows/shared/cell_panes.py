@@ -1,0 +1,113 @@
+"""Tuples folded once for queries with different filters: by cell (see `filter_cells.py`) as well as
+by group and piece of time.  When progress has passed a piece, every filter gets the sum of its
+cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.arrays import Ints
+from penstock.model.punctuation import Bound
+from penstock.operators.folding.folder import Folder, Partials, Rows
+from penstock.operators.windows.shared.cell_ranges import groups_of, merged_ranges, nothing, put_in
+from penstock.operators.windows.shared.filter_cells import FilterCells
+from penstock.operators.windows.shared.pane_part import PanePart, SortedRows
+from penstock.plan.shared_panes import SharedPanes
+
+FEW = 3  # filters below which each is looked at by itself
+_SPARSE = 4  # groups of cells for a row, beyond which rows are folded for every filter
+
+
+class CellPanes:
+    """Pieces are kept until progress passes them, or until somebody wants to know what there is.
+    `parts` are those of the panes that they go to, `folder` has the aggregates of all."""
+
+    def __init__(self, node: SharedPanes, parts: Sequence[PanePart], folder: Folder) -> None:
+        self._unit = 1
+        self._folder = folder
+        self._filters = list(dict.fromkeys(part.predicate for part in parts))
+        self.parts = list(parts)
+        self._cells = FilterCells(self._filters, node.input.schema)
+        self._width = 0  # groups of a cell that there is room for
+        self._pieces: dict[int, Partials] = {}
+        self._ranges: _FilterRanges | None = None
+
+    def fold(self, batch: pa.RecordBatch, order: Ints | None, some: SortedRows, unit: int) -> bool:
+        """Rows of a batch that are cut into pieces of `unit` ticks; whether that is worth it."""
+        self._unit = unit
+        groups, rows = len(self._folder.keys), some.rows
+        pieces = len(some.numbers)
+        if groups * pieces * max(1, len(self._cells)) > _SPARSE * len(rows):
+            return False
+        cells = self._cells.of(batch)
+        if cells is None or groups * pieces * len(self._cells) > _SPARSE * len(rows):
+            return False
+        if groups > self._width:
+            self.hand_over()
+            self._width = 2 * groups
+        cells = cells if order is None else cells[order]
+        rows = Rows(cells * self._width + rows.codes, rows.positions, rows.arguments)
+        cuts = some.cuts
+        if cells.min() < 0:
+            passing = np.flatnonzero(cells >= 0)
+            rows, cuts = rows.take(passing), np.searchsorted(passing, cuts)
+        size = len(self._cells) * self._width
+        for place, number in enumerate(some.numbers.tolist()):
+            begin, end = int(cuts[place]), int(cuts[place + 1])
+            if begin < end:
+                piece = self._pieces.get(number)
+                if piece is None:
+                    piece = self._pieces[number] = self._folder.folded(rows.slice(0, 0), size)
+                self._folder.fold_apart(piece, rows.slice(begin, end), size)
+        return True
+
+    def hand_over(self, before: Bound = np.inf) -> None:
+        """Let filters have the pieces before a number."""
+        for number in sorted(each for each in self._pieces if each < before):
+            self._hand_over(number, self._pieces.pop(number))
+
+    def _hand_over(self, number: int, piece: Partials) -> None:
+        folder, groups = self._folder, min(self._width, len(self._folder.keys))
+        if self._ranges is None or self._ranges.cells < len(self._cells):
+            self._ranges = _FilterRanges(self._cells)
+        order = self._ranges.order
+        folder.grow_to(piece, len(order) * self._width)
+        cells = folder.take_apart(piece, groups_of(order, groups, self._width))
+        merged = merged_ranges(folder, cells, groups, self._ranges.ranges)
+        passing = nothing(folder, merged, len(self._filters) * groups)
+        for filters, ranges in self._ranges.of_filters:
+            more = folder.take_apart(merged, groups_of(ranges, groups))
+            put_in(folder, passing, filters, more, groups)
+        of = {filter_: place for place, filter_ in enumerate(self._filters)}
+        for part in self.parts:
+            begin = of[part.predicate] * groups
+            own = np.arange(begin, begin + groups)
+            part.add(number * self._unit // part.pane, passing, own)
+
+
+class _FilterRanges:
+    """The cells in an order in which those of a filter are neighbours where that is possible, and
+    the ranges of every filter in it."""
+
+    def __init__(self, cells: FilterCells) -> None:
+        self.cells = len(cells)
+        places = sorted(range(len(cells)), key=lambda number: cells.places[number])
+        self.order = np.array(places, np.int64)
+        passing = np.array(cells.passing)[self.order]
+        self.ranges: list[tuple[int, int]] = []
+        of: list[list[int]] = []
+        for column in passing.T:
+            edges = np.flatnonzero(np.diff(np.concatenate([[0], column.astype(np.int8), [0]])))
+            own = [(int(a), int(z) - 1) for a, z in zip(edges[::2], edges[1::2], strict=True)]
+            of.append(list(range(len(self.ranges), len(self.ranges) + len(own))))
+            self.ranges += own
+        # the first range of every filter that has one, then the second, and so on
+        self.of_filters: list[tuple[Ints, Ints]] = []
+        for turn in range(max(map(len, of))):
+            some = [(filter_, own[turn]) for filter_, own in enumerate(of) if len(own) > turn]
+            filters, ranges = np.array(some, np.int64).T
+            self.of_filters.append((filters, ranges))

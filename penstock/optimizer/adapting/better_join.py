@@ -1,0 +1,145 @@
+"""A better way to put a join of several streams together, by what has been seen of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+
+from penstock.optimizer.adapting.observations import Better, Observations
+from penstock.optimizer.dataflow.join_costs import JoinCosts
+from penstock.optimizer.dataflow.join_statistics import (
+    InputStatistics,
+    JoinStatistics,
+    key_shares,
+)
+from penstock.optimizer.dataflow.sampling import Sample
+from penstock.optimizer.dataflow.search import Search
+from penstock.optimizer.estimates.sizes import rate
+from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.plan.join_trees.join_tree import Joined
+from penstock.plan.joins import Join
+
+_NEWS = 1.25  # times as much, or as little, is worth telling
+
+
+def can_change_join(node: PhysicalNode) -> bool:
+    """Whether it may be put together in another way."""
+    join = node.logical
+    kinds = (OperatorKind.MULTIWAY_JOIN, OperatorKind.CONTAINING_JOIN)
+    return (
+        node.operator in kinds
+        and isinstance(join, Join)
+        and join.tree is not None
+        and join.hint is None
+        and not join.signed
+    )
+
+
+def observed_statistics(join: Join, seen: Observations, expected: JoinStatistics) -> JoinStatistics:
+    """Rates and disorder as they are, and the keys of the tuples that are kept.  Which part other
+    conditions leave follows from how many results there were."""
+    samples = [None if each.sample is None else Sample(each.sample, 1.0) for each in seen.inputs]
+    found = replace(
+        expected,
+        inputs=tuple(
+            _input(known, rows=each.rate, batch=each.batch, disorder=each.disorder)
+            for known, each in zip(expected.inputs, seen.inputs, strict=True)
+        ),
+        shares=key_shares(join, samples),
+    )
+    return _with_others(join, found, seen)
+
+
+def _input(known: InputStatistics, rows: float, batch: float, disorder: float) -> InputStatistics:
+    """How far ahead of others an input is follows from whether it can be read at will."""
+    at_will = known.ahead > 0 or known.spread == 0 == known.ahead
+    spread = (disorder + (batch / rows if at_will else 0.0)) / 2
+    ahead = spread if at_will else -spread
+    return replace(
+        known,
+        rate=rows,
+        batch=batch,
+        disorder=disorder,
+        ahead=ahead,
+        spread=spread,
+        measured=True,
+    )
+
+
+def _with_others(join: Join, found: JoinStatistics, seen: Observations) -> JoinStatistics:
+    if not found.others:
+        return found
+    costs, everybody = JoinCosts(join, found), frozenset(range(len(join.branches)))
+    ticks = max(each.ticks for each in seen.inputs)
+    expected = ticks * sum(costs.rate(i) * costs.combinations(everybody, i) for i in everybody)
+    if not expected:
+        return found
+    scale = (max(seen.results, 1) / expected) ** (1 / len(found.others))
+    others = tuple((inputs, min(1.0, part * scale)) for inputs, part in found.others)
+    return replace(found, others=others)
+
+
+def better_join(
+    node: PhysicalNode, seen: Observations, expected: JoinStatistics
+) -> tuple[Better, JoinStatistics]:
+    """The best tree by what has been seen; it may be the one that is there."""
+    join = node.logical
+    assert isinstance(join, Join)
+    assert join.tree is not None
+    statistics = observed_statistics(join, seen, expected)
+    search = Search(JoinCosts(join, statistics))
+    found = (search.flat(), search.pipeline(), search.containing())
+    best = min(found, key=lambda each: each.time)
+    tuples = sum(each.rate for each in statistics.inputs)
+    names = [each.name for each in statistics.inputs]
+    better = Better(
+        as_tree(node, best.tree),
+        search.time(join.tree) / tuples,
+        best.time / tuples,
+        in_words(join.tree, names),
+        in_words(best.tree, names),
+        ", ".join(_news(join, expected, statistics)) or "as expected",
+    )
+    return better, statistics
+
+
+def as_tree(node: PhysicalNode, tree: Joined) -> PhysicalNode:
+    """The join put together in another way."""
+    assert isinstance(node.logical, Join)
+    kind = OperatorKind.MULTIWAY_JOIN if tree.is_flat else OperatorKind.CONTAINING_JOIN
+    return replace(node, operator=kind, logical=replace(node.logical, tree=tree))
+
+
+def in_words(tree: Joined, names: list[str]) -> str:
+    """The tree, and in which order tuples look for others where there is a choice.
+
+    >>> from penstock.plan.join_trees.join_tree import flat
+    >>> in_words(flat(3, ((1, 2), (2, 0), (0, 1))), ["r", "s", "t"])
+    '(r s t), r: s t, s: t r, t: r s'
+    """
+    told = [tree.named(names)]
+    parts = [[names[leaf] for leaf in part.leaves] for part in tree.parts]
+    if len(parts) > 2:
+        for own, order in enumerate(tree.probes):
+            others = " ".join(",".join(parts[number]) for number in order)
+            told.append(f"{','.join(parts[own])}: {others}")
+    return ", ".join(told)
+
+
+def _news(join: Join, before: JoinStatistics, now: JoinStatistics) -> Iterator[str]:
+    """What differs from what the plan was made by: rates, and how often keys are equal."""
+    for number, (one, other) in enumerate(zip(before.inputs, now.inputs, strict=True)):
+        if _differs(one.rate, other.rate):
+            kind = join.attributes[number].type
+            yield f"{other.name} {rate(other.rate, kind)} (was {rate(one.rate, kind)})"
+    for pair in combinations(range(len(join.branches)), 2):
+        members = frozenset(pair)
+        was, is_ = before.matching(members), now.matching(members)
+        if _differs(was, is_):
+            names = " and ".join(now.inputs[each].name for each in pair)
+            yield f"{names} match in {is_:.2g} of all pairs (was {was:.2g})"
+
+
+def _differs(one: float, other: float) -> bool:
+    return max(one, other) > _NEWS * min(one, other)

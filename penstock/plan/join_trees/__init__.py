@@ -1,0 +1,1 @@
+"""How joins of several inputs are put together."""

@@ -1,0 +1,118 @@
+"""Row windows against the reference engine."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.model.clock import ManualClock
+from penstock.operators.batch import Batch
+from penstock.operators.folding import key_expiry
+from penstock.operators.operator import Progress
+from penstock.operators.windows.counted import row_partitions, rows, stretches
+from penstock.operators.windows.counted.rows import RowsOperator
+from penstock.plan.aggregates import WindowAggregate
+from tests.operators.driving import (
+    ALL,
+    DIFFERENTIAL,
+    PROMISE,
+    ROWS,
+    Row,
+    Stream,
+    check,
+    examples,
+    items,
+    planned,
+)
+
+OPERATORS = {WindowAggregate: RowsOperator}
+SIZES = st.sampled_from(
+    [
+        "RANGE 3 ROWS, SLIDE 1 ROW",
+        "RANGE 4 ROWS, SLIDE 2 ROWS",
+        "RANGE 2 ROWS, SLIDE 5 ROWS",
+        "RANGE 7 ROWS, SLIDE 3 ROWS",
+        "RANGE ALL, SLIDE 3 ROWS",
+        "RANGE 64 ROWS, SLIDE 32 ROWS",
+    ]
+)
+# How windows are put together: from rows, from blocks of rows, or from panes.
+WAYS: dict[str, list[tuple[ModuleType, str, int]]] = {
+    "rows": [],
+    "blocks": [(stretches, "_BLOCK", 2), (stretches, "_LONG", 2)],
+    "few rows at once": [(stretches, "_AT_ONCE", 5)],
+    "panes": [(rows, "_WIDE_PANE", 1)],
+    "rows, keys forgotten": [(key_expiry, "MANY", 1), (row_partitions, "_FEW", 1)],
+    "panes, keys forgotten": [(rows, "_WIDE_PANE", 1), (key_expiry, "MANY", 1)],
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+@examples
+@given(
+    rows=ROWS,
+    promise=PROMISE,
+    sizes=SIZES,
+    order=st.sampled_from(
+        ["row-num", "row-num, PA k", "rank(t)", "rank(t), PA k", "rank(t), PA i"]
+    ),
+    keys=st.sampled_from(["", "GROUP BY k", "GROUP BY k, i"]),
+    aggregates=st.sampled_from([DIFFERENTIAL, ALL]),
+)
+def test_against_the_reference(
+    way: list[tuple[ModuleType, str, int]],
+    rows: list[Row],
+    promise: dict[str, Any],
+    sizes: str,
+    order: str,
+    keys: str,
+    aggregates: str,
+) -> None:
+    sql = f"SELECT window_id, {aggregates} [{sizes}, WA {order}] FROM s {keys}"
+    with pytest.MonkeyPatch.context() as patch:
+        for change in way:
+            patch.setattr(*change)
+        check(sql, Stream(rows, promise), OPERATORS)
+
+
+@examples
+@given(rows=ROWS, sizes=SIZES)
+def test_streams_that_promise_nothing(rows: list[Row], sizes: str) -> None:
+    sql = f"SELECT window_start, {ALL} [{sizes}, WA row-num, PA k] FROM s GROUP BY i"
+    check(sql, Stream(rows, None), OPERATORS)
+
+
+def test_windows_leave_when_they_are_full() -> None:
+    rows = [("d", "a", n, 1.0, 0) for n in range(5)]
+    sql = "SELECT window_id, sum(i) AS n [RANGE 4 ROWS, SLIDE 2 ROWS, WA row-num] FROM s"
+    plan = planned(sql, Stream(rows, None), cut=1)
+    log: list[Any] = []
+    for item in items(plan.input, OPERATORS, ManualClock()):
+        if isinstance(item, Progress):
+            log.append("end" if item.ended else item.bounds["window_id"])
+        elif isinstance(item, Batch):
+            log.append(list(zip(*item.rows.to_pydict().values(), strict=True)))
+    assert log == [[(0, 1)], 1, [(1, 6)], 2, [(2, 9), (3, 4)], "end"]
+
+
+@pytest.mark.parametrize("order", ["row-num", "row-num, PA k"])
+@pytest.mark.parametrize("sizes", ["RANGE 4 ROWS, SLIDE 2 ROWS", "RANGE 64 ROWS, SLIDE 32 ROWS"])
+def test_keys_are_forgotten(sizes: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_expiry, "MANY", 8)
+    made: list[RowsOperator] = []
+
+    def operator(node: Any) -> RowsOperator:
+        made.append(RowsOperator(node))
+        return made[-1]
+
+    rows = [("d", "ab"[n % 2], n, 1.0, 0) for n in range(4000)]
+    sql = f"SELECT count(*) AS c [{sizes}, WA {order}] FROM s GROUP BY i"
+    most = 0
+    plan = planned(sql, Stream(rows, None), cut=20)
+    for _ in items(plan.input, {WindowAggregate: operator}, ManualClock()):
+        most = max([most, *(len(each.folder.keys) for each in (made[0], *made[0].states.values()))])
+    assert 0 < most < 1000
