@@ -22,6 +22,7 @@ from penstock.expressions.casts import cast_kernel
 from penstock.expressions.choices import CHOICES, choose
 from penstock.expressions.columns import true_only
 from penstock.expressions.comparisons import COMPARISONS, WITH_NULLS
+from penstock.expressions.nested import ARRAYS, NESTED
 from penstock.expressions.node import FAILURES, Builder, Compiled, Kernel, all_null, scalar_of
 from penstock.expressions.numbers import NUMBERS
 from penstock.expressions.patterns import PATTERNS
@@ -43,10 +44,11 @@ _STRICT: dict[str, Builder] = {
     **TEXTS,
     **PATTERNS,
     **REGULAR_EXPRESSIONS,
+    **NESTED,
     **TIMES,
     **TIME_FORMATS,
 }
-_WITH_NULLS: dict[str, Builder] = {**WITH_NULLS, **CHOICES}
+_WITH_NULLS: dict[str, Builder] = {**WITH_NULLS, **CHOICES, **ARRAYS}
 
 
 def compile_expression(

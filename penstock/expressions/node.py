@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import RunError
-from penstock.model.types import Kind, Type, to_arrow
+from penstock.model.plain_values import to_arrow
+from penstock.model.types import Kind, Type
 from penstock.plan.expressions import Call, Literal
 
 FAILURES = (pa.ArrowInvalid, RunError)

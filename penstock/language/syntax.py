@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -128,8 +128,22 @@ class WindowedRelation:
         return named.text if named is not None else ""
 
 
+@dataclass(frozen=True, slots=True)
+class UnnestedRelation:
+    """A relation, and the items of one of its ARRAYs or MAPs beside its tuples."""
+
+    relation: Relation
+    collection: exp.Expr
+    alias: Name | None
+    columns: tuple[Name, ...]
+    outer: bool  # tuples without items come, too
+    numbered: bool  # WITH ORDINALITY
+    span: Span
+
+
 Relation: TypeAlias = (
     NamedRelation
+    | UnnestedRelation
     | SubqueryRelation
     | WindowedRelation
     | UnionRelation
@@ -160,6 +174,13 @@ class JoinChain:
     @property
     def relations(self) -> tuple[Relation, ...]:
         return (self.first, *(join.relation for join in self.joins))
+
+    def with_last(self, relation: Relation) -> JoinChain:
+        """The chain with another relation in the place of its last one."""
+        if not self.joins:
+            return replace(self, first=relation)
+        *before, last = self.joins
+        return replace(self, joins=(*before, replace(last, relation=relation)))
 
 
 @dataclass(frozen=True, slots=True)

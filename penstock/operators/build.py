@@ -48,6 +48,7 @@ from penstock.operators.stateless.order import InOrder
 from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.stamp import StampOperator
 from penstock.operators.stateless.union import Meld
+from penstock.operators.stateless.unnest import UnnestOperator
 from penstock.operators.windows.adapt_wid import AdaptWid
 from penstock.operators.windows.buffering import Buffering
 from penstock.operators.windows.counted.rows import RowsOperator
@@ -74,6 +75,7 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.FILTER: FilterOperator,
     OperatorKind.PROJECT: ProjectOperator,
     OperatorKind.UNION: Meld,
+    OperatorKind.UNNEST: UnnestOperator,
     OperatorKind.PANED: Paned,
     OperatorKind.WID: Wid,
     OperatorKind.SHARED_PANES: SharedPanesOperator,

@@ -22,6 +22,7 @@ class OperatorKind(Enum):
     FILTER = "Filter"
     PROJECT = "Project"
     STAMP = "Stamp"
+    UNNEST = "Unnest"
     UNION, MERGE = "Union", "Merge"
     ORDER = "Order"
     PANED, WID, ADAPTIVE, TWO_LEVEL, BUFFERING = (

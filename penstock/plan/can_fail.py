@@ -79,7 +79,7 @@ def _cast_may_fail(cast: Cast) -> bool:
     given, wanted = cast.operand.type, cast.type
     if given == wanted or given.kind is Kind.NULL:
         return False
-    if given.kind in (Kind.STRING, Kind.BINARY):
+    if given.kind in (Kind.STRING, Kind.BINARY) or wanted.is_nested:
         return True
     match wanted.kind:
         case Kind.STRING | Kind.BOOLEAN | Kind.DOUBLE | Kind.DATE:
@@ -103,6 +103,8 @@ def _call_may_fail(call: Call) -> bool:
         return _decimals_may_fail(call)
     if call.function in _BY_PATTERN:
         return any(not isinstance(each, Literal) for each in call.arguments[1:])
+    if call.function == "map":
+        return any(not isinstance(key, Literal) or key.value is None for key in call.arguments[::2])
     if call.function in _FAILING:
         return True
     computed = _computed(call)

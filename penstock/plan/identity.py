@@ -31,6 +31,7 @@ from penstock.plan.running_join import RunningJoin
 from penstock.plan.shared_panes import SharedPanes, WindowsOfPanes
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition, StreamProgress
+from penstock.plan.unnest import Unnest
 from penstock.windows.sliding import Sliding
 
 _RULES = {Ordered: "ORDERED", Delay: "DELAY", Slack: "SLACK", Punctuated: "PUNCTUATED"}
@@ -158,6 +159,13 @@ class _Describer:
                 return self._union(node)
             case Lookup():
                 return self._lookup(node)
+            case Unnest():
+                below = self.of(node.input)
+                text = expression_text(node.expression, below.columns)
+                kind = f"{'outer ' * node.outer}unnest {text} {node.expression.type}"
+                texts = [f"{text}.{place}" for place in range(len(node.fields))]
+                own = _named(Schema(node.fields), texts)
+                return _Described(below.below(kind), below.columns | own)
             case Join() | Difference() | Sequence() | RunningJoin():
                 return self._together(node)
         raise AssertionError(f"{type(node).__name__} has no identity")

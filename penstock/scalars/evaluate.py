@@ -8,11 +8,13 @@ from typing import Any
 from penstock.errors import RunError, shortened
 from penstock.functions.user_functions import UserFunction
 from penstock.model.duration import DAY
+from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.schema import Schema
-from penstock.model.types import Kind, to_arrow, to_python
+from penstock.model.types import Kind
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
 from penstock.scalars.casts import cast, checked
 from penstock.scalars.functions import FUNCTIONS, arithmetic, compare
+from penstock.scalars.nested import map_with
 from penstock.scalars.ordering import sort_key
 from penstock.scalars.times import TIME_FUNCTIONS
 
@@ -162,6 +164,8 @@ _SPECIAL: dict[str, Callable[[list[Any]], Any]] = {
     "is_distinct": _is_distinct,
     "coalesce": lambda given: next(iter(_present(given)), None),
     "nullif": _nullif,
+    "array": tuple,
+    "map": map_with,
     "greatest": lambda given: max(_present(given), default=None, key=sort_key),
     "least": lambda given: min(_present(given), default=None, key=sort_key),
 }

@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.model.types import EXACT, Type
 from penstock.scalars.casts import checked, truncate
+from penstock.scalars.nested import NESTED
 from penstock.scalars.regular_expressions import REGULAR_EXPRESSIONS, on_one_text
 from penstock.scalars.time_formats import format_time, read_time, to_timestamp
 
@@ -207,6 +208,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "split_part": _split_part,
     "split_index": _split_index,
     **{name: on_one_text(name) for name in REGULAR_EXPRESSIONS},
+    **NESTED,
     "date_format": format_time,
     "to_timestamp": to_timestamp,
     "try_to_timestamp": read_time,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from penstock.errors import BindError, Span
 from penstock.functions.operators import arithmetic
+from penstock.language.binding.nested import NESTED
 from penstock.language.binding.time_formats import TIME_FORMATS
 from penstock.model.types import BIGINT, BOOLEAN, DATE, STRING, Kind
 from penstock.plan.expressions import Call, Case, Cast, Expression, Literal, cast_to
@@ -109,6 +110,7 @@ COMPOSED: dict[str, Callable[[list[Expression]], Expression]] = {
     "date_sub": _moved("subtract", "date_sub"),
     "datediff": _datediff,
     **TIME_FORMATS,
+    **NESTED,
 }
 
 

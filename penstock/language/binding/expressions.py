@@ -20,6 +20,7 @@ from penstock.language.binding.literals import (
     sql_type,
     text_as,
 )
+from penstock.language.binding.nested import path, refuse_nested
 from penstock.language.binding.operators import OPERATORS
 from penstock.language.binding.patterns import PATTERNS, check_pattern
 from penstock.language.binding.scope import Scope
@@ -69,6 +70,9 @@ _NOT_DETERMINED = {
     "random",
     "uuid",
 }
+
+
+_COMPARING = {"nullif", "greatest", "least"}
 
 
 class ExpressionBinder:
@@ -181,6 +185,10 @@ class ExpressionBinder:
         )
 
     def column(self, syntax: exp.Column) -> Expression:
+        if syntax.table and isinstance(syntax.this, exp.Identifier):
+            part = path(self, syntax)
+            if part is not None:
+                return part
         if syntax.args.get("db") or not isinstance(syntax.this, exp.Identifier):
             raise BindError(
                 "a column has a name and at most a relation before it", span=span_of(syntax)
@@ -245,6 +253,8 @@ class ExpressionBinder:
         )
         if function.name in ("date_trunc", "date_part"):
             check_unit(function.name, converted[0])
+        if function.name in _COMPARING:
+            refuse_nested(types[0], f"{function.name} cannot compare", span)
         made = Call(function.name, converted, function.returns(types), span=span)
         if function.name in PATTERNS:
             check_pattern(made)

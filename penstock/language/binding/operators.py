@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from sqlglot import exp
 
 from penstock.errors import Span
+from penstock.language.binding.nested import array, bracket, dot
 from penstock.model.types import BOOLEAN, STRING
 from penstock.plan.expressions import Call, Expression, Literal
 
@@ -28,4 +29,7 @@ def _regexp(binder: ExpressionBinder, syntax: exp.Expr, span: Span | None) -> Ex
 OPERATORS: dict[type[exp.Expr], Binding] = {
     exp.RegexpLike: _regexp,
     exp.RegexpILike: _regexp,
+    exp.Bracket: bracket,
+    exp.Dot: dot,
+    exp.Array: array,
 }

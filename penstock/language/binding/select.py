@@ -21,6 +21,7 @@ from penstock.language.binding.items import (
 from penstock.language.binding.limit import RowsBeside, refuse_limit_of_many
 from penstock.language.binding.limited_tuples import in_windows
 from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
+from penstock.language.binding.nested import refuse_nested
 from penstock.language.binding.peer_windows import in_our_words
 from penstock.language.binding.relations import (
     BoundSource,
@@ -282,6 +283,8 @@ class SelectBinder:
                 for item in select.items
                 if item.text.lower() not in WINDOW_COLUMNS
             ]
+        for each in expressions:
+            refuse_nested(each.type, "groups cannot be told apart by", each.span or select.span)
         return [Named(str(each), each) for each in dict.fromkeys(expressions)]
 
     def _key(self, syntax: exp.Expr, tuples: ExpressionBinder) -> Expression:

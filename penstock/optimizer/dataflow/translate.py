@@ -22,6 +22,7 @@ from penstock.plan.joins import Difference, Join, Lookup
 from penstock.plan.joins import Sequence as SequenceJoin
 from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.unnest import Unnest
 
 _FILTER, _PROJECT, _UNION, _FOLD = 8.0, 3.0, 1.0, 60.0  # nanoseconds a tuple
 
@@ -76,6 +77,8 @@ class _Translating:
                 own = Operation("ϱ", tau=_PROJECT)
             case Stamp():
                 own = Operation("ϱ", by=node.column.name, tau=_PROJECT)
+            case Unnest():
+                own = Operation("μ", by=_names(node.expression), tau=_PROJECT)
             case Lookup():
                 by = _names(node.condition) if node.condition is not None else ""
                 table = next(each for each in node.table.walk() if isinstance(each, Scan))

@@ -32,6 +32,7 @@ from penstock.plan.over import Over
 from penstock.plan.query import QueryPlan
 from penstock.plan.running_join import RunningJoin
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.unnest import Unnest
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow
 from penstock.windows.session import Session
@@ -129,6 +130,8 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.STAMP
         case Union():
             return OperatorKind.UNION
+        case Unnest():
+            return OperatorKind.UNNEST
         case Lookup():
             return OperatorKind.LOOKUP
         case WindowAggregate():

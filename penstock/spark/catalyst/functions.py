@@ -300,6 +300,21 @@ LEFT_OUT: dict[str, str] = {
         ("regexp_like", "regexp_extract", "regexp_replace", "regexp_count"), _OTHER_PATTERNS
     ),
     "split_index": "Spark has no such function",
+    **dict.fromkeys(
+        (
+            *(
+                "array",
+                "map",
+                "element",
+                "map_value",
+                "struct_field",
+                "cardinality",
+                "array_contains",
+            ),
+            *("map_keys", "map_values", "string_split", "array_join"),
+        ),
+        "Spark fails where there is no element, and counts NULL in another way",
+    ),
     "date_format": "Spark writes years before 1 and after 9999 in another way",
     **dict.fromkeys(("to_timestamp", "try_to_timestamp"), "Spark reads other texts"),
     **dict.fromkeys(("time_bucket", "number_bucket"), "Spark has no such function"),
