@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks import (
+    adaptation,
     bursts,
     figure_6_10,
     figure_6_11,
@@ -24,6 +25,7 @@ from benchmarks import (
     nile_rates,
     optimizing,
     per_sources,
+    plans_by_disorder,
     ratios,
     sequences,
     sessions,
@@ -39,6 +41,8 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "latency": latency.run,
     "joins": joins.run,
     "join_orders": join_orders.run,
+    "adaptation": adaptation.run,
+    "plans_by_disorder": plans_by_disorder.run,
     "ratios": ratios.run,
     "per_sources": per_sources.run,
     "sequences": sequences.run,

@@ -307,6 +307,7 @@ class Database:
                         physical=statement.physical,
                         schedule=statement.schedule,
                         dataflow=statement.dataflow,
+                        analyze=statement.analyze,
                     )
                 )
             case _:

@@ -331,6 +331,7 @@ class Explain:
     physical: bool = False  # what runs, instead of what is asked
     schedule: bool = False  # by which rules
     dataflow: bool = False  # what the tuples of every stream go through
+    analyze: bool = False  # what was measured in a run
 
 
 Statement: TypeAlias = (

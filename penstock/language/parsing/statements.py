@@ -40,13 +40,15 @@ TYPES = (
     "TIMESTAMP",
 )
 _STARTS = ("CREATE", "SPLIT", "ALTER", "SHOW", "DROP", "WITH", "SELECT", "EXPLAIN")
+_EXPLAINED = ("PHYSICAL", "SCHEDULE", "DATAFLOW", "ANALYZE")
 _CREATED = ("STREAM", "TABLE", "VIEW", "QUERY")
 
 
 def statement(parser: Parser) -> Statement | None:
     """statement ::= create-stream | create-table | create-view | create-query | alter-query
     | split | drop
-    | SHOW (STREAMS | QUERIES) | EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW] query | query"""
+    | SHOW (STREAMS | QUERIES) | EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW | ANALYZE] query
+    | query"""
     parser._match(TokenType.SEMICOLON)  # sqlglot leaves one in if a comment follows it
     if not parser._tokens_left():
         return None
@@ -58,10 +60,9 @@ def _statement(parser: Parser) -> Statement:
     if parser.at("SELECT", "WITH"):
         return query(parser)
     if parser.accept("EXPLAIN"):
-        physical = bool(parser.accept("PHYSICAL"))
-        schedule = not physical and bool(parser.accept("SCHEDULE"))
-        dataflow = not physical and not schedule and bool(parser.accept("DATAFLOW"))
-        return Explain(query(parser), parser.since(start), physical, schedule, dataflow)
+        asked = next((each for each in _EXPLAINED if parser.accept(each)), None)
+        chosen = {} if asked is None else {asked.lower(): True}
+        return Explain(query(parser), parser.since(start), **chosen)
     if parser.accept("CREATE", "STREAM"):
         return _create_stream(parser)
     if parser.accept("CREATE", "TABLE"):

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How often something is done: batches that are handed to an operation, tuples that are put
-    into an index, that ask for partners, places that are looked at in between, partners that are
-    found, and cells that are written.
+    """How often something is done: batches that come to an operator, and that look for partners;
+    tuples that are put into an index, that ask for partners, places that are looked at in between,
+    partners that are found, and cells that are written.
 
     >>> (Work(found=2) + Work(cells=3)) * 2
-    Work(calls=0.0, recorded=0.0, asked=0.0, looked=0.0, found=4.0, cells=6.0)
+    Work(batches=0.0, calls=0.0, recorded=0.0, asked=0.0, looked=0.0, found=4.0, cells=6.0)
     """
 
+    batches: float = 0.0
     calls: float = 0.0
     recorded: float = 0.0
     asked: float = 0.0
@@ -29,6 +30,7 @@ class Work:
 
     def __add__(self, other: Work) -> Work:
         return Work(
+            self.batches + other.batches,
             self.calls + other.calls,
             self.recorded + other.recorded,
             self.asked + other.asked,
@@ -39,6 +41,7 @@ class Work:
 
     def __mul__(self, times: float) -> Work:
         return Work(
+            self.batches * times,
             self.calls * times,
             self.recorded * times,
             self.asked * times,
@@ -51,7 +54,8 @@ class Work:
     def time(self) -> float:
         """Nanoseconds."""
         return (
-            CALL * self.calls
+            BATCH * self.batches
+            + CALL * self.calls
             + RECORD * self.recorded
             + ASK * self.asked
             + LOOK * self.looked
@@ -60,6 +64,7 @@ class Work:
         )
 
 
+BATCH = 490000.0
 CALL = 490000.0
 RECORD = 100.0
 ASK = 20.0
