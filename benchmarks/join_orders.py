@@ -159,7 +159,7 @@ SLOW_PAIR = JoinOrders(
     {
         "r": StreamOf(20, {"k": 10, "j": 50}),
         "s": StreamOf(20, {"k": 10, "i": 50}),
-        "t": StreamOf(3000, {"i": 50, "j": 50}),
+        "t": StreamOf(20_000, {"i": 50, "j": 50}),
     },
     {"r": 10, "s": 10, "t": 0.02},
     "r.k = s.k AND s.i = t.i AND r.j = t.j",
@@ -167,10 +167,10 @@ SLOW_PAIR = JoinOrders(
 CHAIN = JoinOrders(
     "a chain of four streams",
     {
-        "r": StreamOf(300, {"a": 30}),
-        "s": StreamOf(300, {"a": 30, "b": 600}),
-        "t": StreamOf(300, {"b": 600, "c": 1000}),
-        "u": StreamOf(300, {"c": 1000}),
+        "r": StreamOf(800, {"a": 30}),
+        "s": StreamOf(800, {"a": 30, "b": 600}),
+        "t": StreamOf(800, {"b": 600, "c": 1000}),
+        "u": StreamOf(800, {"c": 1000}),
     },
     {"r": 1, "s": 1, "t": 1, "u": 1},
     "r.a = s.a AND s.b = t.b AND t.c = u.c",
