@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,23 +12,21 @@ from penstock.api.explanation import Explanation
 from penstock.api.given import (
     SchemaLike,
     complete,
-    family_of,
     is_spark,
     is_stamped,
     schema_of,
     source_of,
-    type_of,
 )
 from penstock.api.listing import list_queries, list_streams
 from penstock.api.live import Live
 from penstock.api.progress_clause import ProgressOptions, by_stream, checked
 from penstock.api.query import Query, run_options, run_together
+from penstock.api.registered import aggregate_of, function_of
 from penstock.api.running import ENGINES, Setting
 from penstock.api.running_on_spark import SparkSetting
 from penstock.engine.options import Scheduling
 from penstock.errors import BindError, EngineError, SinkError, nearest
-from penstock.functions.aggregates import AggregateFunction, PythonAggregate
-from penstock.functions.signature import Signature
+from penstock.functions.aggregates import PythonAggregate
 from penstock.language.binding.relations import refuse_modifiers
 from penstock.language.binding.select import bind_query
 from penstock.language.binding.splits import bind_split
@@ -224,22 +222,23 @@ class Database:
     ) -> None:
         """Register an aggregate written in Python: `init`, `accumulate(state, *columns)`, `merge`,
         `finish`, and if it can `subtract`, and `save` and `load`."""
-        if isinstance(implementation, type) or not isinstance(implementation, PythonAggregate):
-            raise BindError(
-                f"{implementation!r} is not an aggregate",
-                expected="an object with the methods init, accumulate, merge and finish",
-            )
-        families = tuple(family_of(type_of(text)) for text in arguments)
-        result = type_of(returns)
-        self.catalog.add_aggregate(
-            AggregateFunction(
-                name.lower(),
-                Signature(families),
-                lambda _: result,
-                "registered",
-                implementation=implementation,
-            )
-        )
+        self.catalog.add_aggregate(aggregate_of(name, implementation, returns, arguments))
+
+    def function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        returns: str,
+        args: Sequence[str] | None = None,
+        by_row: bool = False,
+        nulls: bool = False,
+    ) -> None:
+        """Register a scalar function written in Python.  It gets Arrow columns and gives one of the
+        same length, or, `by_row`, it gets the values of a row and gives one value; what it gives
+        for a row must follow from that row alone.  `args` are the types that it takes, without
+        them any.  NULL in, NULL out; with `nulls` it is asked about NULLs, too."""
+        self.catalog.add_function(function_of(name, function, returns, args, by_row, nulls))
 
     def query(self, name: str) -> Query:
         """A query that CREATE QUERY has named."""

@@ -24,7 +24,12 @@ class RememberingCatalog(Catalog):
     @staticmethod
     def of(catalog: Catalog) -> RememberingCatalog:
         return RememberingCatalog(
-            catalog.streams, catalog.queries, catalog.aggregates, catalog.texts, catalog.views
+            catalog.streams,
+            catalog.queries,
+            catalog.aggregates,
+            catalog.texts,
+            catalog.views,
+            catalog.functions,
         )
 
     def relation(self, name: str, span: Span | None = None) -> StreamDefinition | QueryPlan:

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from penstock.api.progress_clause import ProgressOptions
 from penstock.errors import BindError
-from penstock.functions.signature import Family
 from penstock.language.binding.literals import sql_type
 from penstock.language.parse import parse_columns, pointing_into
 from penstock.model.schema import Field, Schema
@@ -76,16 +75,3 @@ def type_of(text: str) -> Type:
         if len(columns) != 1:
             raise BindError(f"{text!r} is not one type", hint="INT")
         return sql_type(columns[0].type, columns[0].span)
-
-
-def family_of(sql_type_: Type) -> Family:
-    families = {
-        Kind.DOUBLE: Family.DOUBLE,
-        Kind.INT: Family.INTEGER,
-        Kind.BIGINT: Family.INTEGER,
-        Kind.STRING: Family.STRING,
-        Kind.BOOLEAN: Family.BOOLEAN,
-        Kind.TIMESTAMP: Family.TIMESTAMP,
-        Kind.DECIMAL: Family.NUMBER,
-    }
-    return families.get(sql_type_.kind, Family.ANY)

@@ -25,9 +25,12 @@ from penstock.expressions.comparisons import COMPARISONS, WITH_NULLS
 from penstock.expressions.node import FAILURES, Builder, Compiled, Kernel, all_null, scalar_of
 from penstock.expressions.numbers import NUMBERS
 from penstock.expressions.patterns import PATTERNS
+from penstock.expressions.regular_expressions import REGULAR_EXPRESSIONS
 from penstock.expressions.rows import by_rows, constant, evaluate_rows
 from penstock.expressions.texts import TEXTS
+from penstock.expressions.time_formats import TIME_FORMATS
 from penstock.expressions.times import TIMES
+from penstock.expressions.user_functions import user_kernel
 from penstock.model.schema import Schema
 from penstock.model.types import Kind
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
@@ -39,7 +42,9 @@ _STRICT: dict[str, Builder] = {
     **NUMBERS,
     **TEXTS,
     **PATTERNS,
+    **REGULAR_EXPRESSIONS,
     **TIMES,
+    **TIME_FORMATS,
 }
 _WITH_NULLS: dict[str, Builder] = {**WITH_NULLS, **CHOICES}
 
@@ -130,6 +135,8 @@ def _fold(expression: Expression) -> Compiled | Literal:
 def _kernel(expression: Call | Cast, literals: Sequence[Literal | None]) -> Kernel:
     if isinstance(expression, Cast):
         kernel = cast_kernel(expression)
+    elif expression.user is not None:
+        kernel = user_kernel(expression.user)
     elif expression.function in _WITH_NULLS:
         kernel = _WITH_NULLS[expression.function](expression, literals)
     elif any(literal is not None and literal.value is None for literal in literals):

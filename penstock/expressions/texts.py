@@ -179,17 +179,35 @@ def _split_part(separator: str, number: int) -> Kernel:
         return same if number == 1 else _slice(0, 0)
     if not 1 <= number < _FAR:
         return _slice(0, 0)
+    cut = _piece(separator, number)
+
+    def kernel(texts: pa.Array) -> pa.Array:
+        pieces = cut(texts)
+        if pieces.null_count == texts.null_count:
+            return pieces
+        pieces = _COALESCE(pieces, _NOTHING)
+        return _IF_ELSE(_IS_VALID(texts), pieces, _NULL) if texts.null_count else pieces
+
+    return kernel
+
+
+def _split_index(separator: str, index: int) -> Kernel:
+    if not separator and index == 0:
+        return same
+    if not separator or not 0 <= index < _FAR - 1:
+        return lambda texts: pa.nulls(len(texts), pa.string())
+    return _piece(separator, index + 1)
+
+
+def _piece(separator: str, number: int) -> Kernel:
+    """The n-th piece, NULL if there is none."""
     split = arrow("split_pattern", pc.SplitPatternOptions(separator, max_splits=number))
 
     def kernel(texts: pa.Array) -> pa.Array:
         lists = split(texts)
         firsts = fixed_width(lists, np.dtype(np.int32))
         missing = lists.value_lengths().fill_null(0).to_numpy() < number
-        pieces = lists.values.take(pa.array(firsts + (number - 1), mask=missing))
-        if not missing.any():
-            return pieces
-        pieces = _COALESCE(pieces, _NOTHING)
-        return _IF_ELSE(_IS_VALID(texts), pieces, _NULL) if texts.null_count else pieces
+        return lists.values.take(pa.array(firsts + (number - 1), mask=missing))
 
     return kernel
 
@@ -212,4 +230,5 @@ TEXTS: dict[str, Builder] = {
     "contains": _matching("match_substring"),
     "strpos": _on_constant(_strpos),
     "split_part": _on_constant(_split_part),
+    "split_index": _on_constant(_split_index),
 }

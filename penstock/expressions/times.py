@@ -15,7 +15,7 @@ from penstock.model.types import BIGINT, DATE, TIMESTAMP, Kind, Type
 from penstock.plan.expressions import Call, Literal
 
 _MULTIPLY = arrow("multiply_checked")
-_OF_MICROSECONDS: dict[str, Callable[[Ints], Ints]] = {
+OF_MICROSECONDS: dict[str, Callable[[Ints], Ints]] = {
     "hour": lambda times: times // MICROSECONDS["HOUR"] % 24,
     "minute": lambda times: times // MICROSECONDS["MINUTE"] % 60,
     "second": lambda times: times // MICROSECONDS["SECOND"] % 60,
@@ -51,7 +51,7 @@ def _extract(name: str, given: Type) -> Kernel | None:
     elif name in OF_DAYS:
         compute = _of_their_days(OF_DAYS[name])
     else:
-        compute = _OF_MICROSECONDS.get(name)
+        compute = OF_MICROSECONDS.get(name)
     return compute and _computed(compute, given, BIGINT)
 
 

@@ -210,6 +210,8 @@ class QuerySyntax:
     span: Span
     operations: tuple[Name, ...] = ()  # UNION ALL, UNION, INTERSECT or EXCEPT, between SELECTs
     tables: tuple[CommonTable, ...] = ()  # WITH
+    changes: bool = False  # EMIT CHANGES
+    keep_for: Quantity | None = None  # KEEP FOR, behind it
 
 
 @dataclass(frozen=True, slots=True)

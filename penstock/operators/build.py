@@ -30,6 +30,9 @@ from penstock.operators.revising.landmark import RevisingLandmark
 from penstock.operators.revising.sessions import RevisingSessions
 from penstock.operators.revising.sliding import RevisingSliding
 from penstock.operators.revising.trial_end import TrialEnd
+from penstock.operators.running.at_once import AnswersEarly, AtOnce
+from penstock.operators.running.groups import RunningGroups
+from penstock.operators.running.join import RunningJoinOperator
 from penstock.operators.signed.distinct import SignedDistinct
 from penstock.operators.signed.groups import SignedGroups
 from penstock.operators.signed.landmark import SignedLandmark
@@ -102,7 +105,7 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
     ),
 }
 
-# from these, if something is asked: what they give is final
+# from these, if something is asked: what they give is final, or said as it changes
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
     OperatorKind.MULTIWAY_JOIN: MultiwayJoin,
@@ -113,6 +116,8 @@ _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.SIGNED_SLIDE_BY_TUPLE: SignedSlideByTuple,
     OperatorKind.SIGNED_GROUPS: SignedGroups,
     OperatorKind.SIGNED_DISTINCT: SignedDistinct,
+    OperatorKind.RUNNING_GROUPS: RunningGroups,
+    OperatorKind.RUNNING_JOIN: RunningJoinOperator,
 }
 
 # from the logical node, what is asked, and whether rows leave in an order that can be counted in
@@ -123,7 +128,7 @@ _IN_ORDER: dict[OperatorKind, Callable[[Any, Asked | None, bool], Operator]] = {
 }
 
 # from these, and the clock by which early answers are due
-_REVISING: dict[OperatorKind, Callable[[Any, Asked, Clock], Operator]] = {
+_REVISING: dict[OperatorKind, Callable[[Any, Asked, Clock], AnswersEarly]] = {
     OperatorKind.REVISING_SLIDING: RevisingSliding,
     OperatorKind.REVISING_LANDMARK: RevisingLandmark,
     OperatorKind.REVISING_GROUPS: RevisingGroups,
@@ -197,4 +202,5 @@ def _made(node: PhysicalNode, clock: Clock) -> Operator:
     assert node.asked is not None
     if node.operator in _AMENDING:
         return _AMENDING[node.operator](node.logical, node.asked)
-    return _REVISING[node.operator](node.logical, node.asked, clock)
+    revising = _REVISING[node.operator](node.logical, node.asked, clock)
+    return AtOnce(revising) if node.asked.changes else revising

@@ -67,6 +67,8 @@ class OperatorKind(Enum):
     DEFERRED_SLIDE_BY_TUPLE = "Deferred SlideByTuple"
     DEFERRED_SESSIONS = "Deferred Sessions"
     REVISING_SESSIONS = "RevisingSessions"
+    RUNNING_GROUPS = "RunningGroups"
+    RUNNING_JOIN = "RunningJoin"
 
 
 class Ordering(Enum):

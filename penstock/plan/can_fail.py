@@ -41,6 +41,10 @@ _SMALL = {  # results that are far from the ends of a BIGINT, whatever the argum
     "epoch": (INT64_MIN // 1_000_000, INT64_MAX // 1_000_000),
     "epoch_ms": (INT64_MIN // 1_000, INT64_MAX // 1_000),
 }
+_BY_PATTERN = {"regexp_like", "regexp_count", "regexp_extract", "regexp_replace"}
+_BY_PATTERN |= {"date_format", "try_to_timestamp"}
+_FAILING = {"date_trunc", "time_bucket", "number_bucket"}  # below the first of all times
+_FAILING |= {"to_timestamp"}
 _FACTORS = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1_000, "timestamp_micros": 1}
 
 
@@ -93,10 +97,14 @@ def _cast_may_fail(cast: Cast) -> bool:
 
 
 def _call_may_fail(call: Call) -> bool:
+    if call.user is not None:
+        return True
     if call.type.kind is Kind.DECIMAL:
         return _decimals_may_fail(call)
-    if call.function in ("date_trunc", "time_bucket", "number_bucket"):
-        return True  # below the first of all times
+    if call.function in _BY_PATTERN:
+        return any(not isinstance(each, Literal) for each in call.arguments[1:])
+    if call.function in _FAILING:
+        return True
     computed = _computed(call)
     return computed is not None and not _within(computed, _RANGES[call.type.kind])
 

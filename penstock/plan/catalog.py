@@ -1,4 +1,4 @@
-"""The names a database knows: streams, tables, queries and the user's aggregates.  Case does not
+"""The names a database knows: streams, tables, queries and the user's functions.  Case does not
 matter.
 """
 
@@ -15,10 +15,20 @@ from penstock.functions.aggregates import (
     aggregate,
 )
 from penstock.functions.scalar import scalar
+from penstock.functions.user_functions import UserFunction
+from penstock.model.length import Length
 from penstock.plan.query import QueryPlan
 from penstock.plan.reading import scans_of
 from penstock.plan.source_text import SourceText
 from penstock.plan.streams import StreamDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAnswers:
+    """EMIT CHANGES: answers may change for ever; groups and tuples that nothing is heard of are
+    kept for so long."""
+
+    keep_for: Length | None = None
 
 
 @dataclass
@@ -28,10 +38,12 @@ class Catalog:
     aggregates: dict[str, AggregateFunction] = field(default_factory=dict)
     texts: dict[str, SourceText] = field(default_factory=dict)  # of what SQL has made
     views: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # queries to be read only
+    functions: dict[str, UserFunction] = field(default_factory=dict)  # scalar ones
+    running: RunningAnswers | None = None  # whether what never completes may be asked for
 
     def beside(self) -> Catalog:
-        """One with the same streams, tables and aggregates, and no queries yet."""
-        return Catalog(self.streams, {}, self.aggregates)
+        """One with the same streams, tables and functions, and no queries yet."""
+        return Catalog(self.streams, {}, self.aggregates, functions=self.functions)
 
     def add_stream(self, stream: StreamDefinition, span: Span | None = None) -> None:
         if not stream.name:
@@ -60,11 +72,22 @@ class Catalog:
         return replace(self, streams=streams, queries=queries, texts=texts, views=views)
 
     def add_aggregate(self, function: AggregateFunction) -> None:
-        if aggregate(function.name) is not None or scalar(function.name) is not None:
-            raise BindError(f"{function.name} is a built-in function", hint="another name")
-        if function.name.casefold() in self.aggregates:
-            raise BindError(f"the aggregate {function.name} exists already", hint="another name")
+        self._refuse_known_function(function.name)
         self.aggregates[function.name.casefold()] = function
+
+    def add_function(self, function: UserFunction) -> None:
+        self._refuse_known_function(function.name)
+        self.functions[function.name.casefold()] = function
+
+    def _refuse_known_function(self, name: str) -> None:
+        if aggregate(name) is not None or scalar(name) is not None:
+            raise BindError(f"{name} is a built-in function", hint="another name")
+        for kind, known in (("aggregate", self.aggregates), ("function", self.functions)):
+            if name.casefold() in known:
+                raise BindError(f"the {kind} {name} exists already", hint="another name")
+
+    def function(self, name: str) -> UserFunction | None:
+        return self.functions.get(name.casefold())
 
     def aggregate(self, name: str) -> AggregateFunction | None:
         known = "count" if name.lower() in COUNT_IF else name

@@ -10,6 +10,7 @@ from penstock.errors import PlanError, Span
 from penstock.functions.aggregates import AggregateFunction
 from penstock.functions.operators import SYMBOLS
 from penstock.functions.scalar import SCALARS
+from penstock.functions.user_functions import UserFunction
 from penstock.model.calendar import format_date, format_timestamp
 from penstock.model.duration import format_duration
 from penstock.model.schema import Field, Schema
@@ -77,14 +78,17 @@ class Call:
     function: str
     arguments: tuple[Expression, ...]
     type: Type
+    user: UserFunction | None = None  # what is called, if it is a function of the user's
     span: Span | None = _span()
 
     def __post_init__(self) -> None:
-        if self.function not in FUNCTION_NAMES:
+        if self.user is None and self.function not in FUNCTION_NAMES:
             raise PlanError(f"no scalar function is called {self.function}")
 
     def __str__(self) -> str:
         shown = [str(argument) for argument in self.arguments]
+        if self.user is not None:
+            return f"{self.function}({', '.join(shown)})"
         if self.function in OPERATORS:
             return f"({shown[0]} {OPERATORS[self.function]} {shown[1]})"
         match self.function:

@@ -44,7 +44,7 @@ def rising_operands(expression: Expression) -> tuple[Expression, ...]:
             return arguments
         case Call("time_bucket" | "number_bucket", (width, inner, *origin)) if _positive(width):
             return (inner,) if all(written(each) is not None for each in origin) else ()
-        case Call(name, arguments) if name in SCALARS and SCALARS[name].monotone:
+        case Call(name, arguments, _, None) if name in SCALARS and SCALARS[name].monotone:
             rest = all(written(argument) is not None for argument in arguments[:-1])
             return arguments[-1:] if rest else ()
         case _:

@@ -30,10 +30,13 @@ class QueryPlan(Unary):
     early_every: int | None = None  # microseconds between provisional answers
     in_order: bool = False
     amend_for: Length | None = None  # how far behind the bound results can be amended
+    changes: bool = False  # whatever changes is said at once (EMIT CHANGES)
 
     def __post_init__(self) -> None:
         if self.early_every is not None and self.early_every <= 0:
             raise PlanError("EMIT EARLY EVERY needs a time longer than zero")
+        if self.changes and (self.early_every is not None or self.in_order):
+            raise PlanError("what changes is said at once, neither early nor in order")
         if self.in_order and not self.input.progress:
             raise PlanError("EMIT IN ORDER needs a column that progresses")
         if self.amend_for is not None:
@@ -51,7 +54,7 @@ class QueryPlan(Unary):
     @property
     def revises(self) -> bool:
         """Whether rows may be taken back after they were given."""
-        return self.late is Late.AMEND or self.early_every is not None
+        return self.late is Late.AMEND or self.early_every is not None or self.changes
 
     def grace(self, domain: Domain) -> int | None:
         """How many ticks behind the bound late tuples still count; None if they always do."""
@@ -67,6 +70,8 @@ class QueryPlan(Unary):
             words.append(f"EMIT EARLY EVERY {format_duration(self.early_every)}")
         if self.in_order:
             words.append("EMIT IN ORDER")
+        if self.changes:
+            words.append("EMIT CHANGES")
         return [" ".join(words)]
 
 

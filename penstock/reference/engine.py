@@ -17,11 +17,12 @@ from penstock.plan.expressions import Column
 from penstock.plan.joins import Difference, Join, Lookup, Sequence
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
+from penstock.plan.running_join import RunningJoin
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.reference.difference import difference
 from penstock.reference.distinct_on import distinct_on
 from penstock.reference.group_aggregate import distinct, group_aggregate, in_time
-from penstock.reference.join import join, lookup
+from penstock.reference.join import join, lookup, running_join
 from penstock.reference.relation import Relation
 from penstock.reference.run import Run
 from penstock.reference.scan import scan
@@ -83,6 +84,8 @@ def evaluate(node: Node, run: Run) -> Relation:
             return distinct_on(node, given[0], run)
         case Join():
             return join(node, given, run)
+        case RunningJoin():
+            return running_join(node, given[0], given[1])
         case Lookup():
             return lookup(node, given[0], evaluate(node.table, run.of_tables))
         case Difference():

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import RunError, shortened
+from penstock.functions.user_functions import UserFunction
 from penstock.model.duration import DAY
 from penstock.model.schema import Schema
-from penstock.model.types import Kind
+from penstock.model.types import Kind, to_arrow, to_python
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
 from penstock.scalars.casts import cast, checked
 from penstock.scalars.functions import FUNCTIONS, arithmetic, compare
@@ -67,6 +68,8 @@ def _case(expression: Case, schema: Schema) -> Evaluator:
 
 def _call(call: Call, arguments: list[Evaluator]) -> Evaluator:
     name = call.function
+    if call.user is not None:
+        return _of_user(call, call.user, arguments)
     if name in _SPECIAL:
         special = _SPECIAL[name]
         return lambda values: special([each(values) for each in arguments])
@@ -86,6 +89,19 @@ def _call(call: Call, arguments: list[Evaluator]) -> Evaluator:
         return checked(function(*given), call.type)
 
     return strict
+
+
+def _of_user(call: Call, function: UserFunction, arguments: list[Evaluator]) -> Evaluator:
+    """A column of one row."""
+
+    def evaluate(values: tuple[Any, ...]) -> Any:
+        columns = [
+            to_arrow([each(values)], argument.type)
+            for each, argument in zip(arguments, call.arguments, strict=True)
+        ]
+        return to_python(function.column(columns, 1), call.type)[0]
+
+    return evaluate
 
 
 def _on_dates(call: Call) -> Callable[..., Any]:

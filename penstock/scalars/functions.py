@@ -12,6 +12,8 @@ from typing import Any
 
 from penstock.model.types import EXACT, Type
 from penstock.scalars.casts import checked, truncate
+from penstock.scalars.regular_expressions import REGULAR_EXPRESSIONS, on_one_text
+from penstock.scalars.time_formats import format_time, read_time, to_timestamp
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,
@@ -152,6 +154,11 @@ def _split_part(text: str, separator: str, number: int) -> str:
     return pieces[number - 1] if 1 <= number <= len(pieces) else ""
 
 
+def _split_index(text: str, separator: str, index: int) -> str | None:
+    pieces = text.split(separator) if separator else [text]
+    return pieces[index] if 0 <= index < len(pieces) else None
+
+
 def _like(text: str, pattern: str, flags: int = 0) -> bool:
     r"""% is any text, _ any character; a backslash takes the next one as it is.
 
@@ -198,6 +205,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "contains": lambda text, part: part in text,
     "strpos": lambda text, part: text.find(part) + 1,
     "split_part": _split_part,
+    "split_index": _split_index,
+    **{name: on_one_text(name) for name in REGULAR_EXPRESSIONS},
+    "date_format": format_time,
+    "to_timestamp": to_timestamp,
+    "try_to_timestamp": read_time,
     "like": _like,
     "ilike": lambda text, pattern: _like(text, pattern, re.IGNORECASE),
     "sign": lambda value: (value > 0) - (value < 0),

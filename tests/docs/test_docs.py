@@ -26,6 +26,7 @@ import contextlib
 import difflib
 import doctest
 import io
+import os
 import re
 import shlex
 import sys
@@ -396,5 +397,6 @@ def rewrite(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    for each in PAGES:
+    os.environ.setdefault("PENSTOCK_ENGINE", "local")  # as in the tests
+    for each in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         rewrite(each)

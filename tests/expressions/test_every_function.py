@@ -141,7 +141,26 @@ _CONSTANTS: dict[str, list[tuple[Any, ...]]] = {
     ],
     "power": [(2.0,), (-1.0,), (0.5,)],
     "concat": [("x",), ("x", "")],
+    "split_index": [(",", 0), (",", 2), ("", 0), ("", 1), (",", -1), ("b", 2**62)],
+    "regexp_like": [("b", ""), ("^a.*C$", "i"), ("", ""), ("é|😀", "s"), ("(", "")],
+    "regexp_count": [("b", ""), ("[a-c]", "i"), ("", ""), (".", "s")],
+    "regexp_extract": [("b.", 0, ""), ("(A)(b)?", 2, "i"), ("[^(]", 0, ""), ("a", 1, "")],
+    "regexp_replace": [
+        ("b", "<$0>", ""),
+        ("(a)(b)", r"\2\1", "i"),
+        ("", "-", ""),
+        ("a", "\\x", ""),
+    ],
+    "date_format": [
+        ("yyyy-MM-dd HH:mm:ss.SSSSSS",),
+        ("EEE, d MMM yy h 'o''clock' a",),
+        ("y-D-w-e EEEE MMMM QQQ k K SSSSSSSSS XXX Z z x",),
+        ("''",),
+        ("b",),
+    ],
+    "to_timestamp": [("yyyy-MM-dd",), ("yyyy-MM-dd HH:mm:ss.S",), ("y",), ("yyyy-MM-dd'T'HHX",)],
 }
+_CONSTANTS["try_to_timestamp"] = _CONSTANTS["to_timestamp"]
 _LITERALS = {int: BIGINT, float: DOUBLE, str: STRING}
 _CONSTANTS["ilike"] = [*_CONSTANTS["like"], ("%ABC%",), ("%i%",), ("SS",), ("%σ",)]
 

@@ -30,7 +30,16 @@ SAMPLES = {
     Family.TIMESTAMP: "t",
     Family.INTERVAL: "INTERVAL 5 MINUTES",
 }
-BUCKETS = {  # their widths and origins are constants
+CONSTANTS = {  # what they are given beside a column
+    "regexp_like": ["s", "'B'", "'i'"],
+    "regexp_extract": ["s", "'(b)c'", "1", "'s'"],
+    "regexp_replace": ["s", "'b'", "'$0$0'", "'g'"],
+    "regexp_count": ["s", "'[a-c]'", "'m'"],
+    "split_index": ["s", "'b'", "1"],
+    "date_format": ["t", "'yyyy'"],
+    "to_timestamp": ["'2026'", "'yyyy'"],
+    "try_to_timestamp": ["'2026'", "'yyyy'"],
+    # widths and origins of buckets
     "time_bucket": ["INTERVAL 5 MINUTES", "t", "TIMESTAMP '2026-01-01'"],
     "number_bucket": ["5", "x", "1"],
 }
@@ -46,7 +55,7 @@ def call(name: str, canonical: str | None = None) -> str:
     arguments = [SAMPLES[family] for family in function.signature.families]
     if function.name in ("date_trunc", "date_part"):
         arguments[0] = "'hour'"
-    arguments = BUCKETS.get(function.name, arguments)
+    arguments = CONSTANTS.get(function.name, arguments)
     return f"{name}({', '.join(arguments)})"
 
 

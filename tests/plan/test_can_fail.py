@@ -51,6 +51,9 @@ FAMILIES = {
 
 
 def calls(name: str) -> Iterator[str]:
+    if name in ("to_timestamp", "try_to_timestamp"):  # whose formats are constants
+        yield f"{name}(s, 'yyyy-MM-dd')"
+        return
     signature = SCALARS[name].signature
     given = [FAMILIES[family] for family in signature.families]
     for count in range(len(given) - signature.optional, len(given) + 1):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from penstock.errors import BindError, Span
 from penstock.functions.operators import arithmetic
+from penstock.language.binding.time_formats import TIME_FORMATS
 from penstock.model.types import BIGINT, BOOLEAN, DATE, STRING, Kind
 from penstock.plan.expressions import Call, Case, Cast, Expression, Literal, cast_to
 
@@ -107,6 +108,7 @@ COMPOSED: dict[str, Callable[[list[Expression]], Expression]] = {
     "date_add": _moved("add", "date_add"),
     "date_sub": _moved("subtract", "date_sub"),
     "datediff": _datediff,
+    **TIME_FORMATS,
 }
 
 

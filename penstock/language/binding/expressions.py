@@ -19,7 +19,11 @@ from penstock.language.binding.literals import (
     sql_type,
     text_as,
 )
+from penstock.language.binding.operators import OPERATORS
+from penstock.language.binding.patterns import PATTERNS, check_pattern
 from penstock.language.binding.scope import Scope
+from penstock.language.binding.units import check_unit
+from penstock.language.binding.user_functions import user_call
 from penstock.language.syntax import MAX_CHAIN, QuerySyntax
 from penstock.model.types import (
     BOOLEAN,
@@ -36,6 +40,7 @@ from penstock.plan.expressions import (
     Expression,
     Literal,
     cast_to,
+    walk,
 )
 
 _ARITHMETIC: dict[type[exp.Expr], str] = {
@@ -149,6 +154,8 @@ class ExpressionBinder:
             case _ if type(syntax) in _COMPARISONS:
                 name = _COMPARISONS[type(syntax)]
                 return self._compare(name, syntax.this, syntax.expression, span)
+            case _ if type(syntax) in OPERATORS:
+                return OPERATORS[type(syntax)](self, syntax, span)
             case exp.Star():
                 raise BindError("* stands alone in a SELECT, or in count(*)", span=span)
             case exp.Tuple():
@@ -179,16 +186,26 @@ class ExpressionBinder:
         name, span = str(syntax.name), span_of(syntax)
         if self.catalog.aggregate(name) is not None:
             raise self.misplaced_aggregate(name, span)
-        if name.lower() not in COMPOSED:
+        user = self.catalog.function(name)
+        if name.lower() not in COMPOSED and user is None:
             self.known(name, span)
         if any(isinstance(argument, exp.Distinct | exp.Star) for argument in syntax.expressions):
             raise BindError(f"{name} is not an aggregate, so it takes no * or DISTINCT", span=span)
         arguments = [self.bind(argument) for argument in syntax.expressions]
+        if user is not None:
+            return user_call(user, arguments, span)
         if name.lower() in COMPOSED:
-            return replace(COMPOSED[name.lower()](arguments), span=span)
+            return self._composed(name.lower(), arguments, span)
         if name.lower() in ("time_bucket", "date_bin"):
             name = bucket(name, arguments, span)
         return self.call(name, arguments, span)
+
+    def _composed(self, name: str, arguments: list[Expression], span: Span | None) -> Expression:
+        made = replace(COMPOSED[name](arguments), span=span)
+        for each in walk(made):
+            if isinstance(each, Call) and each.function in PATTERNS:
+                check_pattern(each)
+        return made
 
     def misplaced_aggregate(self, name: str, span: Span | None) -> BindError:
         return BindError(
@@ -201,7 +218,9 @@ class ExpressionBinder:
         if scalar(name) is not None:
             return
         _refuse_undetermined(name, span)
-        close = nearest(name, [*SCALARS, *ALIASES, *COMPOSED, *self.catalog.aggregate_names])
+        own = self.catalog.functions
+        known = [*SCALARS, *ALIASES, *COMPOSED, *own, *self.catalog.aggregate_names]
+        close = nearest(name, known)
         raise BindError(
             f"there is no function called {shortened(name, 80)!r}",
             span=span,
@@ -216,8 +235,11 @@ class ExpressionBinder:
             cast_to(each, wanted) for each, wanted in zip(arguments, types, strict=True)
         )
         if function.name in ("date_trunc", "date_part"):
-            _check_unit(function.name, converted[0])
-        return Call(function.name, converted, function.returns(types), span=span)
+            check_unit(function.name, converted[0])
+        made = Call(function.name, converted, function.returns(types), span=span)
+        if function.name in PATTERNS:
+            check_pattern(made)
+        return made
 
     # --- operators -------------------------------------------------------------------------------
 
@@ -370,22 +392,3 @@ def _spine(syntax: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
         syntax = syntax.this
     operands.append(syntax)
     return operands[::-1]
-
-
-_TRUNC_UNITS = [
-    *("microsecond", "millisecond", "second", "minute", "hour"),
-    *("day", "week", "month", "quarter", "year"),
-]
-_PART_UNITS = [*_TRUNC_UNITS, "dayofweek", "dayofyear", "epoch"]
-
-
-def _check_unit(function: str, unit: Expression) -> None:
-    units = _TRUNC_UNITS if function == "date_trunc" else _PART_UNITS
-    if not isinstance(unit, Literal) or str(unit.value).lower() not in units:
-        close = nearest(str(getattr(unit, "value", "")), units)
-        raise BindError(
-            f"{unit} is not a unit of {function}",
-            span=unit.span,
-            expected=f"one of {', '.join(units)}",
-            hint=f"'{close[0]}'" if close else None,
-        )

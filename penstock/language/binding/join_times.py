@@ -13,6 +13,7 @@ from typing import NamedTuple
 from penstock.errors import BindError, Span
 from penstock.language.binding.bands import Limits, find_limits
 from penstock.language.binding.relations import BoundSource
+from penstock.language.binding.windows import HOW_TO_RUN
 from penstock.model.types import Kind
 from penstock.plan import joins
 from penstock.plan.expressions import Column, Expression
@@ -108,13 +109,25 @@ def tumbling(inputs: Sequence[Timed], length: int) -> Chosen:
 
 def bounded(inputs: Sequence[Timed], predicates: Sequence[Expression], span: Span) -> Chosen:
     """By windows where two times have them, by the condition elsewhere."""
+    found = bounded_if_any(inputs, predicates)
+    if found is None:
+        pairs = _Pairs(inputs, predicates)
+        pairs.connected()
+        raise pairs.unbounded(span)
+    return found
+
+
+def bounded_if_any(inputs: Sequence[Timed], predicates: Sequence[Expression]) -> Chosen | None:
+    """The same; None if nothing bounds the join."""
+    if not all(each.progressing for each in inputs):
+        return None
     if all(len(each.times) == 1 and each.times[0].stay is not None for each in inputs):
         times = [each.times for each in inputs]
         return _chosen(times, Ranges(tuple(each[0].stay or 0 for each in times)), [])
     pairs = _Pairs(inputs, predicates)
     chosen = pairs.connected()
     if chosen is None:
-        raise pairs.unbounded(span)
+        return None
     times = [_with_first(each, time) for each, time in zip(inputs, chosen, strict=True)]
     window: JoinWindow
     if all(each.stay is not None for each in chosen):
@@ -219,7 +232,7 @@ class _Pairs:
             span=span,
             expected="a window on each input, or a condition on both times",
             hint=f"{_name(one)} [RANGE {length}, WA {one.column.name}], or {other.column} BETWEEN "
-            f"{one.column} AND {one.column} + {some}",
+            f"{one.column} AND {one.column} + {some}; or {HOW_TO_RUN}",
         )
 
 

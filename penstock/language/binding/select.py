@@ -25,9 +25,16 @@ from penstock.language.binding.relations import (
     pointing_at,
     positive,
 )
+from penstock.language.binding.running import (
+    refuse_running,
+    running_distinct,
+    running_groups,
+    with_running,
+)
 from penstock.language.binding.set_operations import combined
 from penstock.language.binding.tables import is_table
 from penstock.language.binding.windows import (
+    HOW_TO_RUN,
     BoundWindow,
     WindowBinder,
     only_progressing,
@@ -58,12 +65,13 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     """The plan of a query: its SELECTs, put together if there are several."""
-    catalog = with_tables(syntax.tables, catalog)
+    catalog = with_tables(syntax.tables, with_running(syntax, catalog))
     sources = [
         BoundSource(SelectBinder(select, catalog).bind(), "", None, select.span)
         for select in syntax.selects
     ]
-    node = combined(sources, syntax.operations)
+    node = combined(sources, syntax.operations, catalog.running)
+    refuse_running(node, syntax, catalog)
     if node.depth > MAX_DEPTH:
         raise BindError(
             f"the query stands on a pile of {node.depth} steps",
@@ -74,7 +82,7 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     early = length_of_time(syntax.early) if syntax.early else None
     amend_for = any_length(syntax.amend_for) if syntax.amend_for else None
     try:
-        query = QueryPlan(node, late, early, syntax.in_order, amend_for)
+        query = QueryPlan(node, late, early, syntax.in_order, amend_for, syntax.changes)
     except PenstockError as error:
         error.span = syntax.modifiers
         raise
@@ -103,7 +111,9 @@ class SelectBinder:
         if not self._distinct_rows():
             return projected
         if not projected.progress:
-            raise self._endless("DISTINCT", "selected columns")
+            if self.catalog.running is None:
+                raise self._endless("DISTINCT", "selected columns")
+            return running_distinct(projected, self.catalog.running, self.select.span)
         return pointing_at(self.select.span, lambda: Distinct(projected, self.select.span))
 
     # --- without aggregates ----------------------------------------------------------------------
@@ -183,9 +193,13 @@ class SelectBinder:
         grouped: Node
         refuse_useless(self.hints, windows=bound is not None, joins=self.given.joins)
         if bound is None:
-            if not any(node.promise(key.expression) for key in keys):
+            if any(node.promise(key.expression) for key in keys):
+                grouped = GroupAggregate(node, tuple(keys), aggregates, select.span)
+            elif self.catalog.running is not None:
+                running = self.catalog.running
+                grouped = running_groups(node, keys, aggregates, running, select.span)
+            else:
                 raise self._endless("an aggregate", "GROUP BY columns")
-            grouped = GroupAggregate(node, tuple(keys), aggregates, select.span)
         else:
             partition = tuple(key for key in keys if key.expression in bound.partition)
             grouped = pointing_at(
@@ -276,5 +290,5 @@ class SelectBinder:
             f"{what} over an endless stream never completes without a window",
             span=self.select.span,
             expected=f"a window, or a column that progresses among the {columns}",
-            hint="[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list",
+            hint=f"[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list; or {HOW_TO_RUN}",
         )

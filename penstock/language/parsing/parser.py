@@ -86,6 +86,8 @@ class Parser(SqlglotParser):
             TokenType.IS,
             TokenType.LIKE,
             TokenType.ILIKE,
+            TokenType.RLIKE,
+            TokenType.IRLIKE,
         )
     }
     COLUMN_OPERATORS = {

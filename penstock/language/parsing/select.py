@@ -34,9 +34,20 @@ def query(parser: Parser) -> QuerySyntax:
     while (operation := _operation(parser)) is not None:
         operations.append(operation)
         selects.append(_select(parser))
-    modifiers = _late_and_emit(parser)
-    span = parser.since(start)
-    return QuerySyntax(tuple(selects), *modifiers, span, tuple(operations), tables)
+    said = _late_and_emit(parser)
+    return QuerySyntax(
+        tuple(selects),
+        said.late,
+        said.amend_for,
+        said.early,
+        said.in_order,
+        said.span,
+        parser.since(start),
+        tuple(operations),
+        tables,
+        said.changes,
+        said.keep_for,
+    )
 
 
 def _operation(parser: Parser) -> Name | None:
@@ -183,16 +194,19 @@ class _Modifiers(NamedTuple):
     early: Quantity | None
     in_order: bool
     span: Span | None
+    changes: bool
+    keep_for: Quantity | None
 
 
 def _late_and_emit(parser: Parser) -> _Modifiers:
     """late ::= LATE (DROP | SIDE | AMEND [FOR length])
-    emit ::= EMIT [EARLY EVERY length] [IN ORDER]"""
+    emit ::= EMIT (CHANGES [KEEP FOR length] | [EARLY EVERY length] [IN ORDER])"""
     start = parser.here()
     late: Name | None = None
     amend_for: Quantity | None = None
     early: Quantity | None = None
-    in_order = False
+    in_order = changes = False
+    keep_for: Quantity | None = None
     seen: set[str] = set()
     while parser.at("LATE", "EMIT"):
         if parser.word in seen:
@@ -209,10 +223,21 @@ def _late_and_emit(parser: Parser) -> _Modifiers:
                 amend_for = parser.quantity()
             continue
         parser.expect("EMIT")
+        if parser.accept("CHANGES"):
+            changes = True
+            keep_for = parser.quantity() if parser.accept("KEEP", "FOR") else None
+            if parser.at("EARLY", "IN"):
+                parser.refuse(
+                    "what changes is said at once, and not in order", hint="EMIT CHANGES alone"
+                )
+            continue
         if parser.accept("EARLY"):
             parser.expect("EVERY")
             early = parser.quantity()
         in_order = parser.accept("IN", "ORDER")
         if early is None and not in_order:
-            parser.refuse(f"expected EARLY EVERY or IN ORDER after EMIT, found {parser.found()}")
-    return _Modifiers(late, amend_for, early, in_order, parser.since(start) if seen else None)
+            parser.refuse(
+                f"expected CHANGES, EARLY EVERY or IN ORDER after EMIT, found {parser.found()}"
+            )
+    span = parser.since(start) if seen else None
+    return _Modifiers(late, amend_for, early, in_order, span, changes, keep_for)

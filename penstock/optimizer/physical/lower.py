@@ -29,6 +29,7 @@ from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode
 from penstock.plan.lineage import steady_columns
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
+from penstock.plan.running_join import RunningJoin
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow
@@ -108,6 +109,10 @@ def _punctuates(node: Node) -> bool:
 
 
 def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
+    if isinstance(node, RunningJoin):
+        return OperatorKind.RUNNING_JOIN
+    if isinstance(node, GroupAggregate) and node.runs:
+        return OperatorKind.RUNNING_GROUPS
     if node.stateful and any(each.signed for each in node.inputs):
         return signed_operator(node, asked, host)
     if asked is not None:
@@ -170,6 +175,9 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
     """Tuples of a port that agree on these have to meet, also with those of other ports that agree
     on theirs; without any, all of them; None: they need not."""
     match node:
+        case RunningJoin(left, right):
+            keys, _ = equal_keys(left.schema, right.schema, node.condition)
+            return tuple(pair[port] for pair in keys)
         case Join(branches=(left, right)) | Sequence(first=left, second=right):
             keys, _ = equal_keys(left.schema, right.schema, node.condition)
             if left.signed and right.signed:

@@ -111,6 +111,8 @@ def _case(expression: Case, schema: Schema) -> SparkColumn:
 
 
 def _call(call: Call, schema: Schema) -> SparkColumn:
+    if call.user is not None:
+        raise Inexact(f"{call.function} is a function of Python")
     build = FUNCTIONS.get(call.function)
     if build is None:
         raise Inexact(f"{call.function}: {LEFT_OUT[call.function]}")

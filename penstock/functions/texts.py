@@ -1,0 +1,68 @@
+"""The scalar functions on texts."""
+
+from __future__ import annotations
+
+from penstock.functions.signature import Family
+from penstock.functions.type_rules import Entry, always, takes
+from penstock.model.types import BIGINT, BOOLEAN, STRING
+
+_F = Family
+TEXTS: list[Entry] = [
+    ("upper", takes(_F.STRING), always(STRING), "in capitals"),
+    ("lower", takes(_F.STRING), always(STRING), "in small letters"),
+    ("length", takes(_F.STRING), always(BIGINT), "number of characters"),
+    ("trim", takes(_F.STRING), always(STRING), "without spaces at both ends"),
+    ("ltrim", takes(_F.STRING), always(STRING), "without spaces at the start"),
+    ("rtrim", takes(_F.STRING), always(STRING), "without spaces at the end"),
+    (
+        "substr",
+        takes(_F.STRING, _F.INTEGER, _F.INTEGER, optional=1),
+        always(STRING),
+        "from a position (1 is the first, −1 the last) for so many characters",
+    ),
+    ("left", takes(_F.STRING, _F.INTEGER), always(STRING), "the first so many characters"),
+    ("right", takes(_F.STRING, _F.INTEGER), always(STRING), "the last so many characters"),
+    ("replace", takes(_F.STRING, _F.STRING, _F.STRING), always(STRING), "a text for another"),
+    ("concat", takes(_F.STRING, variadic=True), always(STRING), "one after the other"),
+    ("reverse", takes(_F.STRING), always(STRING), "back to front"),
+    ("starts_with", takes(_F.STRING, _F.STRING), always(BOOLEAN), "begins with"),
+    ("ends_with", takes(_F.STRING, _F.STRING), always(BOOLEAN), "ends with"),
+    ("contains", takes(_F.STRING, _F.STRING), always(BOOLEAN), "has it somewhere"),
+    ("strpos", takes(_F.STRING, _F.STRING), always(BIGINT), "where it is (from 1), or 0"),
+    (
+        "split_part",
+        takes(_F.STRING, _F.STRING, _F.INTEGER),
+        always(STRING),
+        "the n-th piece (from 1) between separators, '' if there is none",
+    ),
+    (
+        "split_index",
+        takes(_F.STRING, _F.STRING, _F.INTEGER),
+        always(STRING),
+        "the n-th piece (from 0) between separators, NULL if there is none",
+    ),
+    (
+        "regexp_like",
+        takes(_F.STRING, _F.STRING, _F.STRING, optional=1),
+        always(BOOLEAN),
+        "whether a regular expression matches somewhere; flags: i, m, s",
+    ),
+    (
+        "regexp_extract",
+        takes(_F.STRING, _F.STRING, _F.INTEGER, _F.STRING, optional=2),
+        always(STRING),
+        "what a regular expression, or one of its groups, matches first; NULL if it does not",
+    ),
+    (
+        "regexp_replace",
+        takes(_F.STRING, _F.STRING, _F.STRING, _F.STRING, optional=1),
+        always(STRING),
+        "a text for all that a regular expression matches; $1 is its first group",
+    ),
+    (
+        "regexp_count",
+        takes(_F.STRING, _F.STRING, _F.STRING, optional=1),
+        always(BIGINT),
+        "how often a regular expression matches",
+    ),
+]

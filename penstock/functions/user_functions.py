@@ -1,0 +1,87 @@
+"""Scalar functions of the user's, in Python: on Arrow columns, or on the values of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import RunError
+from penstock.model.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class UserFunction:
+    """What it gives for a row follows from that row alone: rows come in batches of any size.  Rows
+    in which an argument is NULL are NULL without being asked for, unless it `takes_nulls`."""
+
+    name: str
+    implementation: Callable[..., Any]
+    returns: Type
+    arguments: tuple[Type, ...] | None = None  # None: any
+    by_row: bool = False
+    takes_nulls: bool = False
+
+    def column(self, columns: Sequence[pa.Array], count: int) -> pa.Array:
+        """One value for each of `count` rows."""
+        with_nulls = [] if self.takes_nulls else [each for each in columns if each.null_count]
+        if not with_nulls:
+            return self._checked(columns, count)
+        present = with_nulls[0].is_valid()
+        for each in with_nulls[1:]:
+            present = pc.and_(present, each.is_valid())
+        some = [each.filter(present) for each in columns]
+        found = self._checked(some, present.true_count)
+        places = np.cumsum(present.to_numpy(zero_copy_only=False)) - 1
+        return found.take(pc.if_else(present, pa.array(places), pa.scalar(None, pa.int64())))
+
+    def _checked(self, columns: Sequence[pa.Array], count: int) -> pa.Array:
+        if not count:
+            return pa.nulls(0, self.returns.arrow)
+        try:
+            found = self._called(columns, count)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise RunError(f"the function {self.name} failed: {reason}") from error
+        try:
+            values = _as_array(found, self.returns)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            raise RunError(
+                f"the function {self.name} gave {_described(found)}, not {self.returns.a}"
+            ) from error
+        if len(values) != count:
+            raise RunError(f"the function {self.name} gave {len(values)} values for {count} rows")
+        return values
+
+    def _called(self, columns: Sequence[pa.Array], count: int) -> Any:
+        if not self.by_row:
+            return self.implementation(*columns)
+        if not columns:
+            return [self.implementation() for _ in range(count)]
+        rows = zip(*(each.to_pylist() for each in columns), strict=True)
+        return [self.implementation(*row) for row in rows]
+
+
+def _as_array(found: Any, wanted: Type) -> pa.Array:
+    if isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks()
+    if isinstance(found, pa.Array):
+        return found if found.type == wanted.arrow else found.cast(wanted.arrow)
+    if isinstance(found, np.ndarray):
+        return pa.array(found).cast(wanted.arrow)
+    if isinstance(found, list | tuple):
+        return pa.array(found, wanted.arrow)
+    raise TypeError("not a column")
+
+
+def _described(found: Any) -> str:
+    if isinstance(found, pa.Array | pa.ChunkedArray | np.ndarray):
+        kind = found.dtype if isinstance(found, np.ndarray) else found.type
+        return f"a column of {kind}"
+    if isinstance(found, list | tuple):
+        return f"values such as {found[0]!r}" if found else "an empty list"
+    return f"{type(found).__name__} and no column"

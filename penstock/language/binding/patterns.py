@@ -1,0 +1,35 @@
+"""Constant regular expressions and formats of times: they are tried before anything runs."""
+
+from __future__ import annotations
+
+from penstock.errors import BindError, RunError
+from penstock.plan.expressions import Call, Literal
+from penstock.scalars.regular_expressions import REGULAR_EXPRESSIONS, groups_of, on_one_text
+from penstock.scalars.time_formats import pieces_of, reading_of
+
+_FORMATS = {"date_format": pieces_of, "to_timestamp": reading_of, "try_to_timestamp": reading_of}
+PATTERNS = {*REGULAR_EXPRESSIONS, *_FORMATS}
+
+
+def check_pattern(call: Call) -> None:
+    """An error points at the pattern."""
+    constants = [each for each in call.arguments[1:] if isinstance(each, Literal)]
+    values = [each.value for each in constants]
+    if len(constants) < len(call.arguments) - 1 or None in values:
+        return
+    try:
+        if call.function in _FORMATS:
+            _FORMATS[call.function](values[0])
+        else:
+            on_one_text(call.function)("", *values)
+    except RunError as error:
+        raise BindError(
+            error.message, span=constants[0].span, expected=error.expected, hint=error.hint
+        ) from None
+    if call.function == "regexp_extract" and len(values) == 1 and groups_of(values[0]):
+        raise BindError(
+            "regexp_extract does not say which group",
+            span=call.span,
+            expected="0 for all that matches, 1 for the first group",
+            hint="regexp_extract(text, pattern, 1)",
+        )
