@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks import (
+    adaptation,
     bursts,
     consistency,
     figure_6_10,
@@ -26,6 +27,7 @@ from benchmarks import (
     nile_rates,
     optimizing,
     per_sources,
+    plans_by_disorder,
     ratios,
     save_pauses,
     sequences,
@@ -43,6 +45,8 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "joins": joins.run,
     "join_orders": join_orders.run,
     "consistency": consistency.run,
+    "adaptation": adaptation.run,
+    "plans_by_disorder": plans_by_disorder.run,
     "ratios": ratios.run,
     "per_sources": per_sources.run,
     "sequences": sequences.run,

@@ -75,6 +75,7 @@ def execute(database: Database, statement: Statement, text: str) -> Query | Expl
                     schedule=statement.schedule,
                     dataflow=statement.dataflow,
                     conflicts=statement.conflicts,
+                    analyze=statement.analyze,
                 )
             )
         case _:

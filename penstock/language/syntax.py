@@ -393,6 +393,7 @@ class Explain:
     schedule: bool = False  # by which rules
     dataflow: bool = False  # what the tuples of every stream go through
     conflicts: bool = False  # what gets in each other's way there
+    analyze: bool = False  # what was measured in a run
 
 
 Statement: TypeAlias = (

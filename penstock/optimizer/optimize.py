@@ -142,6 +142,28 @@ def rewrite(query: QueryPlan, settings: Settings) -> QueryPlan:
     return plan
 
 
+def executed_query(query: QueryPlan, settings: Settings) -> QueryPlan:
+    """What operators compute for a query that the logical rules have rewritten: simplified, and
+    with its joins put together."""
+    plan: Any = query
+    for some in _together((*SIMPLIFYING, arrange_joins)):
+        plan = _applied(some, plan, settings)
+    assert isinstance(plan, QueryPlan)
+    return plan
+
+
+def _applied(rules: tuple[RewriteRule, ...], plan: Any, settings: Settings) -> Any:
+    """Rules that take turns, until nothing moves any more."""
+    before = None
+    while plan != before:
+        before = plan
+        for rule in rules:
+            plan = rule(plan, settings)
+        if len(rules) == 1:
+            break
+    return plan
+
+
 def physical_plan(
     query: QueryPlan, settings: Settings, simplified: Collection[str] | None = None
 ) -> PhysicalPlan:

@@ -41,6 +41,7 @@ TYPES = (
     "TIMESTAMP",
 )
 _STARTS = ("CREATE", "SPLIT", "ALTER", "SHOW", "DROP", "WITH", "SELECT", "EXPLAIN")
+_EXPLAINED = ("PHYSICAL", "SCHEDULE", "DATAFLOW", "CONFLICTS", "ANALYZE")
 _CREATED = ("STREAM", "TABLE", "VIEW", "QUERY")
 
 
@@ -48,7 +49,8 @@ def statement(parser: Parser) -> Statement | None:
     """statement ::= create-stream | create-table | create-view | create-query | alter-query
     | split | drop
     | SHOW (STREAMS | QUERIES)
-    | EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW | CONFLICTS] query | query"""
+    | EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW | CONFLICTS | ANALYZE] query
+    | query"""
     parser._match(TokenType.SEMICOLON)  # sqlglot leaves one in if a comment follows it
     if not parser._tokens_left():
         return None
@@ -60,12 +62,9 @@ def _statement(parser: Parser) -> Statement:
     if parser.at("SELECT", "WITH"):
         return query(parser)
     if parser.accept("EXPLAIN"):
-        physical = bool(parser.accept("PHYSICAL"))
-        schedule = not physical and bool(parser.accept("SCHEDULE"))
-        dataflow = not physical and not schedule and bool(parser.accept("DATAFLOW"))
-        others = physical or schedule or dataflow
-        conflicts = not others and bool(parser.accept("CONFLICTS"))
-        return Explain(query(parser), parser.since(start), physical, schedule, dataflow, conflicts)
+        asked = next((each for each in _EXPLAINED if parser.accept(each)), None)
+        chosen = {} if asked is None else {asked.lower(): True}
+        return Explain(query(parser), parser.since(start), **chosen)
     if parser.accept("CREATE", "STREAM"):
         return _create_stream(parser)
     if parser.accept("CREATE", "TABLE"):
