@@ -341,7 +341,7 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class IntoPlaces:
     """The files or directories for the rows of a query that runs at once, for its late tuples, and
     for what was rejected."""
 
@@ -360,7 +360,7 @@ class CreateQuery:
     name: Name
     query: QuerySyntax
     span: Span
-    into: Places = Places()
+    into: IntoPlaces = IntoPlaces()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from penstock.language.syntax import (
     Drop,
     Explain,
     FilesSyntax,
+    IntoPlaces,
     Name,
-    Places,
     Show,
     SocketSyntax,
     Split,
@@ -119,7 +119,7 @@ def _create_query(parser: Parser) -> CreateQuery:
     parser.expect("AS")
     asked = query(parser)
     places = _places(parser) if parser.accept("INTO") else {}
-    return CreateQuery(name, asked, parser.since(start), Places(**places))
+    return CreateQuery(name, asked, parser.since(start), IntoPlaces(**places))
 
 
 def _places(parser: Parser) -> dict[str, Name]:
