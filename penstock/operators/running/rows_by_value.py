@@ -24,7 +24,7 @@ from penstock.state.chunks import ChunkStore, Within, required
 _BLOCK = 4096  # counts that are saved together
 
 
-class RowsOfGroups(GroupContents):
+class RowsByValue(GroupContents):
     def __init__(self, node: GroupAggregate, folder: Folder) -> None:
         super().__init__(folder)
         schema = node.input.schema
