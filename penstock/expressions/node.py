@@ -45,6 +45,11 @@ def always(kernel: Kernel) -> Builder:
     return lambda _call, _literals: kernel
 
 
+def row_by_row(_call: Call, _literals: Sequence[Literal | None]) -> Kernel | None:
+    """No kernel: nothing computes it for whole columns."""
+    return None
+
+
 def scalar_of(literal: Literal) -> pa.Scalar:
     return to_arrow([literal.value], literal.type)[0]
 

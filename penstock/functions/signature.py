@@ -20,6 +20,7 @@ from penstock.model.types import (
     Type,
     array_of,
     common_type,
+    map_of,
 )
 
 
@@ -85,6 +86,10 @@ _FOR_NULL = {
     Family.TIME: TIMESTAMP,
     Family.TIMESTAMP: TIMESTAMP,
     Family.INTERVAL: INTERVAL,
+    Family.ARRAY: array_of(STRING),
+    Family.COLLECTION: array_of(STRING),
+    Family.TEXTS: array_of(STRING),
+    Family.MAP: map_of(STRING, STRING),
 }
 
 

@@ -34,7 +34,8 @@ _RANGES: dict[Kind, Range] = {
     Kind.INTERVAL: _INT64,
 }
 _SMALL = {  # results that are far from the ends of a BIGINT, whatever the argument
-    **dict.fromkeys(("length", "strpos"), (0, 2**31)),
+    **dict.fromkeys(("length", "strpos", "cardinality"), (0, 2**31)),
+    **dict.fromkeys(("crc32", "bit_count"), (0, 2**32)),
     **dict.fromkeys(("quarter", "month", "week", "day", "dayofweek", "dayofyear"), (0, 366)),
     **dict.fromkeys(("hour", "minute", "second", "sign"), (-1, 60)),
     "year": (-(2**23), 2**23),
@@ -42,9 +43,9 @@ _SMALL = {  # results that are far from the ends of a BIGINT, whatever the argum
     "epoch_ms": (INT64_MIN // 1_000, INT64_MAX // 1_000),
 }
 _BY_PATTERN = {"regexp_like", "regexp_count", "regexp_extract", "regexp_replace"}
-_BY_PATTERN |= {"date_format", "try_to_timestamp"}
+_BY_PATTERN |= {"date_format", "try_to_timestamp", "json_get", "json_text"}
 _FAILING = {"date_trunc", "time_bucket", "number_bucket"}  # below the first of all times
-_FAILING |= {"to_timestamp"}
+_FAILING |= {"to_timestamp", "add_months", "at_time_zone", "shiftleft", "shiftright"}
 _FACTORS = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1_000, "timestamp_micros": 1}
 
 

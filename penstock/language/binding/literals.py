@@ -63,7 +63,7 @@ _TYPES: dict[str, Type] = {
 }
 TYPE_NAMES = (
     "BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p,s), STRING, BINARY, DATE, TIMESTAMP,"
-    " ARRAY<type>, STRUCT<name type, …>, MAP<type, type>"
+    " ARRAY<…>, STRUCT<…>, MAP<…>"
 )
 
 

@@ -110,6 +110,8 @@ def _element_at(given: list[Expression]) -> Expression:
 
 
 def _array_contains(given: list[Expression]) -> Expression:
+    if len(given) == 2 and given[0].type.kind is Kind.NULL:
+        return Literal(None, BOOLEAN)
     if len(given) != 2 or given[0].type.kind is not Kind.ARRAY:
         raise BindError("array_contains takes an ARRAY and a value", hint="array_contains(a, 1)")
     item = given[0].type.item

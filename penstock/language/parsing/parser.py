@@ -100,6 +100,14 @@ class Parser(SqlglotParser):
     COLUMN_OPERATORS = {
         token: SqlglotParser.COLUMN_OPERATORS[token] for token in (TokenType.DOT, TokenType.DCOLON)
     }
+    JSON_OPERATORS = {
+        TokenType.ARROW: lambda parser, this, path: parser.expression(
+            exp.JSONExtract(this=this, expression=path)
+        ),
+        TokenType.DARROW: lambda parser, this, path: parser.expression(
+            exp.JSONExtractScalar(this=this, expression=path)
+        ),
+    }
     BRACKETS = frozenset()  # brackets may hold windows: see _parse_column_ops
     PLACEHOLDER_PARSERS = {TokenType.COLON: lambda parser: parser.parameter()}
     LAMBDAS = {}
@@ -114,6 +122,8 @@ class Parser(SqlglotParser):
             message = f"expected an expression, found {self.found()}"
         elif message.startswith("Expecting "):
             message = f"expected {message.removeprefix('Expecting ')}, found {self.found()}"
+        elif message.startswith("Expected TYPE"):
+            message = f"expected a type, found {self.found()}"
         elif message.startswith("Invalid expression"):
             message = self._misplaced()
         if not token or token.token_type is TokenType.SENTINEL:
