@@ -159,7 +159,7 @@ class QueryGraph(Topology):
             placed.remember(made, sources)
             return (made, None), sources
         known = [] if begun and _keeps(node) else self._computing.get(computes, [])
-        # in one query, equal branches are apart: what is late is late in each of them
+        # in one query, equal branches are apart unless the plan says that they are shared
         others = [each for each in known if each not in placed.operators and each.is_clear]
         made = doing_the_same(node, producers, others) or self._new(node, producers, computes)
         self._put(made, place, node, placed, below)

@@ -87,10 +87,8 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     early = length_of_time(syntax.early) if syntax.early else None
     amend_for = any_length(syntax.amend_for) if syntax.amend_for else None
     try:
-        consistency = _consistency(syntax.consistency) if syntax.consistency else None
-        query = QueryPlan(
-            node, late, early, syntax.in_order, amend_for, syntax.changes, consistency
-        )
+        following = _consistency(syntax.consistency) if syntax.consistency else None
+        query = QueryPlan(node, late, early, syntax.in_order, amend_for, syntax.changes, following)
     except PenstockError as error:
         error.span = syntax.modifiers
         raise

@@ -191,8 +191,8 @@ def _modifiers(parser: Parser) -> _Modifiers:
     amend_for: Quantity | None = None
     early: Quantity | None = None
     in_order = changes = False
-    keep_for: Quantity | None = None
     consistency: ConsistencySyntax | None = None
+    keep_for: Quantity | None = None
     seen: set[str] = set()
     while parser.at("LATE", "EMIT", "CONSISTENCY"):
         if parser.word in seen:
