@@ -32,9 +32,14 @@ class Component:
         self.share = 0.0  # the largest of its queries
         self.enabling: Enabling | None = None  # if another than that of the run
         self.used = used
+        self.group = 0
         self._cycle = cycle
         self._busy: deque[GraphNode] = deque()
         self.take_in(nodes)
+
+    def join(self, group: int, cycle: Cycle) -> None:
+        """From now on, it is worked on together with others."""
+        self.group, self._cycle = group, cycle
 
     def take_in(self, nodes: Sequence[GraphNode]) -> None:
         """Nodes that are connected with it."""
@@ -66,6 +71,12 @@ class Component:
         """There is something to do for a node."""
         node.listed = True
         self._busy.append(node)
+
+    def failed_in(self, branch: GraphNode) -> None:
+        """What was handed over to a branch has failed there, or behind it: whoever is nearest to
+        where that was has told first."""
+        if self._cycle.failed is None:
+            self._cycle.failed = branch
 
     @property
     def busy(self) -> bool:

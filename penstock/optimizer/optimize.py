@@ -19,6 +19,7 @@ from penstock.optimizer.logical.filter_into_join import filter_into_join
 from penstock.optimizer.logical.flatten_subqueries import flatten_subqueries
 from penstock.optimizer.logical.fold_constants import fold_constants
 from penstock.optimizer.logical.leave_room import leave_room
+from penstock.optimizer.logical.limit_numbered_rows import limit_numbered_rows
 from penstock.optimizer.logical.merge_adjacent import merge_adjacent
 from penstock.optimizer.logical.prune_columns import prune_columns
 from penstock.optimizer.logical.share_subplans import share_subplans
@@ -64,6 +65,7 @@ _STEPS: tuple[RewriteRule, ...] = (
     split_over_join,
     derive_predicates,
     *SINKING,
+    limit_numbered_rows,
     flatten_subqueries,
     drop_needless_distinct,
     merge_adjacent,
@@ -137,6 +139,28 @@ def rewrite(query: QueryPlan, settings: Settings) -> QueryPlan:
     for rule in LOGICAL[settings.host]:
         plan = rule(plan, settings)
     assert isinstance(plan, QueryPlan)
+    return plan
+
+
+def executed_query(query: QueryPlan, settings: Settings) -> QueryPlan:
+    """What operators compute for a query that the logical rules have rewritten: simplified, and
+    with its joins put together."""
+    plan: Any = query
+    for some in _together((*SIMPLIFYING, arrange_joins)):
+        plan = _applied(some, plan, settings)
+    assert isinstance(plan, QueryPlan)
+    return plan
+
+
+def _applied(rules: tuple[RewriteRule, ...], plan: Any, settings: Settings) -> Any:
+    """Rules that take turns, until nothing moves any more."""
+    before = None
+    while plan != before:
+        before = plan
+        for rule in rules:
+            plan = rule(plan, settings)
+        if len(rules) == 1:
+            break
     return plan
 
 

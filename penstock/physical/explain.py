@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from penstock.physical.host import Host
@@ -14,23 +14,28 @@ from penstock.plan.reading import scans_of
 from penstock.plan.stateless import Scan
 
 
-def explain_physical(plan: PhysicalPlan) -> str:
+def explain_physical(
+    plan: PhysicalPlan, more: Callable[[PhysicalNode], Iterable[str]] = lambda _: ()
+) -> str:
+    """`more` has further lines for a node."""
     where = "in process" if plan.host is Host.LOCAL else "on Spark"
     title = f"Physical plan, {where}"
     if plan.simplified:
         title += f", simplified by {', '.join(plan.simplified)}"
     if plan.one_by_one:
         title += ", tuple by tuple"
-    return "\n".join([title, *_lines(plan.root, plan)])
+    return "\n".join([title, *_lines(plan.root, plan, more)])
 
 
-def _lines(node: PhysicalNode, plan: PhysicalPlan) -> list[str]:
+def _lines(
+    node: PhysicalNode, plan: PhysicalPlan, more: Callable[[PhysicalNode], Iterable[str]]
+) -> list[str]:
     lines = [_title(node)]
     rail = "│  " if node.ports else "   "
-    lines += [rail + each for each in _details(node, plan)]
+    lines += [rail + each for each in (*_details(node, plan), *more(node))]
     for number, port in enumerate(node.ports):
         last = number == len(node.ports) - 1
-        first_line, *others = _lines(port.input, plan)
+        first_line, *others = _lines(port.input, plan, more)
         lines.append(("└─ " if last else "├─ ") + first_line)
         lines += [("   " if last else "│  ") + line for line in others]
     return lines

@@ -22,6 +22,7 @@ class OperatorKind(Enum):
     FILTER = "Filter"
     PROJECT = "Project"
     STAMP = "Stamp"
+    UNNEST = "Unnest"
     UNION, MERGE = "Union", "Merge"
     ORDER = "Order"
     PANED, WID, ADAPTIVE, TWO_LEVEL, BUFFERING = (
@@ -51,6 +52,9 @@ class OperatorKind(Enum):
     RECENT = "Recent"
     CHRONICLE = "Chronicle"
     DISTINCT_ON = "DistinctOn"
+    ROWS_IN_TIME = "RowsInTime"
+    ROWS_AHEAD = "RowsAhead"
+    COMPLETE_PARTITIONS = "CompletePartitions"
     LOOKUP = "Lookup"
     DIFFERENCE = "Difference"
     SIGNED_SLIDING = "SignedSliding"

@@ -16,6 +16,7 @@ from penstock.plan.consistency import Consistency
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node, Unary
+from penstock.plan.over import Over
 
 
 class Late(Enum):
@@ -88,6 +89,8 @@ def late_types(query: Node) -> Iterator[Type]:
         if any(each.stateful for each in below):
             continue
         match node:
+            case Over():
+                yield from (each.type for each in node.times)
             case WindowAggregate() | DistinctOn():
                 if node.attribute is not None:
                     yield node.attribute.type

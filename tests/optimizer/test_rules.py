@@ -22,8 +22,8 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Answer
 from penstock.sources.source import Chunk
-from tests.engine.test_local_engine import RUNNABLE, bound
 from tests.optimizer.any_query import QUERIES, ROWS, ask_any
+from tests.queries import NAMES, bound, is_strict
 from tests.reference.helpers import Row, bag, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 
@@ -49,9 +49,9 @@ def outcome(found: Answer) -> tuple[object, ...]:
     return bag(tuples(found.table)), bag(tuples(found.late)), found.account
 
 
-@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize("name", NAMES)
 def test_fixtures_in_process(name: str) -> None:
-    query, strict = bound(name, 7), name != "null_time"
+    query, strict = bound(name, 7), is_strict(name)
     first: tuple[object, ...] | None = None
     for plan in different_plans(query.plan, Host.LOCAL):
         found = outcome(answer(plan, ManualClock(), strict))
@@ -61,11 +61,7 @@ def test_fixtures_in_process(name: str) -> None:
 
 @cache
 def changed_on_spark() -> list[str]:
-    return [
-        name
-        for name in RUNNABLE
-        if len(list(different_plans(bound(name, None).plan, Host.SPARK))) > 1
-    ]
+    return [name for name in NAMES if len(list(different_plans(bound(name).plan, Host.SPARK))) > 1]
 
 
 def test_rules_change_some_fixtures() -> None:
@@ -75,7 +71,7 @@ def test_rules_change_some_fixtures() -> None:
 def test_fixtures_in_buckets() -> None:
     """The tasks and buckets of Spark, driven without it."""
     for name in changed_on_spark():
-        query = bound(name, None).plan
+        query = bound(name).plan
         if query.early_every is not None:
             continue
         rows = rows_of(query)

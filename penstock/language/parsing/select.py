@@ -13,11 +13,11 @@ from penstock.language.limits import MAX_COLUMNS
 from penstock.language.parsing.common_tables import common_tables
 from penstock.language.parsing.joins import from_clause
 from penstock.language.parsing.parser import Parser
+from penstock.language.parsing.row_clauses import at_named_window, row_clauses
 from penstock.language.parsing.window_clause import window_clause
 from penstock.language.syntax import (
     ConsistencySyntax,
     Name,
-    OrderItem,
     Quantity,
     QuerySyntax,
     Select,
@@ -86,15 +86,7 @@ def _select(parser: Parser) -> Select:
         group_by = parser.list_of(lambda: parser.scalar("a column to group by"))
     having = parser.scalar("a condition") if parser.accept("HAVING") else None
     window_all = window_all or _window_all(parser)
-    order_by = _order_by(parser) if distinct_on else ()
-    for word, advice in (
-        ("ORDER BY", "EMIT IN ORDER, or sort where the rows arrive"),
-        ("LIMIT", "a stream has no last row; cut where the rows arrive"),
-        ("OFFSET", None),
-        ("QUALIFY", None),
-    ):
-        if parser.at(word):
-            parser.refuse(f"{word} is not part of a continuous query", hint=advice)
+    rows = row_clauses(parser, bool(distinct_on))
     return Select(
         items,
         distinct and not distinct_on,
@@ -105,9 +97,12 @@ def _select(parser: Parser) -> Select:
         group_by,
         having,
         window_all,
-        order_by,
+        rows.order_by,
         hint,
         parser.since(start),
+        rows.limit,
+        rows.qualify,
+        rows.windows,
     )
 
 
@@ -119,22 +114,6 @@ def _distinct_on(parser: Parser) -> tuple[exp.Expr, ...]:
     keys = parser.list_of(lambda: parser.scalar("a key"))
     parser.close_paren()
     return keys
-
-
-def _order_by(parser: Parser) -> tuple[OrderItem, ...]:
-    """ORDER BY expression [ASC | DESC] {',' …}, which says which row of a key is taken"""
-    if not parser.accept("ORDER BY"):
-        return ()
-    return parser.list_of(lambda: _order_item(parser))
-
-
-def _order_item(parser: Parser) -> OrderItem:
-    start = parser.here()
-    found = parser.scalar("a column to order by")
-    descending = parser.accept("DESC")
-    if not descending:
-        parser.accept("ASC")
-    return OrderItem(found, descending, parser.since(start))
 
 
 def _hint(parser: Parser) -> Name | None:
@@ -187,7 +166,9 @@ def _without(parser: Parser) -> tuple[Name, ...]:
 
 def _window_all(parser: Parser) -> Quantity | None:
     """WINDOW 10 MINUTES: the same window for every stream in FROM."""
-    return parser.quantity() if parser.accept("WINDOW") else None
+    if at_named_window(parser) or not parser.accept("WINDOW"):
+        return None
+    return parser.quantity()
 
 
 class _Modifiers(NamedTuple):
