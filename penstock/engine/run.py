@@ -13,6 +13,7 @@ from time import perf_counter_ns
 from penstock.engine.adapting.adapting import Adapting
 from penstock.engine.component import Component
 from penstock.engine.graph.operator_node import OperatorNode
+from penstock.engine.graph.placed_query import PlacedQuery
 from penstock.engine.graph.placement import Placement
 from penstock.engine.graph.query_graph import QueryGraph
 from penstock.engine.graph.scans import Scans
