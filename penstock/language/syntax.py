@@ -295,7 +295,7 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class NamedPlaces:
     """The files or directories for the rows of a query that runs at once, for its late tuples, and
     for what was rejected."""
 
@@ -314,7 +314,7 @@ class CreateQuery:
     name: Name
     query: QuerySyntax
     span: Span
-    into: Places = Places()
+    into: NamedPlaces = NamedPlaces()
 
 
 @dataclass(frozen=True, slots=True)

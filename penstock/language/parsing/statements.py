@@ -20,7 +20,7 @@ from penstock.language.syntax import (
     Explain,
     FilesSyntax,
     Name,
-    Places,
+    NamedPlaces,
     Show,
     SocketSyntax,
     Split,
@@ -117,7 +117,7 @@ def _create_query(parser: Parser) -> CreateQuery:
     parser.expect("AS")
     asked = query(parser)
     places = _places(parser) if parser.accept("INTO") else {}
-    return CreateQuery(name, asked, parser.since(start), Places(**places))
+    return CreateQuery(name, asked, parser.since(start), NamedPlaces(**places))
 
 
 def _places(parser: Parser) -> dict[str, Name]:
