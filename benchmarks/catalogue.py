@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks import (
+    adaptation,
     bursts,
+    consistency,
     figure_6_10,
     figure_6_11,
     figure_6_12,
@@ -25,6 +27,7 @@ from benchmarks import (
     nile_rates,
     optimizing,
     per_sources,
+    plans_by_disorder,
     ratios,
     save_pauses,
     sequences,
@@ -41,6 +44,9 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "latency": latency.run,
     "joins": joins.run,
     "join_orders": join_orders.run,
+    "consistency": consistency.run,
+    "adaptation": adaptation.run,
+    "plans_by_disorder": plans_by_disorder.run,
     "ratios": ratios.run,
     "per_sources": per_sources.run,
     "sequences": sequences.run,

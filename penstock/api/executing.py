@@ -20,8 +20,8 @@ from penstock.language.syntax import (
     CreateView,
     Drop,
     Explain,
+    IntoPlaces,
     Name,
-    NamedPlaces,
     Show,
     Split,
     Statement,
@@ -39,7 +39,7 @@ def execute(database: Database, statement: Statement, text: str) -> Query | Expl
             database.catalog.add_stream(stream, statement.name.span)
             made_by = text_of(statement, text, RememberingCatalog())
             database.catalog.texts[stream.name.casefold()] = made_by
-        case CreateQuery(into=NamedPlaces(first=Name(span=span))) | AlterQuery(span=span):
+        case CreateQuery(into=IntoPlaces(first=Name(span=span))) | AlterQuery(span=span):
             raise BindError(
                 "INTO and ALTER QUERY are for queries that run at once",
                 span=span,
@@ -74,6 +74,8 @@ def execute(database: Database, statement: Statement, text: str) -> Query | Expl
                     physical=statement.physical,
                     schedule=statement.schedule,
                     dataflow=statement.dataflow,
+                    conflicts=statement.conflicts,
+                    analyze=statement.analyze,
                 )
             )
         case _:

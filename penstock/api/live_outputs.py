@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.errors import BindError, EngineError, nearest
-from penstock.language.syntax import Name, NamedPlaces
+from penstock.language.syntax import IntoPlaces, Name
 from penstock.plan.query import QueryPlan
 from penstock.runs.delivery import SIDES, Delivery
 from penstock.runs.isolated import IsolatedOutlet
@@ -77,10 +77,10 @@ class LiveOutputs:
         base = self.database.base or Path.cwd()
         return f"{base / into.text}{'/' * into.text.endswith('/')}"
 
-    def paths(self, places: NamedPlaces) -> Paths:
+    def paths(self, places: IntoPlaces) -> Paths:
         return _each(places, self.path)
 
-    def places(self, places: NamedPlaces, name: str) -> Paths:
+    def places(self, places: IntoPlaces, name: str) -> Paths:
         """The paths that a query may write to."""
         return _each(places, lambda into: self._place(into, name))
 
@@ -120,7 +120,7 @@ class LiveOutputs:
         self._taken.pop(name, None)
 
 
-def check_apart(places: NamedPlaces) -> None:
+def check_apart(places: IntoPlaces) -> None:
     """Rows, late tuples and rejected rows have different columns."""
     seen: dict[str, Name] = {}
     for each in (places.rows, places.late, places.rejected):
@@ -138,7 +138,7 @@ def _fan(sink: Sink | None) -> Subscribers:
     return sink if isinstance(sink, Subscribers) else Subscribers(sink)
 
 
-def _each(places: NamedPlaces, path: Callable[[Name], str]) -> Paths:
+def _each(places: IntoPlaces, path: Callable[[Name], str]) -> Paths:
     rows, late, rejected = (
         None if each is None else path(each) for each in (places.rows, places.late, places.rejected)
     )

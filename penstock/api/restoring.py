@@ -12,7 +12,7 @@ from penstock.errors import BindError, CheckpointError, PenstockError
 from penstock.language.binding.select import bind_query
 from penstock.language.binding.streams import bind_stream
 from penstock.language.parse import parse_script, pointing_into
-from penstock.language.syntax import CreateQuery, CreateStream, Name, NamedPlaces
+from penstock.language.syntax import CreateQuery, CreateStream, IntoPlaces, Name
 from penstock.plan.catalog import Catalog
 from penstock.plan.identity import differences, stream_identity
 from penstock.plan.query import QueryPlan
@@ -41,7 +41,7 @@ class Restored:
         return True
 
     def has_query(
-        self, statement: CreateQuery, catalog: Catalog, paths: Callable[[NamedPlaces], Paths]
+        self, statement: CreateQuery, catalog: Catalog, paths: Callable[[IntoPlaces], Paths]
     ) -> bool:
         key = statement.name.text.casefold()
         if key not in self.queries:
@@ -88,7 +88,7 @@ def bound_again(source: SourceText, name: str, database: Database) -> QueryPlan:
         beside.catalog.texts[each.casefold()] = text
     (statement,) = parse_script(source.text)
     if isinstance(statement, CreateQuery):
-        statement = replace(statement, into=NamedPlaces())
+        statement = replace(statement, into=IntoPlaces())
     with pointing_into(source.text):
         beside.execute(statement, source.text)
     found = beside.catalog.relation(name)
@@ -109,7 +109,7 @@ def check_can_come_back(source: SourceText, name: Name) -> None:
             ) from None
 
 
-def places_of(source: SourceText) -> NamedPlaces:
+def places_of(source: SourceText) -> IntoPlaces:
     """Where the rows of a query go."""
     (statement,) = parse_script(source.text)
     assert isinstance(statement, CreateQuery)

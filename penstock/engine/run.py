@@ -128,7 +128,11 @@ class LocalRun:
         return account
 
     def _forget_others(self) -> None:
-        """Than those that serve somebody."""
+        """Than those that serve somebody; sources go tuple by tuple as long as somebody asks."""
+        strict = [each for each in self.graph.queries.values() if each.plan.one_by_one]
+        one_by_one = {source for each in strict for source in each.sources}
+        for source in self.graph.sources:
+            source.one_by_one = source in one_by_one
         self._unfilled, self._timed = (
             [node for node in nodes if node.outlets] for nodes in (self._unfilled, self._timed)
         )

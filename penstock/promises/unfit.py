@@ -8,8 +8,9 @@ import pyarrow as pa
 from penstock.model.arrays import Ints, Mask
 from penstock.model.calendar import format_timestamp
 from penstock.model.clock import Clock
+from penstock.model.plain_values import to_python
 from penstock.model.room import TICKS, Interval, Room
-from penstock.model.types import Kind, to_python
+from penstock.model.types import Kind
 from penstock.operators.ticks import has_ticks, to_ticks
 from penstock.plan.streams import StreamDefinition
 from penstock.promises.by_sub_source import NOTHING

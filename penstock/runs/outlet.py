@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import SinkError
 from penstock.model.batch import sign_name
 from penstock.operators.batch import Batch
 from penstock.plan.late_columns import late_schemas, plain_names
@@ -37,6 +38,7 @@ class Outlet:
         self._schema = query.schema.arrow
         self._signed = query.revises or query.signed
         if self._signed:
+            refuse_for_good(sink)
             name = sign_name(self._schema.names)
             self._schema = self._schema.append(pa.field(name, pa.int8()))
         self._sink = sink
@@ -123,6 +125,16 @@ class Outlet:
             self._late_sink.end()
         if self._rejected_sink is not None:
             self._rejected_sink.end()
+
+
+def refuse_for_good(sink: Sink) -> None:
+    """Rows that may be taken back are not for a sink that says it cannot take any back."""
+    if not getattr(sink, "takes_back", True):
+        raise SinkError(
+            f"rows of the query may be taken back, and {type(sink).__name__} keeps them for good",
+            expected="a sink that understands the column _sign",
+            hint="leave EMIT CHANGES, EMIT EARLY and LATE AMEND out, or query.collect()",
+        )
 
 
 def _is_wanted(sink: Sink) -> bool:

@@ -15,9 +15,9 @@ from penstock.api.running import Setting
 from penstock.engine.checkpoint import Checkpoints
 from penstock.errors import BindError, CheckpointError, EngineError, SinkError
 from penstock.physical.plan import PhysicalPlan
-from tests.api.test_live import until
 from tests.engine.live.scripted import speak
 from tests.engine.test_scheduler import Spoken
+from tests.waiting import wait_for
 
 STREAM = "CREATE STREAM s (k STRING, v INT) FROM FILES 's.jsonl' PROGRESS ON v DELAY 0"
 COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA v] FROM s"
@@ -168,18 +168,18 @@ def test_who_came_later_has_windows_of_his_own_after_a_restart(place: Place) -> 
     with db.live(checkpoint=place.folder / "kept") as live:
         live.sql(f"CREATE QUERY first AS {COUNT} INTO 'first.jsonl'")
         source.said.put([1, 2, 3])
-        until(heard(live, 3))
+        wait_for(heard(live, 3))
         live.sql(f"CREATE QUERY second AS {COUNT} INTO 'second.jsonl'")
         source.said.put([4])
-        until(heard(live, 4))
+        wait_for(heard(live, 4))
     db, source = spoken(place.folder)
     with db.live(checkpoint=place.folder / "kept") as live:
         source.said.put([5, 12])
-        until(heard(live, 6))
+        wait_for(heard(live, 6))
         live.sql(f"CREATE QUERY third AS {COUNT} INTO 'third.jsonl'")
         assert [each.account.read for each in live.status()] == [6, 3, 0]
         source.said.put([13, 25])
-        until(heard(live, 8))
+        wait_for(heard(live, 8))
     found = {name: place.rows(f"{name}.jsonl", "n") for name in ("first", "second", "third")}
     assert found == {"first": [5, 2], "second": [2, 2], "third": [1]}
 
@@ -202,7 +202,7 @@ def test_settings_and_failures_are_remembered(place: Place) -> None:
         assert "division by zero" in (live.status()[1].error or "")
         source.said.put([2, 12])
         live.sql("ALTER QUERY q SET PAUSED FALSE; DROP QUERY p")
-        until(heard(live, 3))
+        wait_for(heard(live, 3))
         (component,) = live._engine.ask(lambda: live._engine._graph.components)
         assert component.share == 2
         assert all(node.transition.startswith("BFS") for node in component.nodes)
@@ -218,17 +218,17 @@ def test_files_are_followed(place: Place) -> None:
     place.grow(0, 15)
     with place.live(trigger="10 milliseconds") as live:
         live.sql(f"{STREAM}; CREATE QUERY q AS {COUNT} INTO 'q.jsonl'")
-        until(heard(live, 15))
+        wait_for(heard(live, 15))
         place.grow(15, 25)
-        until(heard(live, 25))
+        wait_for(heard(live, 25))
         assert [each.state for each in live.status()] == ["running"]
     with ps.connect(base=place.folder).live(trigger="10 milliseconds") as live:
         live.sql(STREAM)
         query = live.sql("SELECT v FROM s")
         assert isinstance(query, ps.LiveQuery)
-        until(heard(live, 25))
+        wait_for(heard(live, 25))
         place.grow(25, 30)
-        until(lambda: live.status()[0].written == 30)
+        wait_for(lambda: live.status()[0].written == 30)
         assert [row["v"] for row in query] == list(range(30))
     assert place.rows("q.jsonl", "n") == [10, 10]
 
@@ -261,12 +261,12 @@ def test_a_sink_that_fails_when_it_is_saved_stops_its_query_alone(place: Place) 
     with place.live(trigger="10 milliseconds") as live:
         live.sql(f"{STREAM}; CREATE QUERY q AS SELECT v FROM s INTO 'rows/q.jsonl'")
         live.sql("CREATE QUERY p AS SELECT v FROM s INTO 'p.jsonl'")
-        until(heard(live, 25))
+        wait_for(heard(live, 25))
         shutil.rmtree(place.folder / "rows")
         place.grow(25, 30)
-        until(lambda: live.status()[0].state == "failed")
+        wait_for(lambda: live.status()[0].state == "failed")
         assert "cannot write" in (live.status()[0].error or "")
-        until(lambda: live.status()[1].written == 30)
+        wait_for(lambda: live.status()[1].written == 30)
     with place.live() as live:
         assert [each.state for each in live.status()][:1] == ["failed"]
     assert place.rows("p.jsonl", "v") == list(range(30))

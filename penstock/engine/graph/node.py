@@ -42,6 +42,7 @@ class GraphNode(ABC):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.uses: dict[Outlet, int] = {}  # how often a query asks for it, if it is more than once
         self.output = Buffer()
         self.exits: list[Exit] = []
         self.outlets: dict[Outlet, int] = {}  # of the queries that it serves; see `read_before`
@@ -192,7 +193,8 @@ class GraphNode(ABC):
 
     def _late(self, item: LateRows) -> None:
         for outlet in self.outlets:
-            outlet.on_late(item.batch)
+            for _ in range(self.uses.get(outlet, 1)):
+                outlet.on_late(item.batch)
 
     def _ready(self) -> Register | None:
         for register in self._offered:

@@ -102,6 +102,7 @@ class QueryGraph(Topology):
         for node in (*placed.operators, *placed.sources):
             node.exits = [each for each in node.exits if each.outlet is not outlet]
             node.outlets.pop(outlet, None)
+            node.uses.pop(outlet, None)
         gone: list[OperatorNode] = []
         while leaving := [
             node for node in placed.operators if node not in gone and not node.is_wanted
@@ -141,6 +142,9 @@ class QueryGraph(Topology):
         if isinstance(node.logical, Scan):
             source = self._source(node.logical, placed, in_turn)
             return (source, _names(source, node.logical)), [source]
+        again = placed.computed_already(node)
+        if again is not None:
+            return (again[0], None), again[1]
         place = len(placed.operators)
         built = [self._build(each, placed, in_turn) for each in node.inputs]
         producers = [made for made, _ in built]
@@ -152,12 +156,14 @@ class QueryGraph(Topology):
         if name is not None:
             made = self._as_it_was(node, producers, computes, name, placed)
             self._put(made, place, node, placed, below)
+            placed.remember(made, sources)
             return (made, None), sources
         known = [] if begun and _keeps(node) else self._computing.get(computes, [])
-        # in one query, equal branches are apart: what is late is late in each of them
+        # in one query, equal branches are apart unless the plan says that they are shared
         others = [each for each in known if each not in placed.operators and each.is_clear]
         made = doing_the_same(node, producers, others) or self._new(node, producers, computes)
         self._put(made, place, node, placed, below)
+        placed.remember(made, sources)
         return (made, None), sources
 
     def _put(

@@ -190,6 +190,10 @@ class Folder:
 
     def subtract(self, partials: Partials, other: Partials) -> None:
         self.grow_to(partials, len(other.rows.rows))  # a pane may have grown since it was merged
+        self.subtract_apart(partials, other)
+
+    def subtract_apart(self, partials: Partials, other: Partials) -> None:
+        """The same where there is room for all groups, which are numbered apart."""
         counts = partials.rows
         counts.subtract(other.rows)
         for aggregate, part, its in zip(self.aggregates, partials.parts, other.parts, strict=True):

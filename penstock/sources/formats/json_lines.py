@@ -110,7 +110,7 @@ def read_block(
 def read_at_once(lines: bytes, schema: Schema) -> pa.RecordBatch | None:
     """The rows of the lines, or None if they need a closer look."""
     rows = _one_object_per_line(lines)
-    if rows is None or _is_odd(lines):
+    if rows is None or _is_odd(lines) or not all(map(_as_arrow_reads, schema)):
         return None
     try:
         table = pa.json.read_json(
@@ -127,6 +127,17 @@ def read_at_once(lines: bytes, schema: Schema) -> pa.RecordBatch | None:
     if table.num_rows != rows or any(column is None for column in columns):
         return None
     return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
+
+
+def _as_arrow_reads(field: Field) -> bool:
+    """Whether what is nested has no parts that Arrow would read in another way, or not at all."""
+    pending = [field.type] if field.type.is_nested else []
+    while pending:
+        each = pending.pop()
+        if each.kind in (*_AS_TEXT, Kind.DECIMAL, Kind.MAP):
+            return False
+        pending += [part for _, part in each.parts]
+    return True
 
 
 def _one_object_per_line(lines: bytes) -> int | None:

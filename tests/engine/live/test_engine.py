@@ -19,6 +19,7 @@ from penstock.sinks.sink import Collected
 from tests.engine.live.scripted import speak
 from tests.engine.test_scheduler import Spoken
 from tests.planning import in_process
+from tests.waiting import join
 
 COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA v] FROM a"
 
@@ -268,7 +269,7 @@ def test_many_threads_change_it_at_once() -> None:
         for value in range(20):
             live.sources["a"].said.put([value])
         for thread in threads:
-            thread.join()
+            join(thread)
         live.end()
         assert live.engine.wait("q", timeout=20)
         assert live.values("q") == list(range(20))

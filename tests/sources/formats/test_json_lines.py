@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SourceError
+from penstock.model.plain_values import to_python
 from penstock.model.schema import Field, Schema
 from penstock.model.types import (
     BIGINT,
@@ -21,7 +22,6 @@ from penstock.model.types import (
     STRING,
     TIMESTAMP,
     decimal_type,
-    to_python,
 )
 from penstock.sources.formats import json_lines
 from penstock.sources.formats.data_file import DataFile
