@@ -13,6 +13,7 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.joins import Difference, Join, Lookup, Sequence
 from penstock.plan.node import Node
+from penstock.plan.over import Over
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.unnest import Unnest
@@ -95,6 +96,9 @@ def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
             yield node.input.schema, bound_type, id_type
         case DistinctOn():
             yield node.input.schema, node.attribute.type, BIGINT
+        case Over():
+            for time in node.times:
+                yield node.input.schema, time.type, BIGINT
         case GroupAggregate() | Distinct() if node.progress:
             for each in node.progress:
                 yield node.input.schema, each.field.type, BIGINT

@@ -70,7 +70,7 @@ class Unfit:
         room = self.room.tuples
         if room is TICKS or not len(rows):
             return True
-        lowest, highest = extremes(rows.ticks(self._type))
+        lowest, highest = rows.extremes(self._type)
         return max(room.low, TICKS.low) <= lowest and highest <= min(room.high, TICKS.high)
 
     def _without_room(

@@ -16,6 +16,7 @@ from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column
 from penstock.plan.joins import Difference, Join, Lookup, Sequence
 from penstock.plan.node import Node
+from penstock.plan.over import Over
 from penstock.plan.query import QueryPlan
 from penstock.plan.running_join import RunningJoin
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -24,6 +25,7 @@ from penstock.reference.difference import difference
 from penstock.reference.distinct_on import distinct_on
 from penstock.reference.group_aggregate import distinct, group_aggregate, in_time
 from penstock.reference.join import join, lookup, running_join
+from penstock.reference.over import over
 from penstock.reference.relation import Relation
 from penstock.reference.run import Run
 from penstock.reference.scan import scan
@@ -85,6 +87,8 @@ def evaluate(node: Node, run: Run) -> Relation:
             return distinct(node, given[0], run)
         case DistinctOn():
             return distinct_on(node, given[0], run)
+        case Over():
+            return over(node, given[0], run)
         case Join():
             return join(node, given, run)
         case RunningJoin():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -73,6 +74,7 @@ class ExpressionBinder:
         self.scope = scope
         self.catalog = catalog
         self.clause = clause
+        self.rows_beside: Callable[[exp.Window], Expression] | None = None  # where OVER may stand
 
     def bind(self, syntax: exp.Expr) -> Expression:
         try:
@@ -159,13 +161,20 @@ class ExpressionBinder:
             case exp.Filter():
                 raise BindError("FILTER belongs to an aggregate", span=span)
             case exp.Window():
-                raise BindError(
-                    "OVER is not part of the dialect",
-                    span=span,
-                    hint="a window in brackets: [RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts]",
-                )
+                return self.over(syntax)
             case _:
                 raise BindError(f"{_written(span)} is not part of the dialect", span=span)
+
+    def over(self, syntax: exp.Window) -> Expression:
+        """What stands before OVER; only a SELECT list and QUALIFY have rows beside each other."""
+        if self.rows_beside is not None:
+            return self.rows_beside(syntax)
+        raise BindError(
+            f"OVER cannot stand in {self.clause}",
+            span=span_of(syntax),
+            expected="OVER in the SELECT list or in QUALIFY",
+            hint="a sub-query in FROM",
+        )
 
     def column(self, syntax: exp.Column) -> Expression:
         if syntax.table and isinstance(syntax.this, exp.Identifier):

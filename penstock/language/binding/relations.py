@@ -223,7 +223,9 @@ class RelationBinder:
 def refuse_modifiers(query: QuerySyntax) -> None:
     """What a query says about its own results has no meaning where another one reads them."""
     if query.modifiers is not None:
-        raise BindError("LATE and EMIT belong to the outermost query", span=query.modifiers)
+        raise BindError(
+            "LATE, EMIT and CONSISTENCY belong to the outermost query", span=query.modifiers
+        )
 
 
 def _keeps(relation: SequenceRelation) -> tuple[bool, bool]:

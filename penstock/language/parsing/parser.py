@@ -28,6 +28,7 @@ _WORDLESS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType
 RESERVED = frozenset(
     [
         *("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "LATE", "EMIT", "UNION"),
+        "CONSISTENCY",
         *("EXCEPT", "ON", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER", "NATURAL"),
         *("ORDER", "LIMIT", "OFFSET", "AS", "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN"),
         *("CASE", "WHEN", "THEN", "ELSE", "END", "DISTINCT", "USING", "INTERSECT", "QUALIFY"),
@@ -43,7 +44,7 @@ _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 _CLAUSES = frozenset(
     [
         *("SELECT", "FROM", "ON", "WHERE", "GROUP BY", "HAVING", "WINDOW", "ORDER BY", "LIMIT"),
-        *("LATE", "EMIT", "PROGRESS", "VALUES", "FILES", "SOCKET", "INTO"),
+        *("LATE", "EMIT", "CONSISTENCY", "PROGRESS", "VALUES", "FILES", "SOCKET", "INTO"),
     ]
 )
 # What brackets begin with that hold a window.
@@ -53,6 +54,7 @@ WINDOW_PARTS = (
 )
 _NEXT_IN_A_LIST = (TokenType.COMMA, TokenType.R_PAREN)
 _NO_UNITS = RESERVED | {
+    "BY",
     "KEEP",
     "ORDERED",
     "DELAY",
@@ -453,6 +455,8 @@ class Parser(SqlglotParser):
 
 class Penstock(Dialect):
     """Texts in single or double quotes, names in back quotes, as in Spark SQL."""
+
+    NULL_ORDERING = "nulls_are_large"
 
     class Tokenizer(Tokenizer):
         QUOTES = ["'", '"']

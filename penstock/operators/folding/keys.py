@@ -208,7 +208,7 @@ class KeyCodes:
     def present(self, rows: Ints) -> Codes:
         """The groups that have rows, in the order of their keys."""
         if not self.columns:
-            return np.flatnonzero(rows)
+            return rows.nonzero()[0]
         return self._order.present(rows, len(self), self._in_turn)
 
     def _in_turn(self, codes: Codes) -> list[pa.Array]:
