@@ -184,7 +184,8 @@ class Parser(SqlglotParser):
         if self._next.token_type is TokenType.R_BRACKET:
             return this is None or _is_called(this, "ARRAY")
         after = self._tokens[self._index + 2 : self._index + 3]
-        return not (self.next_word and after and after[0].token_type in _CONSTANTS)
+        word = self.next_word[:1].isalpha()
+        return not (word and after and after[0].token_type in _CONSTANTS)
 
     def _subscript(self, this: exp.Expr | None) -> exp.Expr:
         """`a[1]`, or an ARRAY: `ARRAY[1, 2]` or `[1, 2]`."""
