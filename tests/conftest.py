@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from penstock.operators.measured import Measured
 from penstock.spark.session.session import session
-from tests.promises_kept import checking
+from tests.promises_kept import check_all_operators
 
 os.environ.setdefault("PENSTOCK_ENGINE", "local")  # a Spark session for every command is slow
 os.environ["POLARS_MAX_THREADS"] = "1"  # what benchmarks are compared with; read at import
@@ -28,7 +27,7 @@ settings.load_profile("others")
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # in every test that runs operators in this process, nothing may break what they have promised
-Measured._count = checking(Measured._count)  # type: ignore[method-assign]
+check_all_operators()
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

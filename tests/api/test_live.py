@@ -181,3 +181,40 @@ def test_rows_that_come_too_fast_are_dropped_and_counted() -> None:
         assert live.graph_status().dropped.get("s", 0) == 1000 - len(found)
     with pytest.raises(EngineError, match="too fast"):
         db.live(overload="forget")
+
+
+def spoken() -> tuple[ps.Database, Spoken]:
+    """A stream that says what a test lets it say."""
+    db, source = database(), Spoken()
+    speak(db, "s", source)
+    return db, source
+
+
+def test_late_rows_of_running_queries() -> None:
+    db, source = spoken()
+    late: list[int] = []
+    others: list[int] = []
+    with db.live() as live:
+        query = f"{COUNT} LATE SIDE"
+        live.sql(query, lambda _: None, late=lambda row: late.append(row["v"]), rows=True)
+        live.sql(f"CREATE QUERY named AS {query}")
+        source.said.put([1, 12, 3])
+        wait_for(lambda: late == [3])
+        leave = live.subscribe("named", lambda row: others.append(row["v"]), rows=True, of="late")
+        source.said.put([4, 25])
+        wait_for(lambda: late == [3, 4] and others == [4])
+        leave()
+        with pytest.raises(EngineError, match="gives out no 'lat'") as error:
+            live.subscribe("named", print, of="lat")
+        assert error.value.hint == "late"
+
+
+def test_a_final_stop_gives_out_what_is_open() -> None:
+    db, source = spoken()
+    found: list[int] = []
+    live = db.live()
+    live.sql(COUNT, lambda row: found.append(row["n"]), rows=True)
+    source.said.put(list(range(14)))
+    wait_for(lambda: found == [10])
+    live.stop(final=True)
+    assert found == [10, 4]

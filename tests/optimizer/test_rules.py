@@ -22,9 +22,9 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Answer
 from penstock.sources.source import Chunk
-from tests.optimizer.any_query import QUERIES, ROWS, relations
+from tests.optimizer.any_query import QUERIES, ROWS, ask_any
 from tests.queries import NAMES, bound, is_strict
-from tests.reference.helpers import Row, ask, bag, tuples
+from tests.reference.helpers import Row, bag, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 
 ALL = frozenset(SIMPLIFYING)
@@ -96,7 +96,7 @@ def test_random_queries(
     sql: str, left: list[Row], right: list[Row], delay: int, off: set[RewriteRule]
 ) -> None:
     try:
-        query = ask(f"{sql} LATE SIDE", **relations(left, right, delay))
+        query = ask_any(f"{sql} LATE SIDE", left, right, delay)
         plans = [planned(query.plan, Host.LOCAL, by) for by in (ALL, frozenset(), ALL - off)]
     except EngineError:
         assume(False)
@@ -114,3 +114,28 @@ def test_random_queries(
         return
     for plan in plans:
         assert outcome(answer(plan, ManualClock())) == expected, plan.simplified
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    sql=QUERIES,
+    left=ROWS,
+    right=ROWS,
+    delay=st.sampled_from([3, 50]),
+    off=st.sets(st.sampled_from(SIMPLIFYING), max_size=3),
+)
+def test_random_queries_in_buckets(
+    sql: str, left: list[Row], right: list[Row], delay: int, off: set[RewriteRule]
+) -> None:
+    """The same for the tasks and buckets of Spark, driven without it."""
+    try:
+        query = ask_any(sql, left, right, delay)
+        plans = [planned(query.plan, Host.SPARK, by) for by in (ALL, frozenset(), ALL - off)]
+        expected = bag(tuples(query.collect()))
+    except PenstockError:
+        assume(False)
+    rows = rows_of(query.plan)
+    for plan in plans:
+        job = WithoutSpark(plan, 2)
+        job.run({name: [Given([Chunk(batch)], ends=True)] for name, batch in rows.items()})
+        assert bag(tuples(job.received.table(query.plan))) == expected, plan.simplified

@@ -39,6 +39,8 @@ SOME = {
     "sequence_chronicle": 3,
     "except_on": 3,
     "except_on_joined": 3,
+    "running_groups": 3,
+    "running_join": 3,
 }
 PORTIONS = (1, 3, 17)
 

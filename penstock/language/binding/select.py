@@ -18,27 +18,38 @@ from penstock.language.binding.items import (
     starred,
     with_window_bounds,
 )
+from penstock.language.binding.limit import RowsBeside, refuse_limit_of_many
+from penstock.language.binding.limited_tuples import in_windows
 from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
+from penstock.language.binding.nested import refuse_nested
 from penstock.language.binding.peer_windows import in_our_words
 from penstock.language.binding.relations import (
     BoundSource,
     pointing_at,
     positive,
 )
+from penstock.language.binding.running import (
+    refuse_running,
+    running_distinct,
+    running_groups,
+    with_running,
+)
 from penstock.language.binding.set_operations import combined
 from penstock.language.binding.tables import is_table
 from penstock.language.binding.windows import (
+    HOW_TO_RUN,
     BoundWindow,
     WindowBinder,
     only_progressing,
     refuse_kept,
 )
 from penstock.language.limits import MAX_COLUMNS
-from penstock.language.syntax import QuerySyntax, Select, SelectItem
+from penstock.language.syntax import ConsistencySyntax, QuerySyntax, Select, SelectItem
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.catalog import Catalog
+from penstock.plan.consistency import Consistency, Following
 from penstock.plan.counted_rows import to_be_counted
 from penstock.plan.expressions import (
     Call,
@@ -58,12 +69,14 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     """The plan of a query: its SELECTs, put together if there are several."""
-    catalog = with_tables(syntax.tables, catalog)
+    catalog = with_tables(syntax.tables, with_running(syntax, catalog))
+    refuse_limit_of_many(syntax.selects)
     sources = [
         BoundSource(SelectBinder(select, catalog).bind(), "", None, select.span)
         for select in syntax.selects
     ]
-    node = combined(sources, syntax.operations)
+    node = combined(sources, syntax.operations, catalog.running)
+    refuse_running(node, syntax, catalog)
     if node.depth > MAX_DEPTH:
         raise BindError(
             f"the query stands on a pile of {node.depth} steps",
@@ -74,7 +87,8 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     early = length_of_time(syntax.early) if syntax.early else None
     amend_for = any_length(syntax.amend_for) if syntax.amend_for else None
     try:
-        query = QueryPlan(node, late, early, syntax.in_order, amend_for)
+        following = _consistency(syntax.consistency) if syntax.consistency else None
+        query = QueryPlan(node, late, early, syntax.in_order, amend_for, syntax.changes, following)
     except PenstockError as error:
         error.span = syntax.modifiers
         raise
@@ -82,9 +96,19 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     return query
 
 
+def _consistency(syntax: ConsistencySyntax) -> Consistency:
+    rows = syntax.rows
+    if rows is not None and ((rows.unit and not rows.is_rows) or rows.amount != int(rows.amount)):
+        raise BindError(
+            f"CONSISTENCY LEVEL {rows}", span=rows.span, expected="a number of rows", hint="100"
+        )
+    count = None if rows is None else int(rows.amount)
+    return Consistency(Following(syntax.following.text), count, span=syntax.span)
+
+
 class SelectBinder:
     def __init__(self, select: Select, catalog: Catalog) -> None:
-        select = in_our_words(select)
+        select = in_windows(in_our_words(select), catalog)
         self.select = select
         self.catalog = catalog
         self.hints = bind_hints(select.hint)
@@ -102,8 +126,16 @@ class SelectBinder:
         projected = pointing_at(self.select.span, lambda: Project(node, columns))
         if not self._distinct_rows():
             return projected
+        if self.select.limit is not None:
+            raise BindError(
+                "DISTINCT stands before LIMIT",
+                span=self.select.limit.span,
+                hint="FROM (SELECT DISTINCT …) LIMIT …",
+            )
         if not projected.progress:
-            raise self._endless("DISTINCT", "selected columns")
+            if self.catalog.running is None:
+                raise self._endless("DISTINCT", "selected columns")
+            return running_distinct(projected, self.catalog.running, self.select.span)
         return pointing_at(self.select.span, lambda: Distinct(projected, self.select.span))
 
     # --- without aggregates ----------------------------------------------------------------------
@@ -111,7 +143,7 @@ class SelectBinder:
     def _plain(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         select = self.select
         refuse_useless(self.hints, windows=False, joins=self.given.joins)
-        columns = self._selected()
+        node, columns = self._selected(node)
         if select.window is not None:
             raise BindError(
                 "the window has nothing to compute",
@@ -128,10 +160,11 @@ class SelectBinder:
             raise BindError("HAVING needs an aggregate", span=span_of(select.having), hint="WHERE")
         return node, columns
 
-    def _selected(self) -> tuple[Named, ...]:
+    def _selected(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         """The columns of a SELECT that answers tuple by tuple."""
         select = self.select
         binder = ExpressionBinder(self.given.scope(), self.catalog, "this SELECT")
+        beside = RowsBeside(select, binder)
         found: list[tuple[Expression, SelectItem]] = []
         for item in select.items:
             stars = starred(item, self.given.schema, self.given.hidden)
@@ -141,7 +174,8 @@ class SelectBinder:
                 found.append((binder.bind(item.expression), item))
             if len(found) > MAX_COLUMNS:
                 raise BindError(f"a SELECT has up to {MAX_COLUMNS:,} columns", span=item.span)
-        return named(found)
+        beside.look(found)
+        return beside.above(node, ()), named(found)
 
     # --- with aggregates -------------------------------------------------------------------------
 
@@ -171,6 +205,7 @@ class SelectBinder:
             shape = WindowAggregate(node, bound.window, bound.attribute, (), (), ())
             window_fields = list(shape.schema)
         binder = GroupBinder(scope, self.catalog, keys, window_fields)
+        beside = RowsBeside(select, binder)
         found = []
         for item in select.items:
             if starred(item, node.schema) is not None:
@@ -179,13 +214,18 @@ class SelectBinder:
         having = None
         if select.having is not None:
             having = binder.over_groups(select.having, select.items)
+        beside.look(found)
         aggregates = tuple(binder.aggregates)
         grouped: Node
         refuse_useless(self.hints, windows=bound is not None, joins=self.given.joins)
         if bound is None:
-            if not any(node.promise(key.expression) for key in keys):
+            if any(node.promise(key.expression) for key in keys):
+                grouped = GroupAggregate(node, tuple(keys), aggregates, select.span)
+            elif self.catalog.running is not None:
+                running = self.catalog.running
+                grouped = running_groups(node, keys, aggregates, running, select.span)
+            else:
                 raise self._endless("an aggregate", "GROUP BY columns")
-            grouped = GroupAggregate(node, tuple(keys), aggregates, select.span)
         else:
             partition = tuple(key for key in keys if key.expression in bound.partition)
             grouped = pointing_at(
@@ -205,6 +245,8 @@ class SelectBinder:
             grouped = Filter(grouped, having)
         columns = named(found)
         peers = select.window is not None and select.window.by_start
+        own = [] if peers else [each.field for each in grouped.progress if bound is not None]
+        grouped = beside.above(grouped, own)
         if window_fields and not peers and not selects_window_columns(select.items):
             columns = with_window_bounds(columns, Schema(tuple(window_fields)))
         return grouped, columns
@@ -239,6 +281,8 @@ class SelectBinder:
                 for item in select.items
                 if item.text.lower() not in WINDOW_COLUMNS
             ]
+        for each in expressions:
+            refuse_nested(each.type, "groups cannot be told apart by", each.span or select.span)
         return [Named(str(each), each) for each in dict.fromkeys(expressions)]
 
     def _key(self, syntax: exp.Expr, tuples: ExpressionBinder) -> Expression:
@@ -276,5 +320,5 @@ class SelectBinder:
             f"{what} over an endless stream never completes without a window",
             span=self.select.span,
             expected=f"a window, or a column that progresses among the {columns}",
-            hint="[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list",
+            hint=f"[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list; or {HOW_TO_RUN}",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,13 +23,22 @@ from tests.waiting import join
 
 COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA v] FROM a"
 
+THREADS = [1]  # of the engines that tests make
+
+
+@pytest.fixture(autouse=True, params=[1, 3])
+def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    THREADS.append(request.param)
+    yield
+    THREADS.pop()
+
 
 class Live:
     """An engine over live streams of numbers that a test speaks."""
 
     def __init__(self, *streams: str, **options: Any) -> None:
         self.db = ps.connect(clock=ManualClock())
-        self.engine = LiveEngine(ManualClock(), **options)
+        self.engine = LiveEngine(ManualClock(), **{"threads": THREADS[-1], **options})
         self.sources = {name: Spoken() for name in streams}
         for name, source in self.sources.items():
             progress = ps.progress("v", delay=0)
