@@ -31,7 +31,7 @@ demo: $(READY)
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" --hypothesis-profile=same \
-	  -o faulthandler_timeout=240
+	  -o faulthandler_timeout=300
 
 check: $(READY)
 	$(BIN)/ruff check
