@@ -6,6 +6,7 @@ import typer
 
 from penstock.errors import PenstockError
 from penstock.plan.query import Late, QueryPlan
+from penstock.plan.running_join import kept_for_ever
 from penstock.runs.answer import Account
 from penstock.runs.targets import Outcome
 
@@ -39,6 +40,8 @@ def report_outcome(outcome: Outcome, query: QueryPlan) -> None:
         if query.amend_for is not None:
             what += f", up to {query.amend_for} behind"
         typer.echo(f"{count(account.late, 'late tuple')} of {account.read:,} {what}", err=True)
+    if kept := kept_for_ever(query):
+        typer.echo(f"all {kept} are kept for ever; KEEP FOR would let go of them", err=True)
     if account.rejected:
         typer.echo(f"{count(account.rejected, 'row')} kept aside:", err=True)
         for reject in outcome.first_rejects:

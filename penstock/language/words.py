@@ -23,6 +23,7 @@ from penstock.language.parsing import (
     relations,
     select,
     statements,
+    unnest,
     window_clause,
     window_functions,
 )
@@ -41,6 +42,7 @@ _PARSING = (
     relations,
     select,
     statements,
+    unnest,
     window_clause,
     window_functions,
 )

@@ -33,6 +33,9 @@ from penstock.operators.revising.landmark import RevisingLandmark
 from penstock.operators.revising.sessions import RevisingSessions
 from penstock.operators.revising.sliding import RevisingSliding
 from penstock.operators.revising.trial_end import TrialEnd
+from penstock.operators.running.at_once import AnswersEarly, AtOnce
+from penstock.operators.running.groups import RunningGroups
+from penstock.operators.running.join import RunningJoinOperator
 from penstock.operators.signed.distinct import SignedDistinct
 from penstock.operators.signed.groups import SignedGroups
 from penstock.operators.signed.landmark import SignedLandmark
@@ -45,6 +48,7 @@ from penstock.operators.stateless.order import InOrder
 from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.stamp import StampOperator
 from penstock.operators.stateless.union import Meld
+from penstock.operators.stateless.unnest import UnnestOperator
 from penstock.operators.windows.adapt_wid import AdaptWid
 from penstock.operators.windows.buffering import Buffering
 from penstock.operators.windows.counted.rows import RowsOperator
@@ -71,6 +75,7 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.FILTER: FilterOperator,
     OperatorKind.PROJECT: ProjectOperator,
     OperatorKind.UNION: Meld,
+    OperatorKind.UNNEST: UnnestOperator,
     OperatorKind.PANED: Paned,
     OperatorKind.WID: Wid,
     OperatorKind.SHARED_PANES: SharedPanesOperator,
@@ -105,10 +110,9 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
     ),
 }
 
-# from these, if something is asked: what they give is final
+# from these, if something is asked: what they give is final, or said as it changes
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
-    OperatorKind.MULTIWAY_JOIN: MultiwayJoin,
     OperatorKind.CONTAINING_JOIN: ContainingJoin,
     OperatorKind.ROWS_IN_TIME: RowsInTime,
     OperatorKind.ROWS_AHEAD: RowsAhead,
@@ -119,6 +123,8 @@ _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.SIGNED_SLIDE_BY_TUPLE: SignedSlideByTuple,
     OperatorKind.SIGNED_GROUPS: SignedGroups,
     OperatorKind.SIGNED_DISTINCT: SignedDistinct,
+    OperatorKind.RUNNING_GROUPS: RunningGroups,
+    OperatorKind.RUNNING_JOIN: RunningJoinOperator,
 }
 
 # from the logical node, what is asked, and whether rows leave in an order that can be counted in
@@ -129,7 +135,7 @@ _IN_ORDER: dict[OperatorKind, Callable[[Any, Asked | None, bool], Operator]] = {
 }
 
 # from these, and the clock by which early answers are due
-_REVISING: dict[OperatorKind, Callable[[Any, Asked, Clock], Operator]] = {
+_REVISING: dict[OperatorKind, Callable[[Any, Asked, Clock], AnswersEarly]] = {
     OperatorKind.REVISING_SLIDING: RevisingSliding,
     OperatorKind.REVISING_LANDMARK: RevisingLandmark,
     OperatorKind.REVISING_GROUPS: RevisingGroups,
@@ -189,6 +195,8 @@ def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
 def _made(node: PhysicalNode, clock: Clock) -> Operator:
     if node.operator is OperatorKind.STAMP:
         return StampOperator(node.logical, clock)  # type: ignore[arg-type]
+    if node.operator is OperatorKind.MULTIWAY_JOIN:
+        return MultiwayJoin(node.logical, node.asked, node.consistency)  # type: ignore[arg-type]
     if node.operator in _FINAL:
         return _FINAL[node.operator](node.logical, node.asked)
     if node.operator is OperatorKind.ORDER:
@@ -206,4 +214,5 @@ def _made(node: PhysicalNode, clock: Clock) -> Operator:
     assert node.asked is not None
     if node.operator in _AMENDING:
         return _AMENDING[node.operator](node.logical, node.asked)
-    return _REVISING[node.operator](node.logical, node.asked, clock)
+    revising = _REVISING[node.operator](node.logical, node.asked, clock)
+    return AtOnce(revising) if node.asked.changes else revising

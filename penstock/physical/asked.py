@@ -20,17 +20,18 @@ class Asked:
     """Whether late tuples are amended, and `amend_for` how long (None: always); `early_every` how
     many microseconds early answers are wanted.  With `final_only`, results leave when they are
     final, so that others can build on them; `above` is what the results of the others go through
-    before they leave."""
+    before they leave.  With `changes`, whatever has changed is said with every batch."""
 
     amends: bool = False
     amend_for: Length | None = None
     early_every: int | None = None
     final_only: bool = False
     above: Steps = field(default=(), repr=False)
+    changes: bool = False
 
     @property
     def answers_early(self) -> bool:
-        return self.early_every is not None
+        return self.early_every is not None or self.changes
 
     def grace(self, sql_type: Type) -> int | None:
         """How many ticks behind the bound late tuples still count; None if they always do."""
@@ -48,6 +49,8 @@ class Asked:
             words.append("amends" if self.amend_for is None else f"amends for {self.amend_for}")
         if self.early_every is not None:
             words.append(f"answers early every {format_duration(self.early_every)}")
+        if self.changes:
+            words.append("says what changes at once")
         if self.final_only:
             words.append("final results only")
         return ", ".join(words)

@@ -12,7 +12,7 @@ from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BIGINT, Kind, Type, decimal_type
 from penstock.plan.algorithms import Algorithm, Choice, Reason
-from penstock.plan.expressions import AggregateCall, Expression, Named
+from penstock.plan.expressions import AggregateCall, Column, Expression, Named
 from penstock.plan.monotone import rises_with
 from penstock.plan.node import Node, Progressing, Unary
 from penstock.windows.landmark import Landmark
@@ -195,7 +195,8 @@ def describe_sliding(window: Sliding, by: str, domain: Domain) -> list[str]:
 
 @dataclass(frozen=True)
 class GroupAggregate(Unary):
-    """A row per group, complete when a progressing key has been passed."""
+    """A row per group, complete when a progressing key has been passed; or, if it `runs`, never:
+    then the row changes whenever a tuple comes to its group (EMIT CHANGES)."""
 
     stateful: ClassVar[bool] = True
     input: Node
@@ -204,14 +205,25 @@ class GroupAggregate(Unary):
     span: Span | None = field(default=None, compare=False, repr=False)
     written: tuple[int, ...] = field(default=(), compare=False, repr=False)
     counted: bool = False  # what stands above counts rows, so groups leave in order
+    runs: bool = False
 
     def __post_init__(self) -> None:
-        if not self.progress:
+        if not self.runs and not self.progress:
             raise PlanError("one of the keys has to progress")
+        if self.input.running and not self.runs:
+            raise PlanError("groups of rows that may be taken back are never complete")
 
     @property
     def signed(self) -> bool:
         return False
+
+    @property
+    def running(self) -> bool:
+        return self.runs
+
+    @property
+    def takes_back(self) -> bool:
+        return self.runs and (bool(self.aggregates) or self.input.takes_back)
 
     @property
     def key_order(self) -> tuple[int, ...]:
@@ -225,8 +237,15 @@ class GroupAggregate(Unary):
         return tuple(key.expression for key in self.keys if key.name in names)
 
     @property
+    def time(self) -> Column | None:
+        """What first and last go by in a running answer: the first column that progresses, if one
+        does."""
+        times = self.input.progress
+        return Column.of(times[0].field) if times else None
+
+    @property
     def position(self) -> Expression:
-        """What first and last go by: the column that the progressing key rises with."""
+        """What they go by where a key progresses: the column that it rises with."""
         name = self.progress[0].field.name
         key = next(key for key in self.keys if key.name == name)
         return rises_with(key.expression)[0]
@@ -242,6 +261,8 @@ class GroupAggregate(Unary):
 
     @cached_property
     def progress(self) -> tuple[Progressing, ...]:
+        if self.runs:
+            return ()
         passed = []
         for key, output in zip(self.keys, self.schema, strict=False):
             if self.input.promise(key.expression) is not None:
@@ -249,10 +270,14 @@ class GroupAggregate(Unary):
         return tuple(passed)
 
     def details(self) -> list[str]:
-        return [
-            "GroupAggregate " + ", ".join(map(str, self.aggregates)),
-            "group by: " + ", ".join(map(str, self.keys)),
-        ]
+        calls = ", ".join(map(str, self.aggregates))
+        if not self.runs:
+            return [f"GroupAggregate {calls}", "group by: " + ", ".join(map(str, self.keys))]
+        lines = [f"RunningAggregate {calls}".rstrip()]
+        if self.keys:
+            lines.append("group by: " + ", ".join(map(str, self.keys)))
+        what = "every group" if self.keys else "one group"
+        return [*lines, f"keeps: {what}, for ever" + ("" if self.keys else ", which is one row")]
 
 
 @dataclass(frozen=True)
@@ -268,6 +293,12 @@ class Distinct(Unary):
     def __post_init__(self) -> None:
         if not self.input.progress:
             raise PlanError("DISTINCT needs a column that progresses")
+        for each in self.input.schema:
+            if each.type.is_nested:
+                raise PlanError(
+                    f"rows cannot be told apart by {each.name}, {each.type.a}",
+                    hint=f"CAST({each.name} AS STRING)",
+                )
         if self.input.signed and len(self.input.progress) > 1:
             names = ", ".join(each.field.qualified for each in self.input.progress)
             raise PlanError(

@@ -16,10 +16,19 @@ from penstock.functions.aggregates import (
 )
 from penstock.functions.scalar import scalar
 from penstock.functions.user_functions import UserFunction
+from penstock.model.length import Length
 from penstock.plan.query import QueryPlan
 from penstock.plan.reading import scans_of
 from penstock.plan.source_text import SourceText
 from penstock.plan.streams import StreamDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAnswers:
+    """EMIT CHANGES: answers may change for ever; groups and tuples that nothing is heard of are
+    kept for so long."""
+
+    keep_for: Length | None = None
 
 
 @dataclass
@@ -30,6 +39,7 @@ class Catalog:
     texts: dict[str, SourceText] = field(default_factory=dict)  # of what SQL has made
     views: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # queries to be read only
     functions: dict[str, UserFunction] = field(default_factory=dict)  # scalar ones
+    running: RunningAnswers | None = None  # whether what never completes may be asked for
 
     def beside(self) -> Catalog:
         """One with the same streams, tables and functions, and no queries yet."""

@@ -21,6 +21,7 @@ from penstock.plan.over import Over
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition
+from penstock.plan.unnest import Unnest
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 from penstock.windows.landmark import Landmark
 from penstock.windows.session import Session
@@ -82,7 +83,7 @@ def _own_reach(node: Node) -> int | None:
     match node:
         case Distinct() if node.signed:  # what is taken back at a time is known behind it
             return 1
-        case Scan() | Filter() | Project() | Union() | Distinct() | Lookup():
+        case Scan() | Filter() | Project() | Union() | Distinct() | Lookup() | Unnest():
             return 0
         case Sequence():
             # a second tuple is decided behind its time; and first ones are followed for so long
@@ -162,7 +163,7 @@ def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
                 if any(Column.of(field) == expression for field in branch.schema):
                     return _keeps_ticks(branch, expression)
             return False
-        case Lookup() if expression in map(Column.of, node.input.schema):
+        case Lookup() | Unnest() if expression in map(Column.of, node.input.schema):
             return _keeps_ticks(node.input, expression)
         case Sequence():
             place = expression.position(node.schema)

@@ -20,6 +20,7 @@ from penstock.plan.joins import Difference, Join, Lookup
 from penstock.plan.node import Node
 from penstock.plan.over import Over
 from penstock.plan.stateless import Filter, Project, Stamp, Union
+from penstock.plan.unnest import Unnest
 from penstock.windows.rows import RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple
 
@@ -50,7 +51,7 @@ def _in_order(node: Node, same: _Columns) -> Node:
             below = [each.expression for field, each in pairs if Column.of(field) in same]
             kept = frozenset(each for each in below if isinstance(each, Column))
             return replace(node, input=_in_order(node.input, kept))
-        case Lookup():
+        case Lookup() | Unnest():
             own = frozenset(Column.of(field) for field in node.input.schema)
             return replace(node, input=_in_order(node.input, same & own))
         case Union():

@@ -27,9 +27,11 @@ from penstock.plan.node import Node
 from penstock.plan.over import Over
 from penstock.plan.over_texts import over_lines
 from penstock.plan.query import Late, QueryPlan
+from penstock.plan.running_join import RunningJoin
 from penstock.plan.shared_panes import SharedPanes, WindowsOfPanes
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition, StreamProgress
+from penstock.plan.unnest import Unnest
 from penstock.windows.sliding import Sliding
 
 _RULES = {Ordered: "ORDERED", Delay: "DELAY", Slack: "SLACK", Punctuated: "PUNCTUATED"}
@@ -44,6 +46,8 @@ def identity(query: QueryPlan) -> list[str]:
         lines.append("LATE AMEND" + (f" FOR {query.amend_for}" if query.amend_for else ""))
     if query.early_every is not None:
         lines.append("EMIT EARLY")
+    if query.changes:
+        lines.append("EMIT CHANGES")
     return [*lines, *_Describer().of(query.input).lines]
 
 
@@ -155,7 +159,14 @@ class _Describer:
                 return self._union(node)
             case Lookup():
                 return self._lookup(node)
-            case Join() | Difference() | Sequence():
+            case Unnest():
+                below = self.of(node.input)
+                text = expression_text(node.expression, below.columns)
+                kind = f"{'outer ' * node.outer}unnest {text} {node.expression.type}"
+                texts = [f"{text}.{place}" for place in range(len(node.fields))]
+                own = _named(Schema(node.fields), texts)
+                return _Described(below.below(kind), below.columns | own)
+            case Join() | Difference() | Sequence() | RunningJoin():
                 return self._together(node)
         raise AssertionError(f"{type(node).__name__} has no identity")
 
@@ -184,7 +195,9 @@ class _Describer:
             f"{text} {each.call.type}" for text, each in zip(calls, node.aggregates, strict=True)
         ]
         title, window = f"{number} groups", []
-        if isinstance(node, GroupAggregate) and node.counted and len(node.progress) > 1:
+        if isinstance(node, GroupAggregate) and node.runs:
+            title = f"{number} running groups"
+        elif isinstance(node, GroupAggregate) and node.counted and len(node.progress) > 1:
             title += " by the first key"  # the others have not left when the state is saved
         if isinstance(node, WindowAggregate):
             shown = node.describe_window(lambda each: expression_text(each, below.columns))
@@ -240,7 +253,7 @@ class _Describer:
         lines = [*below.below(title, *on), *(f"    {line}" for line in table.lines)]
         return _Described(lines, below.columns if node.kind.left_alone else columns)
 
-    def _together(self, node: Join | Difference | Sequence) -> _Described:
+    def _together(self, node: Join | Difference | Sequence | RunningJoin) -> _Described:
         """Tuples of several inputs are kept as they are, with all their columns."""
         branches = [self.of(each) for each in node.inputs]
         columns: dict[str, str] = {}
@@ -255,14 +268,19 @@ class _Describer:
         if isinstance(node, Difference):
             texts = [*branches[0].columns.values(), f"{number}.changed_at"]
             columns = _named(node.schema, texts)
-        if isinstance(node, Join) and node.kind.left_alone:
+        if isinstance(node, Join | RunningJoin) and node.kind.left_alone:
             columns = branches[0].columns
         return _Described(lines, columns)
 
 
-def _conditions(node: Join | Difference | Sequence, columns: Mapping[str, str]) -> Iterator[str]:
-    yield "over " + ", ".join(expression_text(each, columns) for each in node.attributes)
+def _conditions(
+    node: Join | Difference | Sequence | RunningJoin, columns: Mapping[str, str]
+) -> Iterator[str]:
+    if not isinstance(node, RunningJoin):
+        yield "over " + ", ".join(expression_text(each, columns) for each in node.attributes)
     match node:
+        case RunningJoin():
+            yield f"kind {node.kind.value}"
         case Join():
             yield f"window {node.window}"
             if node.kind is not JoinKind.INNER:

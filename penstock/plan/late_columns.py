@@ -16,6 +16,7 @@ from penstock.plan.node import Node
 from penstock.plan.over import Over
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.unnest import Unnest
 
 
 def late_columns(query: QueryPlan) -> pa.Schema:
@@ -70,7 +71,7 @@ def _all_finding_late(query: QueryPlan) -> list[tuple[Schema, Type, Type]]:
 
 def has_tuples(node: Node) -> bool:
     """Whether tuples of a stream come out of it, not only results, which are never late."""
-    if isinstance(node, Filter | Project | Stamp | Union | Lookup):
+    if isinstance(node, Filter | Project | Stamp | Union | Lookup | Unnest):
         return any(has_tuples(each) for each in node.inputs)
     return isinstance(node, Scan)
 

@@ -55,6 +55,17 @@ class Node(ABC):
         """Whether negative items may come out."""
         return any(node.signed for node in self.inputs)
 
+    @property
+    def running(self) -> bool:
+        """Whether its rows are those of an answer that changes as tuples come (EMIT CHANGES): one
+        that is wrong by now is taken back by its values."""
+        return any(node.running for node in self.inputs)
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether rows of a running answer are ever taken back."""
+        return any(node.takes_back for node in self.inputs)
+
     def walk(self) -> Iterator[Node]:
         yield self
         for node in self.inputs:

@@ -12,6 +12,7 @@ from penstock.model.duration import format_duration
 from penstock.model.length import Length
 from penstock.model.types import Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.consistency import Consistency
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node, Unary
@@ -31,10 +32,15 @@ class QueryPlan(Unary):
     early_every: int | None = None  # microseconds between provisional answers
     in_order: bool = False
     amend_for: Length | None = None  # how far behind the bound results can be amended
+    changes: bool = False  # whatever changes is said at once (EMIT CHANGES)
+    consistency: Consistency | None = None  # how closely rows follow the input, if that is said
+    shared: tuple[Node, ...] = ()  # parts that are computed once, however often they are asked for
 
     def __post_init__(self) -> None:
         if self.early_every is not None and self.early_every <= 0:
             raise PlanError("EMIT EARLY EVERY needs a time longer than zero")
+        if self.changes and (self.early_every is not None or self.in_order):
+            raise PlanError("what changes is said at once, neither early nor in order")
         if self.in_order and not self.input.progress:
             raise PlanError("EMIT IN ORDER needs a column that progresses")
         if self.amend_for is not None:
@@ -52,7 +58,7 @@ class QueryPlan(Unary):
     @property
     def revises(self) -> bool:
         """Whether rows may be taken back after they were given."""
-        return self.late is Late.AMEND or self.early_every is not None
+        return self.late is Late.AMEND or self.early_every is not None or self.changes
 
     def grace(self, domain: Domain) -> int | None:
         """How many ticks behind the bound late tuples still count; None if they always do."""
@@ -68,6 +74,10 @@ class QueryPlan(Unary):
             words.append(f"EMIT EARLY EVERY {format_duration(self.early_every)}")
         if self.in_order:
             words.append("EMIT IN ORDER")
+        if self.changes:
+            words.append("EMIT CHANGES")
+        if self.consistency is not None:
+            words.append(str(self.consistency))
         return [" ".join(words)]
 
 

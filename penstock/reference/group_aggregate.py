@@ -19,6 +19,8 @@ from penstock.scalars.ordering import canonical, shown, sort_key
 
 
 def group_aggregate(node: GroupAggregate, given: Relation, run: Run) -> Relation:
+    if node.runs:
+        return _running(node, given)
     rows = in_time(given, list(node.completing), run)
     groups = grouper(node.keys, node.aggregates, given.schema, node.key_order)
     domain = Domain(node.position.type)
@@ -29,6 +31,16 @@ def group_aggregate(node: GroupAggregate, given: Relation, run: Run) -> Relation
         first = node.schema.names.index(node.progress[0].field.name)
         answers.sort(key=lambda row: sort_key(row.values[first]))
     return Relation(node.schema, answers, reached(node.schema, node.progress, answers))
+
+
+def _running(node: GroupAggregate, given: Relation) -> Relation:
+    """What a running answer has come to when all tuples are there; none of them is late."""
+    groups = grouper(node.keys, node.aggregates, given.schema, node.key_order)
+    if node.time is None:
+        return Relation(node.schema, [Row(each) for each in groups((row, 0) for row in given.rows)])
+    domain, position = Domain(node.time.type), evaluator(node.time, given.schema)
+    placed = ((row, domain.tick(position(row.values))) for row in given.rows)
+    return Relation(node.schema, [Row(answer) for answer in groups(placed)])
 
 
 def distinct(node: Distinct, given: Relation, run: Run) -> Relation:

@@ -11,6 +11,7 @@ from math import prod
 
 from penstock.model.domain import Domain
 from penstock.plan.joins import Join, JoinKind, Lookup, by_risk
+from penstock.plan.running_join import RunningJoin
 from penstock.reference.group_aggregate import in_time
 from penstock.reference.relation import Relation, Row
 from penstock.reference.run import Run
@@ -47,6 +48,21 @@ def join(node: Join, given: list[Relation], run: Run) -> Relation:
     high = {key: value for relation in given for key, value in relation.high.items()}
     # results come when they are complete, so they are never late
     return Relation(node.schema, [replace(row, bounds={}) for row in joined], high)
+
+
+def running_join(node: RunningJoin, left: Relation, right: Relation) -> Relation:
+    """What a running join has come to when all tuples are there."""
+    safe, risky = (
+        [evaluator(c, node.pair_schema) for c in some] for some in by_risk(node.condition)
+    )
+    pairs = []
+    for row, other in product(left.rows, right.rows):
+        values = (*row.values, *other.values)
+        if _all_hold(safe, values) and _all_hold(risky, values):
+            pairs.append((row, other))
+    widths = (len(left.schema), len(right.schema))
+    joined = _of_kind(node.kind, left.rows, right.rows, pairs, widths)
+    return Relation(node.schema, [Row(row.values) for row in joined])
 
 
 def lookup(node: Lookup, given: Relation, table: Relation) -> Relation:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import SinkError
 from penstock.model.batch import sign_name
 from penstock.operators.batch import Batch
 from penstock.plan.late_columns import late_schemas, plain_names
@@ -37,6 +38,7 @@ class Outlet:
         self._schema = query.schema.arrow
         self._signed = query.revises or query.signed
         if self._signed:
+            refuse_for_good(sink)
             name = sign_name(self._schema.names)
             self._schema = self._schema.append(pa.field(name, pa.int8()))
         self._sink = sink
@@ -65,7 +67,7 @@ class Outlet:
             self._sink.write(rows)
 
     def on_late(self, batch: pa.RecordBatch) -> None:
-        if self._late_sink is not None and batch.num_rows:
+        if self._late_sink is not None and batch.num_rows and _is_wanted(self._late_sink):
             batch = plainly_named(batch, self.plain_names)
             if self._late_columns is None:  # which ones they have depends on the operators
                 self._late_columns = LateColumns([*self._late_schemas, batch.schema])
@@ -77,7 +79,7 @@ class Outlet:
     def on_rejects(self, rejects: Sequence[Reject]) -> None:
         self.rejected += len(rejects)
         self.first_rejects += rejects[: max(0, SHOWN - len(self.first_rejects))]
-        if self._rejected_sink is not None:
+        if self._rejected_sink is not None and _is_wanted(self._rejected_sink):
             self._rejected_sink.write(rejects_batch(rejects))
 
     @property
@@ -123,3 +125,18 @@ class Outlet:
             self._late_sink.end()
         if self._rejected_sink is not None:
             self._rejected_sink.end()
+
+
+def refuse_for_good(sink: Sink) -> None:
+    """Rows that may be taken back are not for a sink that says it cannot take any back."""
+    if not getattr(sink, "takes_back", True):
+        raise SinkError(
+            f"rows of the query may be taken back, and {type(sink).__name__} keeps them for good",
+            expected="a sink that understands the column _sign",
+            hint="leave EMIT CHANGES, EMIT EARLY and LATE AMEND out, or query.collect()",
+        )
+
+
+def _is_wanted(sink: Sink) -> bool:
+    """Sinks that hand on to others may have nobody to hand on to."""
+    return bool(getattr(sink, "wanted", True))

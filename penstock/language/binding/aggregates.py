@@ -8,6 +8,7 @@ from penstock.errors import BindError, Span
 from penstock.functions.aggregates import COUNT_IF, AggregateFunction
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import span_of
+from penstock.language.binding.nested import refuse_nested
 from penstock.language.binding.scope import Scope
 from penstock.language.syntax import SelectItem
 from penstock.model.schema import Field
@@ -23,6 +24,8 @@ from penstock.plan.expressions import (
     Named,
     cast_to,
 )
+
+_OF_ANY_TYPE = ("count", "array_agg")  # they look at no value, or put it into the result
 
 
 def has_aggregate(syntax: exp.Expr, catalog: Catalog) -> bool:
@@ -180,6 +183,9 @@ def _call(
     types = tuple(STRING if each.kind is Kind.NULL else each for each in types)
     converted = tuple(cast_to(each, to) for each, to in zip(arguments, types, strict=True))
     _check_constants(function, arguments)
+    if function.name not in _OF_ANY_TYPE or distinct:
+        for each in arguments:
+            refuse_nested(each.type, f"{function.name} cannot compare", each.span or span)
     return AggregateCall(function, converted, function.returns(types), distinct, where, span=span)
 
 

@@ -13,11 +13,13 @@ from typing import NamedTuple
 from penstock.errors import BindError, Span
 from penstock.language.binding.bands import Limits, find_limits
 from penstock.language.binding.relations import BoundSource
+from penstock.language.binding.windows import HOW_TO_RUN
 from penstock.model.types import Kind
 from penstock.plan import joins
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.joins import Bands, Difference, JoinWindow, Ranges, TimeCondition, Tumbling
 from penstock.plan.node import Node
+from penstock.plan.window_times import ticks_between
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 
 
@@ -61,11 +63,15 @@ class Timed(NamedTuple):
         return [each for each in self.times if self.node.promise(each.column) is not None]
 
     def apart(self, one: Column, other: Column) -> Limits | None:
-        """How far one of its times is behind another, as far as its own joins say so."""
+        """How far one of its times is behind another, as far as its own joins say so, or the
+        windows that it is made of."""
         if one == other:
             return Limits(0, 0)
+        if self.chosen is None:
+            ticks = ticks_between(self.node, one, other)
+            return None if ticks is None else Limits(ticks, ticks)
         i, j = self._part(one), self._part(other)
-        if self.chosen is None or i is None or j is None:
+        if i is None or j is None:
             return None
         if i == j:
             return self.parts[i].apart(one, other)
@@ -108,13 +114,25 @@ def tumbling(inputs: Sequence[Timed], length: int) -> Chosen:
 
 def bounded(inputs: Sequence[Timed], predicates: Sequence[Expression], span: Span) -> Chosen:
     """By windows where two times have them, by the condition elsewhere."""
+    found = bounded_if_any(inputs, predicates)
+    if found is None:
+        pairs = _Pairs(inputs, predicates)
+        pairs.connected()
+        raise pairs.unbounded(span)
+    return found
+
+
+def bounded_if_any(inputs: Sequence[Timed], predicates: Sequence[Expression]) -> Chosen | None:
+    """The same; None if nothing bounds the join."""
+    if not all(each.progressing for each in inputs):
+        return None
     if all(len(each.times) == 1 and each.times[0].stay is not None for each in inputs):
         times = [each.times for each in inputs]
         return _chosen(times, Ranges(tuple(each[0].stay or 0 for each in times)), [])
     pairs = _Pairs(inputs, predicates)
     chosen = pairs.connected()
     if chosen is None:
-        raise pairs.unbounded(span)
+        return None
     times = [_with_first(each, time) for each, time in zip(inputs, chosen, strict=True)]
     window: JoinWindow
     if all(each.stay is not None for each in chosen):
@@ -162,13 +180,14 @@ class _Pairs:
         """A time of every input, so that bands hold each of them to all others through a chain; of
         several choices, that with the narrowest bands."""
         tried = [self._reached(first) for first in self._progressing[0]]
-        best, _ = max(tried, key=lambda each: (len(each[0]), -each[1]))
+        best, _ = min(tried, key=lambda each: (-len(each[0]), each[1]))
         self._best = best
         return [best[i] for i in range(len(best))] if len(best) == len(self._inputs) else None
 
-    def _reached(self, first: Time) -> tuple[dict[int, Time], int]:
-        """What bands lead to from a time of the first input, and how wide they are together."""
-        reached, waiting, width = {0: first}, [(0, first)], 0
+    def _reached(self, first: Time) -> tuple[dict[int, Time], tuple[int, int]]:
+        """What bands lead to from a time of the first input, how wide they are together, and how
+        many of them only follow from what is said about other times."""
+        reached, waiting, width, followed = {0: first}, [(0, first)], 0, 0
         while waiting:
             i, one = waiting.pop()
             for j, others in enumerate(self._progressing):
@@ -176,12 +195,25 @@ class _Pairs:
                     continue
                 pairs = [(one, other) if i < j else (other, one) for other in others]
                 bands = [self.band(*pair) for pair in pairs]
-                found = [(b.high - b.low, place) for place, b in enumerate(bands) if b is not None]
+                found = [
+                    (band.high - band.low, not self._says(*pairs[place], band), place)
+                    for place, band in enumerate(bands)
+                    if band is not None
+                ]
                 if found:
-                    narrowest, place = min(found)
+                    narrowest, follows, place = min(found)
                     reached[j], width = others[place], width + narrowest
+                    followed += follows
                     waiting.append((j, others[place]))
-        return reached, width
+        return reached, (width, followed)
+
+    def _says(self, one: Time, other: Time, band: BandJoin) -> bool:
+        """Whether the band is said of these times themselves, by windows or by the condition."""
+        if one.stay is not None and other.stay is not None:
+            return True
+        said = self._said.get((self._owners[one.column], self._owners[other.column]), ())
+        own = (limits for near, far, limits in said if (near, far) == (one.column, other.column))
+        return any(limits.band == band for limits in own)
 
     def bands(self, chosen: list[Time]) -> list[tuple[int, int, BandJoin]]:
         found = []
@@ -219,7 +251,7 @@ class _Pairs:
             span=span,
             expected="a window on each input, or a condition on both times",
             hint=f"{_name(one)} [RANGE {length}, WA {one.column.name}], or {other.column} BETWEEN "
-            f"{one.column} AND {one.column} + {some}",
+            f"{one.column} AND {one.column} + {some}; or {HOW_TO_RUN}",
         )
 
 

@@ -18,7 +18,8 @@ from penstock.language.binding.relations import (
     same_domain,
     stamped,
 )
-from penstock.language.binding.windows import HOW_TO_PROGRESS, only_progressing
+from penstock.language.binding.running import kept_for
+from penstock.language.binding.windows import HOW_TO_PROGRESS, HOW_TO_RUN, only_progressing
 from penstock.language.syntax import WindowClause
 from penstock.model.domain import Domain
 from penstock.plan.algorithms import JoinAlgorithm
@@ -26,6 +27,7 @@ from penstock.plan.expressions import Column, Expression, all_of, columns_of
 from penstock.plan.joins import Join, JoinKind, SequenceMode
 from penstock.plan.joins import Sequence as SequenceNode
 from penstock.plan.node import Node
+from penstock.plan.running_join import RunningJoin
 from penstock.plan.stateless import Filter
 
 
@@ -156,6 +158,12 @@ class JoinBinder:
     def _join(
         self, kind: JoinKind, inputs: list[Timed], predicates: list[Expression], span: Span
     ) -> Timed:
+        running = self.relations.catalog.running
+        if running is not None and not self._tumbling:
+            if join_times.bounded_if_any(inputs, predicates) is None:
+                inputs = kept_for(inputs, running, span)
+            if join_times.bounded_if_any(inputs, predicates) is None:
+                return self._running(kind, inputs, predicates, span)
         self._check(kind, inputs, span)
         if self._tumbling:
             chosen = join_times.tumbling(inputs, self._length(inputs))
@@ -179,6 +187,29 @@ class JoinBinder:
             times = [*(chosen.times[0] if left_stays else ())]
             times += chosen.times[1] if right_stays else ()
         return Timed(node, tuple(times), parts=tuple(inputs), chosen=chosen)
+
+    def _running(
+        self, kind: JoinKind, inputs: list[Timed], predicates: list[Expression], span: Span
+    ) -> Timed:
+        """Two by two; a condition is looked at where all of its columns are there first."""
+        if self.hint is not None:
+            raise BindError(
+                f"{self.hint.name} joins within windows, and nothing bounds this join", span=span
+            )
+        node, *others = (each.node for each in inputs)
+        rest = predicates
+        for other in others:
+            left = node
+            known = frozenset(key for each in (left, other) for key in tables.columns(each))
+            own = all_of([each for each in rest if keys_of(each) <= known])
+            rest = [each for each in rest if not keys_of(each) <= known]
+            node = self._running_pair(kind, left, other, own, span)
+        return Timed(node, ())
+
+    def _running_pair(
+        self, kind: JoinKind, left: Node, right: Node, condition: Expression | None, span: Span
+    ) -> RunningJoin:
+        return pointing_at(span, lambda: RunningJoin(left, right, condition, kind, span))
 
     def _check(self, kind: JoinKind, inputs: list[Timed], span: Span) -> None:
         """Whether these can be joined at all."""
@@ -213,7 +244,7 @@ class JoinBinder:
             f"{' and '.join(names) or 'an input'} does not progress, so its tuples would be kept"
             " for ever",
             span=span,
-            hint=f"{HOW_TO_PROGRESS}; or CREATE TABLE if all of it is there",
+            hint=f"{HOW_TO_PROGRESS}; CREATE TABLE if all of it is there; or {HOW_TO_RUN}",
         )
 
     # --- windows ---------------------------------------------------------------------------------

@@ -21,26 +21,35 @@ from penstock.language.binding.items import (
 from penstock.language.binding.limit import RowsBeside, refuse_limit_of_many
 from penstock.language.binding.limited_tuples import in_windows
 from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
+from penstock.language.binding.nested import refuse_nested
 from penstock.language.binding.peer_windows import in_our_words
 from penstock.language.binding.relations import (
     BoundSource,
     pointing_at,
     positive,
 )
+from penstock.language.binding.running import (
+    refuse_running,
+    running_distinct,
+    running_groups,
+    with_running,
+)
 from penstock.language.binding.set_operations import combined
 from penstock.language.binding.tables import is_table
 from penstock.language.binding.windows import (
+    HOW_TO_RUN,
     BoundWindow,
     WindowBinder,
     only_progressing,
     refuse_kept,
 )
 from penstock.language.limits import MAX_COLUMNS
-from penstock.language.syntax import QuerySyntax, Select, SelectItem
+from penstock.language.syntax import ConsistencySyntax, QuerySyntax, Select, SelectItem
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.catalog import Catalog
+from penstock.plan.consistency import Consistency, Following
 from penstock.plan.counted_rows import to_be_counted
 from penstock.plan.expressions import (
     Call,
@@ -60,13 +69,14 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     """The plan of a query: its SELECTs, put together if there are several."""
-    catalog = with_tables(syntax.tables, catalog)
+    catalog = with_tables(syntax.tables, with_running(syntax, catalog))
     refuse_limit_of_many(syntax.selects)
     sources = [
         BoundSource(SelectBinder(select, catalog).bind(), "", None, select.span)
         for select in syntax.selects
     ]
-    node = combined(sources, syntax.operations)
+    node = combined(sources, syntax.operations, catalog.running)
+    refuse_running(node, syntax, catalog)
     if node.depth > MAX_DEPTH:
         raise BindError(
             f"the query stands on a pile of {node.depth} steps",
@@ -77,12 +87,23 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     early = length_of_time(syntax.early) if syntax.early else None
     amend_for = any_length(syntax.amend_for) if syntax.amend_for else None
     try:
-        query = QueryPlan(node, late, early, syntax.in_order, amend_for)
+        following = _consistency(syntax.consistency) if syntax.consistency else None
+        query = QueryPlan(node, late, early, syntax.in_order, amend_for, syntax.changes, following)
     except PenstockError as error:
         error.span = syntax.modifiers
         raise
     refuse_kept(query)
     return query
+
+
+def _consistency(syntax: ConsistencySyntax) -> Consistency:
+    rows = syntax.rows
+    if rows is not None and ((rows.unit and not rows.is_rows) or rows.amount != int(rows.amount)):
+        raise BindError(
+            f"CONSISTENCY LEVEL {rows}", span=rows.span, expected="a number of rows", hint="100"
+        )
+    count = None if rows is None else int(rows.amount)
+    return Consistency(Following(syntax.following.text), count, span=syntax.span)
 
 
 class SelectBinder:
@@ -112,7 +133,9 @@ class SelectBinder:
                 hint="FROM (SELECT DISTINCT …) LIMIT …",
             )
         if not projected.progress:
-            raise self._endless("DISTINCT", "selected columns")
+            if self.catalog.running is None:
+                raise self._endless("DISTINCT", "selected columns")
+            return running_distinct(projected, self.catalog.running, self.select.span)
         return pointing_at(self.select.span, lambda: Distinct(projected, self.select.span))
 
     # --- without aggregates ----------------------------------------------------------------------
@@ -196,9 +219,13 @@ class SelectBinder:
         grouped: Node
         refuse_useless(self.hints, windows=bound is not None, joins=self.given.joins)
         if bound is None:
-            if not any(node.promise(key.expression) for key in keys):
+            if any(node.promise(key.expression) for key in keys):
+                grouped = GroupAggregate(node, tuple(keys), aggregates, select.span)
+            elif self.catalog.running is not None:
+                running = self.catalog.running
+                grouped = running_groups(node, keys, aggregates, running, select.span)
+            else:
                 raise self._endless("an aggregate", "GROUP BY columns")
-            grouped = GroupAggregate(node, tuple(keys), aggregates, select.span)
         else:
             partition = tuple(key for key in keys if key.expression in bound.partition)
             grouped = pointing_at(
@@ -254,6 +281,8 @@ class SelectBinder:
                 for item in select.items
                 if item.text.lower() not in WINDOW_COLUMNS
             ]
+        for each in expressions:
+            refuse_nested(each.type, "groups cannot be told apart by", each.span or select.span)
         return [Named(str(each), each) for each in dict.fromkeys(expressions)]
 
     def _key(self, syntax: exp.Expr, tuples: ExpressionBinder) -> Expression:
@@ -291,5 +320,5 @@ class SelectBinder:
             f"{what} over an endless stream never completes without a window",
             span=self.select.span,
             expected=f"a window, or a column that progresses among the {columns}",
-            hint="[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list",
+            hint=f"[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list; or {HOW_TO_RUN}",
         )

@@ -8,16 +8,21 @@ from __future__ import annotations
 from penstock.errors import BindError
 from penstock.functions.aggregates import AGGREGATES
 from penstock.language.binding.relations import BoundSource, pointing_at, renamed, unlike
+from penstock.language.binding.running import running_distinct, running_groups
+from penstock.language.binding.windows import HOW_TO_RUN
 from penstock.language.syntax import Name
 from penstock.model.names import free_name
 from penstock.model.types import BOOLEAN, INT
 from penstock.plan.aggregates import Distinct, GroupAggregate, NamedAggregate
+from penstock.plan.catalog import RunningAnswers
 from penstock.plan.expressions import AggregateCall, Call, Column, Literal, Named
 from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Union
 
 
-def combined(sources: list[BoundSource], operations: tuple[Name, ...]) -> Node:
+def combined(
+    sources: list[BoundSource], operations: tuple[Name, ...], running: RunningAnswers | None
+) -> Node:
     """The SELECTs of a query as one node.  INTERSECT binds tighter than the others."""
     first, *others = sources
     for each in others:
@@ -28,18 +33,18 @@ def combined(sources: list[BoundSource], operations: tuple[Name, ...]) -> Node:
     terms, between = [nodes[0]], list[Name]()
     for operation, node in zip(operations, nodes[1:], strict=True):
         if operation.text == "INTERSECT":
-            terms[-1] = _compared(terms[-1], node, operation)
+            terms[-1] = _compared(terms[-1], node, operation, running)
         else:
             terms.append(node)
             between.append(operation)
-    return _united(terms, between)
+    return _united(terms, between, running)
 
 
 def _shape(node: Node) -> list[tuple[str, object]]:
     return [(field.name.casefold(), field.type) for field in node.schema]
 
 
-def _united(terms: list[Node], between: list[Name]) -> Node:
+def _united(terms: list[Node], between: list[Name], running: RunningAnswers | None) -> Node:
     """From the left; a run of UNION ALL is one union."""
     made, united = terms[0], [terms[0]]
     for operation, node in zip(between, terms[1:], strict=True):
@@ -48,20 +53,22 @@ def _united(terms: list[Node], between: list[Name]) -> Node:
             made = Union(tuple(united), None)
             continue
         if operation.text == "UNION":
-            made = _once(Union((made, node), None), operation)
+            made = _once(Union((made, node), None), operation, running)
         else:
-            made = _compared(made, node, operation)
+            made = _compared(made, node, operation, running)
         united = [made]
     return made
 
 
-def _once(union: Node, operation: Name) -> Node:
+def _once(union: Node, operation: Name, running: RunningAnswers | None) -> Node:
     if not union.progress:
-        raise _endless(operation)
+        if running is None:
+            raise _endless(operation)
+        return running_distinct(union, running, operation.span)
     return pointing_at(operation.span, lambda: Distinct(union, operation.span))
 
 
-def _compared(left: Node, right: Node, operation: Name) -> Node:
+def _compared(left: Node, right: Node, operation: Name, running: RunningAnswers | None) -> Node:
     """
     before: a INTERSECT b
     after:  Filter min(side) < max(side) (GroupAggregate BY all columns (Union 0, a; 1, b))
@@ -85,7 +92,7 @@ def _compared(left: Node, right: Node, operation: Name) -> Node:
         for number, node in enumerate((left, right))
     )
     both = Union(tagged, None)
-    if not both.progress:
+    if not both.progress and running is None:
         raise _endless(operation)
     keys = tuple(Named(f.name, Column.of(f)) for f in both.schema if f.name != side)
     place = Column.of(both.schema.fields[-1])
@@ -96,9 +103,13 @@ def _compared(left: Node, right: Node, operation: Name) -> Node:
         )
         for name in ("min", "max")
     )
-    grouped = pointing_at(
-        operation.span, lambda: GroupAggregate(both, keys, (lowest, highest), operation.span)
-    )
+    grouped: Node
+    if both.progress or running is None:
+        grouped = pointing_at(
+            operation.span, lambda: GroupAggregate(both, keys, (lowest, highest), operation.span)
+        )
+    else:
+        grouped = running_groups(both, keys, (lowest, highest), running, operation.span)
     ends = (Column(lowest.name, INT), Column(highest.name, INT))
     if operation.text == "INTERSECT":
         kept = Call("lt", ends, BOOLEAN)
@@ -113,5 +124,5 @@ def _endless(operation: Name) -> BindError:
         f"{operation.text} between SELECTs would have to remember every row for ever",
         span=operation.span,
         expected="a column that progresses among those that are selected",
-        hint="UNION ALL" if operation.text == "UNION" else None,
+        hint=("UNION ALL, or " if operation.text == "UNION" else "") + HOW_TO_RUN,
     )

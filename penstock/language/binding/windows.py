@@ -24,6 +24,7 @@ from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
+HOW_TO_RUN = "EMIT CHANGES at the end, for an answer that changes"
 HOW_TO_PROGRESS = (
     "PROGRESS ON … when the stream is created; in Python, "
     'progress=ps.progress("ts", delay="5 seconds")'

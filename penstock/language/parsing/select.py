@@ -16,6 +16,7 @@ from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.row_clauses import at_named_window, row_clauses
 from penstock.language.parsing.window_clause import window_clause
 from penstock.language.syntax import (
+    ConsistencySyntax,
     Name,
     Quantity,
     QuerySyntax,
@@ -26,7 +27,7 @@ from penstock.language.syntax import (
 
 
 def query(parser: Parser) -> QuerySyntax:
-    """query ::= [with] select {operation select} [late] [emit]"""
+    """query ::= [with] select {operation select} [late] [emit] [consistency]"""
     start = parser.here()
     tables = common_tables(parser)
     selects = [_select(parser)]
@@ -34,9 +35,21 @@ def query(parser: Parser) -> QuerySyntax:
     while (operation := _operation(parser)) is not None:
         operations.append(operation)
         selects.append(_select(parser))
-    modifiers = _late_and_emit(parser)
-    span = parser.since(start)
-    return QuerySyntax(tuple(selects), *modifiers, span, tuple(operations), tables)
+    said = _modifiers(parser)
+    return QuerySyntax(
+        tuple(selects),
+        said.late,
+        said.amend_for,
+        said.early,
+        said.in_order,
+        said.consistency,
+        said.span,
+        parser.since(start),
+        tuple(operations),
+        tables,
+        said.changes,
+        said.keep_for,
+    )
 
 
 def _operation(parser: Parser) -> Name | None:
@@ -163,22 +176,31 @@ class _Modifiers(NamedTuple):
     amend_for: Quantity | None
     early: Quantity | None
     in_order: bool
+    consistency: ConsistencySyntax | None
     span: Span | None
+    changes: bool
+    keep_for: Quantity | None
 
 
-def _late_and_emit(parser: Parser) -> _Modifiers:
+def _modifiers(parser: Parser) -> _Modifiers:
     """late ::= LATE (DROP | SIDE | AMEND [FOR length])
-    emit ::= EMIT [EARLY EVERY length] [IN ORDER]"""
+    emit ::= EMIT (CHANGES [KEEP FOR length] | [EARLY EVERY length] [IN ORDER])
+    consistency ::= CONSISTENCY (SERIAL | LEVEL number | WEAK)"""
     start = parser.here()
     late: Name | None = None
     amend_for: Quantity | None = None
     early: Quantity | None = None
-    in_order = False
+    in_order = changes = False
+    consistency: ConsistencySyntax | None = None
+    keep_for: Quantity | None = None
     seen: set[str] = set()
-    while parser.at("LATE", "EMIT"):
+    while parser.at("LATE", "EMIT", "CONSISTENCY"):
         if parser.word in seen:
             parser.refuse(f"{parser.word} is said twice")
         seen.add(parser.word)
+        if parser.at("CONSISTENCY"):
+            consistency = _consistency(parser)
+            continue
         if parser.accept("LATE"):
             if not parser.at("DROP", "SIDE", "AMEND"):
                 parser.refuse(f"expected DROP, SIDE or AMEND after LATE, found {parser.found()}")
@@ -190,10 +212,35 @@ def _late_and_emit(parser: Parser) -> _Modifiers:
                 amend_for = parser.quantity()
             continue
         parser.expect("EMIT")
+        if parser.accept("CHANGES"):
+            changes = True
+            keep_for = parser.quantity() if parser.accept("KEEP", "FOR") else None
+            if parser.at("EARLY", "IN"):
+                parser.refuse(
+                    "what changes is said at once, and not in order", hint="EMIT CHANGES alone"
+                )
+            continue
         if parser.accept("EARLY"):
             parser.expect("EVERY")
             early = parser.quantity()
         in_order = parser.accept("IN", "ORDER")
         if early is None and not in_order:
-            parser.refuse(f"expected EARLY EVERY or IN ORDER after EMIT, found {parser.found()}")
-    return _Modifiers(late, amend_for, early, in_order, parser.since(start) if seen else None)
+            parser.refuse(
+                f"expected CHANGES, EARLY EVERY or IN ORDER after EMIT, found {parser.found()}"
+            )
+    span = parser.since(start) if seen else None
+    return _Modifiers(late, amend_for, early, in_order, consistency, span, changes, keep_for)
+
+
+def _consistency(parser: Parser) -> ConsistencySyntax:
+    start = parser.here()
+    parser.expect("CONSISTENCY")
+    if not parser.at("SERIAL", "LEVEL", "WEAK"):
+        parser.refuse(
+            f"expected SERIAL, LEVEL or WEAK after CONSISTENCY, found {parser.found()}",
+            hint="CONSISTENCY LEVEL 100",
+        )
+    following = Name(parser.word, parser.here())
+    parser._advance()
+    rows = parser.quantity() if following.text == "LEVEL" else None
+    return ConsistencySyntax(following, rows, parser.since(start))

@@ -18,6 +18,7 @@ from penstock.plan.over import Over
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
 from penstock.plan.streams import StreamDefinition
+from penstock.plan.unnest import Unnest
 from penstock.sources.source import KnowsItsTypes
 
 _Needed: TypeAlias = frozenset[tuple[str | None, str]] | None  # relation and name; None: all
@@ -57,6 +58,8 @@ def _pruned(node: Node, needed: _Needed) -> Node:
             below = _with(needed, [node.predicate])
         case Stamp():
             below = _with(needed, [node.column])
+        case Unnest():
+            below = _with(needed, [node.expression])
         case Project():
             below = _with(_NOTHING, [column.expression for column in node.columns])
         case DistinctOn():

@@ -30,7 +30,9 @@ from penstock.plan.lineage import steady_columns
 from penstock.plan.node import Node
 from penstock.plan.over import Over
 from penstock.plan.query import QueryPlan
+from penstock.plan.running_join import RunningJoin
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.unnest import Unnest
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow
 from penstock.windows.session import Session
@@ -68,7 +70,7 @@ def lower(query: QueryPlan, settings: Settings) -> PhysicalPlan:
     if query.in_order:
         ports = (Port(root, keys=()),)
         root = PhysicalNode(planned, OperatorKind.ORDER, ports, asked, Ordering.SORTED)
-    return PhysicalPlan(query, root, host)
+    return PhysicalPlan(query, root, host, shared=query.shared)
 
 
 def lower_node(
@@ -109,6 +111,10 @@ def _punctuates(node: Node) -> bool:
 
 
 def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
+    if isinstance(node, RunningJoin):
+        return OperatorKind.RUNNING_JOIN
+    if isinstance(node, GroupAggregate) and node.runs:
+        return OperatorKind.RUNNING_GROUPS
     if node.stateful and any(each.signed for each in node.inputs):
         return signed_operator(node, asked, host)
     if asked is not None:
@@ -124,6 +130,8 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.STAMP
         case Union():
             return OperatorKind.UNION
+        case Unnest():
+            return OperatorKind.UNNEST
         case Lookup():
             return OperatorKind.LOOKUP
         case WindowAggregate():
@@ -175,6 +183,9 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
     """Tuples of a port that agree on these have to meet, also with those of other ports that agree
     on theirs; without any, all of them; None: they need not."""
     match node:
+        case RunningJoin(left, right):
+            keys, _ = equal_keys(left.schema, right.schema, node.condition)
+            return tuple(pair[port] for pair in keys)
         case Join(branches=(left, right)) | Sequence(first=left, second=right):
             keys, _ = equal_keys(left.schema, right.schema, node.condition)
             if left.signed and right.signed:

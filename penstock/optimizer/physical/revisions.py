@@ -29,7 +29,8 @@ def asked_of_results(query: QueryPlan) -> Asked | None:
     """What is asked of the operators that give the results of a query."""
     if not query.revises:
         return None
-    return Asked(query.late is Late.AMEND, query.amend_for, query.early_every)
+    amends = query.late is Late.AMEND
+    return Asked(amends, query.amend_for, query.early_every, changes=query.changes)
 
 
 def asked_below(node: Node, asked: Asked | None, port: int = 0) -> Asked | None:
@@ -47,6 +48,8 @@ def asked_below(node: Node, asked: Asked | None, port: int = 0) -> Asked | None:
                 hint="TRY_CAST, or the reference engine: --engine reference",
             )
         return final
+    if node.running and node.stateful:  # other running answers may change below it
+        return replace(asked, above=(), final_only=True)
     if node.stateful:
         return final
     return replace(asked, above=((node, port), *asked.above))
@@ -63,11 +66,30 @@ def _cannot_be_tried(node: Lookup, asked: Asked) -> bool:
 
 def asked_of(node: Node, asked: Asked | None) -> Asked | None:
     """What is asked of a node itself: results are never late where others build on them."""
-    if asked is None or not node.stateful or not _only_results(node.inputs):
+    if asked is None or not node.stateful or node.running:
+        return asked
+    if asked.changes and (asked.final_only or not _can_change(node)):
+        asked = replace(asked, changes=False)
+        if not asked.amends:
+            return None
+    if not _only_results(node.inputs):
         return asked
     if not asked.answers_early:
         return None
-    return Asked(early_every=asked.early_every, above=asked.above)
+    return replace(asked, amends=False, amend_for=None)
+
+
+def _can_change(node: Node) -> bool:
+    """Whether what an operator has begun can be said before it is complete; otherwise its results
+    come when they are."""
+    if any(each.signed for each in node.inputs):
+        return False
+    match node:
+        case WindowAggregate(window=Sliding() | Landmark(), hint=None | Algorithm.PANED):
+            return True
+        case WindowAggregate(window=Session(longest=None)):
+            return True
+    return isinstance(node, GroupAggregate | DistinctOn)
 
 
 def _only_results(nodes: tuple[Node, ...]) -> bool:

@@ -1,0 +1,1 @@
+"""Nexmark: an auction house as three streams, and the queries that are asked of it."""

@@ -1,0 +1,9 @@
+-- The same for every channel, and when the last bid came.
+SELECT channel, date_format(date_time, 'yyyy-MM-dd') AS day,
+  max(date_format(date_time, 'HH:mm')) AS minute,
+  count(*) AS total_bids,
+  count(*) FILTER (WHERE price < 10000) AS rank1_bids,
+  count(DISTINCT bidder) AS total_bidders,
+  count(DISTINCT auction) FILTER (WHERE price >= 1000000) AS rank3_auctions
+FROM bid GROUP BY channel, day
+EMIT CHANGES
