@@ -417,7 +417,6 @@ def rewrite(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PENSTOCK_ENGINE", "local")  # as in the tests, see conftest.py
     os.environ.setdefault("PENSTOCK_ENGINE", "local")  # as in the tests
     for each in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         rewrite(each)
