@@ -21,6 +21,7 @@ from penstock.language.parsing import (
     parser,
     progress_clause,
     relations,
+    row_clauses,
     select,
     statements,
     unnest,
@@ -30,9 +31,11 @@ from penstock.language.parsing import (
 from penstock.language.parsing.parser import Penstock
 
 _WORD = re.compile(r"[A-Z][A-Z_]+")
-_NOT_SPOKEN = frozenset(["NATURAL", "OFFSET", "QUALIFY", "RECURSIVE"])
+_NOT_SPOKEN = frozenset(["NATURAL", "OFFSET", "RECURSIVE"])
 """Words that the parser knows in order to refuse them."""
-_OF_SQLGLOT = frozenset(["BY", "FILTER", "ROWS"])
+_OF_SQLGLOT = frozenset(
+    "ASC BY CURRENT DESC FILTER FOLLOWING LAST NULLS OVER PARTITION PRECEDING ROWS UNBOUNDED".split()
+)
 """Words that are looked for in what it has parsed, or made of it."""
 _PARSING = (
     common_tables,
@@ -40,6 +43,7 @@ _PARSING = (
     parser,
     progress_clause,
     relations,
+    row_clauses,
     select,
     statements,
     unnest,
