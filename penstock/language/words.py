@@ -34,7 +34,21 @@ _WORD = re.compile(r"[A-Z][A-Z_]+")
 _NOT_SPOKEN = frozenset(["NATURAL", "OFFSET", "RECURSIVE"])
 """Words that the parser knows in order to refuse them."""
 _OF_SQLGLOT = frozenset(
-    "ASC BY CURRENT DESC FILTER FOLLOWING LAST NULLS OVER PARTITION PRECEDING ROWS UNBOUNDED".split()
+    [
+        "ASC",
+        "BY",
+        "CURRENT",
+        "DESC",
+        "FILTER",
+        "FOLLOWING",
+        "LAST",
+        "NULLS",
+        "OVER",
+        "PARTITION",
+        "PRECEDING",
+        "ROWS",
+        "UNBOUNDED",
+    ]
 )
 """Words that are looked for in what it has parsed, or made of it."""
 _PARSING = (
