@@ -31,6 +31,7 @@ from benchmarks import (
     single_tuples,
     throughput,
 )
+from benchmarks.nexmark import in_process
 from benchmarks.result import Result
 
 BENCHMARKS: dict[str, Callable[[bool], Result]] = {
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "per_sources": per_sources.run,
     "sequences": sequences.run,
     "sessions": sessions.run,
+    "nexmark": in_process.run,
     "memory": memory.run,
     "bursts": bursts.run,
     "join_memory": join_memory.run,

@@ -17,6 +17,7 @@ from penstock.functions.aggregates import AGGREGATES
 from penstock.functions.scalar import SCALARS
 from penstock.language.parsing import (
     common_tables,
+    grouping,
     joins,
     parser,
     progress_clause,
@@ -31,10 +32,11 @@ from penstock.language.parsing.parser import Penstock
 _WORD = re.compile(r"[A-Z][A-Z_]+")
 _NOT_SPOKEN = frozenset(["NATURAL", "OFFSET", "QUALIFY", "RECURSIVE"])
 """Words that the parser knows in order to refuse them."""
-_OF_SQLGLOT = frozenset(["BY", "FILTER", "ROWS"])
+_OF_SQLGLOT = frozenset(["BY", "CUBE", "FILTER", "GROUPING", "ROLLUP", "ROWS", "SETS"])
 """Words that are looked for in what it has parsed, or made of it."""
 _PARSING = (
     common_tables,
+    grouping,
     joins,
     parser,
     progress_clause,
