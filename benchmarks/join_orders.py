@@ -28,11 +28,11 @@ from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import statistics_of
 from penstock.optimizer.dataflow.search import Search
 from penstock.optimizer.dataflow.work import Work
+from penstock.optimizer.logical.arrange_joins import put_together
 from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.equalities import Equality, conditions_of
-from penstock.plan.join_trees.arrangement import arranged
 from penstock.plan.join_trees.join_tree import Joined, JoinTree, flat, trees_of
 from penstock.plan.joins import Join
 from penstock.plan.node import Node
@@ -94,7 +94,7 @@ class JoinOrders:
     def run(self, tree: Joined) -> pa.Table:
         def change(node: Node) -> Node:
             node = with_inputs(node, change)
-            return arranged(node, tree) if isinstance(node, Join) else node
+            return put_together(node, tree) if isinstance(node, Join) else node
 
         plan = lower(with_inputs(self.query, change), Settings())
         return local.answer(plan, SystemClock()).table
@@ -159,7 +159,7 @@ SLOW_PAIR = JoinOrders(
     {
         "r": StreamOf(20, {"k": 10, "j": 50}),
         "s": StreamOf(20, {"k": 10, "i": 50}),
-        "t": StreamOf(3000, {"i": 50, "j": 50}),
+        "t": StreamOf(20_000, {"i": 50, "j": 50}),
     },
     {"r": 10, "s": 10, "t": 0.02},
     "r.k = s.k AND s.i = t.i AND r.j = t.j",
@@ -167,10 +167,10 @@ SLOW_PAIR = JoinOrders(
 CHAIN = JoinOrders(
     "a chain of four streams",
     {
-        "r": StreamOf(300, {"a": 30}),
-        "s": StreamOf(300, {"a": 30, "b": 600}),
-        "t": StreamOf(300, {"b": 600, "c": 1000}),
-        "u": StreamOf(300, {"c": 1000}),
+        "r": StreamOf(800, {"a": 30}),
+        "s": StreamOf(800, {"a": 30, "b": 600}),
+        "t": StreamOf(800, {"b": 600, "c": 1000}),
+        "u": StreamOf(800, {"c": 1000}),
     },
     {"r": 1, "s": 1, "t": 1, "u": 1},
     "r.a = s.a AND s.b = t.b AND t.c = u.c",
@@ -205,9 +205,15 @@ def kendall(one: Sequence[float], other: Sequence[float], apart: float = 0.0) ->
     return agreeing / pairs if pairs else 1.0
 
 
-def measure(query: JoinOrders, rounds: int = 1) -> Iterator[tuple[str, Joined, float, float]]:
-    """Every plan, the seconds that were expected of it, and those that it took."""
+def measure(
+    query: JoinOrders, rounds: int = 1, most: int | None = None
+) -> Iterator[tuple[str, Joined, float, float]]:
+    """Every plan, or `most` of them, the seconds that were expected of it, and those it took."""
     plans = query.plans()
+    if most is not None:
+        several = sorted(plans, key=lambda name: query.search.time(plans[name]))
+        chosen = np.unique(np.linspace(0, len(several) - 1, most).astype(int))
+        plans = {several[place]: plans[several[place]] for place in chosen}
     times, answers = measured(
         {name: lambda tree=tree: query.run(tree) for name, tree in plans.items()}, rounds
     )
@@ -264,19 +270,46 @@ def _shorter(query: JoinOrders) -> JoinOrders:
 
 
 def calibrate() -> None:
+    """By joins that no bar is about."""
     features, times = [], []
-    batched = [
-        replace(query, streams={n: replace(s, at_once=0.5) for n, s in query.streams.items()})
-        for query in QUERIES
-    ]
-    for query in (*QUERIES, *batched):
-        for name, tree, expected, taken in measure(query, rounds=2):
+    for seed in range(TRAINING):
+        query = random_join(seed)
+        for name, tree, expected, taken in measure(query, most=10):
             work = query.search.total(tree) * (query.seconds * 1e6)
             features.append(astuple(work))
             times.append(taken * 1e9)
             print(f"{query.name:36} {name:16} {expected:7.3f} {taken:7.3f}", flush=True)
     for name, value in zip(fields(Work), _fitted(np.array(features), np.array(times)), strict=True):
         print(f"{name.name} {value:,.1f}")
+
+
+TRAINING = 16  # joins
+_SHAPES = (
+    "r.a = s.a AND s.a = t.a",
+    "r.a = s.a AND r.b = t.b",
+    "r.a = s.a AND s.b = t.b AND r.c = t.c",
+    "r.a = s.a AND s.b = t.b AND t.c = u.c",
+    "r.a = s.a AND r.b = t.b AND r.c = u.c",
+    "r.a = s.a AND s.a = t.a AND t.b = u.b",
+)
+
+
+def random_join(seed: int) -> JoinOrders:
+    """Streams of any rates, keys, windows and batches, which are joined in any shape."""
+    generator = np.random.default_rng(seed)
+    where = _SHAPES[seed % len(_SHAPES)]
+    names = "rstu" if "u." in where else "rst"
+    window = round(float(10 ** generator.uniform(-0.7, 0.7)), 3)
+    rates = [int(10 ** generator.uniform(1.7, 3.7)) for _ in names]
+    mean = np.exp(np.mean(np.log(rates)))
+    keys = {
+        column: max(2, int(mean * window * 10 ** generator.uniform(-1.5, 0.7))) for column in "abc"
+    }
+    streams = {
+        name: StreamOf(rate, keys, at_once=float(generator.choice([0.3, 1, 2])))
+        for name, rate in zip(names, rates, strict=True)
+    }
+    return JoinOrders(f"random {seed}", streams, dict.fromkeys(names, window), where, seconds=10)
 
 
 def _fitted(features: np.ndarray, times: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from time import perf_counter_ns, sleep
+from time import perf_counter_ns, process_time_ns, sleep
 
 import numpy as np
 import numpy.typing as npt
@@ -119,23 +119,30 @@ SOURCES: dict[str, Callable[[ps.Database, Sent], None]] = {
 def run(quick: bool = False) -> Result:
     count = 300 if quick else 5_000
     found = {name: delivered(make, count) for name, make in SOURCES.items()}
-    taken = {name: times for name, (times, _) in found.items()}
+    taken = {name: times for name, (times, _, _) in found.items()}
     rows = [
-        {"from": name, **{f"p{share} µs": float(np.percentile(times, share)) for share in SHARES}}
-        for name, times in taken.items()
+        {
+            "from": name,
+            **{f"p{share} µs": float(np.percentile(times, share)) for share in SHARES},
+            "processor µs": processor,
+        }
+        for name, (times, processor, _) in found.items()
     ]
     bars = [
         Bar(f"a tuple alone from {row['from']}, {what}", limit, row[f"p{share} µs"], "µs")
         for row in rows
         for what, share, limit in (("median", 50, MEDIAN), ("99 %", 99, P99))
     ]
-    agreed = agree({name: answer for name, (_, answer) in found.items()})
+    agreed = agree({name: answer for name, (_, _, answer) in found.items()})
     title = f"From a source to a callback: {RATE:,} tuples a second, one by one"
     return Result("latency", title, rows, agreed, bars, partial(plot, taken))
 
 
-def delivered(make: Callable[[ps.Database, Sent], None], count: int) -> tuple[Times, pa.Table]:
-    """Microseconds from handing over to the callback, and all results."""
+def delivered(
+    make: Callable[[ps.Database, Sent], None], count: int
+) -> tuple[Times, float, pa.Table]:
+    """Microseconds from handing over to the callback; those of the processor for each tuple, of
+    whoever sends it as well; and all results."""
     sent = Sent(count + WARM)
     left = np.zeros(sent.count, np.int64)
     answers: list[pa.RecordBatch] = []
@@ -153,11 +160,13 @@ def delivered(make: Callable[[ps.Database, Sent], None], count: int) -> tuple[Ti
     assert isinstance(query, ps.Query)
     gc.collect()
     gc.freeze()
+    begun = process_time_ns()
     try:
         query.start(see).wait()
     finally:
         gc.unfreeze()
-    return (left - sent.at)[WARM:] / 1000, pa.Table.from_batches(answers)
+    processor = (process_time_ns() - begun) / 1000 / sent.count
+    return (left - sent.at)[WARM:] / 1000, processor, pa.Table.from_batches(answers)
 
 
 def plot(taken: dict[str, Times], path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -9,9 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from penstock.operators.measured import Measured
 from penstock.spark.session.session import session
-from tests.promises_kept import checking
+from tests.promises_kept import check_all_operators
 
 os.environ.setdefault("PENSTOCK_ENGINE", "local")  # a Spark session for every command is slow
 os.environ["POLARS_MAX_THREADS"] = "1"  # what benchmarks are compared with; read at import
@@ -22,8 +22,12 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("others", deadline=None)
 settings.load_profile("others")
 
+# What a thousand short queries run is hardly ever run often enough to be worth compiling well, and
+# there is little garbage.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 # in every test that runs operators in this process, nothing may break what they have promised
-Measured._count = checking(Measured._count)  # type: ignore[method-assign]
+check_all_operators()
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,9 +36,21 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Started by the first test that needs it, which takes some seconds."""
-    started = session("local[2, 2]")  # a task that fails on purpose fails twice, not four times
+    # a task that fails on purpose fails twice, not four times
+    started = session("local[2, 2]", {"spark.driver.extraJavaOptions": JAVA})
     yield started
     started.stop()
+
+
+def pytest_collection_finish() -> None:
+    """What has been made so far stays to the end: twelve thousand tests and all that they import.
+    The garbage collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups

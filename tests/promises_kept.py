@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,8 +16,6 @@ from penstock.operators.aggregates.sums import halves
 from penstock.operators.batch import Batch
 from penstock.operators.measured import Measured
 from penstock.operators.operator import Item, Progress
-
-Counting = Callable[[Measured, Item], None]
 
 
 class Kept:
@@ -60,12 +60,29 @@ def ticks(column: pa.Array) -> npt.NDArray[np.int64]:
     return np.asarray(column.cast(pa.int64()))
 
 
-def checking(count: Counting) -> Counting:
-    """The method that sees every item which operators give, with the check in it."""
+def check_all_operators() -> None:
+    """From now on, whatever operators give to their hosts is looked at first."""
     kept: WeakKeyDictionary[Measured, Kept] = WeakKeyDictionary()
 
-    def checked(self: Measured, item: Item) -> None:
-        kept.setdefault(self, Kept()).see(item)
-        count(self, item)
+    def checked(method: Callable[..., Iterable[Item]]) -> Callable[..., Iterable[Item]]:
+        @wraps(method)
+        def call(self: Measured, *given: Any) -> Iterable[Item]:
+            made = method(self, *given)
+            own = kept.setdefault(self, Kept())
+            if not isinstance(made, list):
+                return seen(made, own)
+            for item in made:
+                own.see(item)
+            return made
 
-    return checked
+        return call
+
+    for name in ("on_batch", "on_progress", "on_time"):
+        setattr(Measured, name, checked(getattr(Measured, name)))
+
+
+def seen(items: Iterable[Item], own: Kept) -> Iterator[Item]:
+    """Those that are made when they are taken."""
+    for item in items:
+        own.see(item)
+        yield item

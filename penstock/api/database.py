@@ -7,7 +7,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.api.definitions import RememberingCatalog, text_of
+from penstock.api.executing import execute
 from penstock.api.explanation import Explanation
 from penstock.api.given import (
     SchemaLike,
@@ -17,7 +17,6 @@ from penstock.api.given import (
     schema_of,
     source_of,
 )
-from penstock.api.listing import list_queries, list_streams
 from penstock.api.live import Live
 from penstock.api.progress_clause import ProgressOptions, by_stream, checked
 from penstock.api.query import Query, run_options, run_together
@@ -27,22 +26,10 @@ from penstock.api.running_on_spark import SparkSetting
 from penstock.engine.options import Scheduling
 from penstock.errors import BindError, EngineError, SinkError, nearest
 from penstock.functions.aggregates import PythonAggregate
-from penstock.language.binding.relations import refuse_modifiers
-from penstock.language.binding.select import bind_query
-from penstock.language.binding.splits import bind_split
-from penstock.language.binding.streams import bind_progress, bind_stream
+from penstock.language.binding.streams import bind_progress
 from penstock.language.parse import parse_script, pointing_into
 from penstock.language.parsing.parameters import is_scalar
 from penstock.language.syntax import (
-    AlterQuery,
-    CreateQuery,
-    CreateStream,
-    CreateView,
-    Drop,
-    Explain,
-    Name,
-    Show,
-    Split,
     Statement,
 )
 from penstock.model.clock import Clock, SystemClock
@@ -140,6 +127,7 @@ class Database:
         overload: str = "block",
         checkpoint: str | Path | None = None,
         trigger: str = AVAILABLE_NOW,
+        threads: int = 1,
     ) -> Live:
         """An engine on which queries are created and dropped while others run.  `overload` is what
         happens to rows of sockets and asynchronous iterables that come too fast: "block" lets them
@@ -147,9 +135,10 @@ class Database:
         waited longest are dropped and counted.  With a directory for a `checkpoint`, the queries
         that CREATE QUERY has started are there again when the next engine is made on it, and go on
         where they were.  With a time as `trigger`, like "5 seconds", files are looked at again that
-        often; otherwise a query reads what is there."""
+        often; otherwise a query reads what is there.  So many `threads` work on queries that have
+        no stream in common."""
         options = run_options(checkpoint, trigger, False)
-        return Live(self, overload, options.checkpoint, options.every)
+        return Live(self, overload, options.checkpoint, options.every, threads)
 
     def beside(self) -> Database:
         """One with the same streams and setting, and no queries yet."""
@@ -265,69 +254,7 @@ class Database:
 
     def execute(self, statement: Statement, text: str) -> Query | Explanation | None:
         """Carry out one statement of a script."""
-        match statement:
-            case CreateStream():
-                stream = bind_stream(statement, self.catalog, self.base, self.allowed)
-                self.catalog.add_stream(stream, statement.name.span)
-                made_by = text_of(statement, text, RememberingCatalog())
-                self.catalog.texts[stream.name.casefold()] = made_by
-            case CreateQuery(into=Name(span=span)) | AlterQuery(span=span):
-                raise BindError(
-                    "INTO and ALTER QUERY are for queries that run at once",
-                    span=span,
-                    hint="db.live().sql(…)",
-                )
-            case Show(what):
-                listed = list_streams if what == "STREAMS" else list_queries
-                return listed(self.catalog)
-            case CreateQuery(name):
-                reading = RememberingCatalog.of(self.catalog)
-                bound = bind_query(statement.query, reading)
-                self.catalog.add_query(name.text, bound, name.span)
-                self.catalog.texts[name.text.casefold()] = text_of(statement, text, reading)
-            case CreateView(name, asked, replaces):
-                refuse_modifiers(asked)
-                reading = RememberingCatalog.of(self.catalog)
-                bound = bind_query(asked, reading)
-                self.catalog.add_view(name.text, bound, replaces, name.span)
-                self.catalog.texts[name.text.casefold()] = text_of(statement, text, reading)
-            case Split():
-                reading = RememberingCatalog.of(self.catalog)
-                for name, plan in bind_split(statement, reading):
-                    self.catalog.add_query(name.text, plan, name.span)
-                    self.catalog.texts[name.text.casefold()] = text_of(statement, text, reading)
-            case Drop(kind, name, if_exists):
-                self._drop(kind, name, if_exists)
-            case Explain():
-                bound = bind_query(statement.query, self.catalog)
-                query = Query(bound, text, self._setting)
-                return Explanation(
-                    query.explain(
-                        physical=statement.physical,
-                        schedule=statement.schedule,
-                        dataflow=statement.dataflow,
-                    )
-                )
-            case _:
-                bound = bind_query(statement, self.catalog)
-                return Query(bound, text, self._setting, span=statement.span)
-        return None
-
-    def _drop(self, kind: str, name: Name, if_exists: bool) -> None:
-        known = {
-            "STREAM": self.streams,
-            "TABLE": self.tables,
-            "VIEW": self.views,
-            "QUERY": self.queries,
-        }[kind]
-        if if_exists and name.text.casefold() not in map(str.casefold, known):
-            return
-        if kind == "QUERY":
-            self.catalog.drop_query(name.text, name.span)
-        elif kind == "VIEW":
-            self.catalog.drop_view(name.text, name.span)
-        else:
-            self.catalog.drop_stream(name.text, name.span, is_table=kind == "TABLE")
+        return execute(self, statement, text)
 
     def __repr__(self) -> str:
         return f"<penstock.Database engine={self.engine!r} streams={self.streams}>"

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.definitions import RememberingCatalog, definition_of, text_of
 from penstock.api.explanation import Explanation
 from penstock.api.listing import list_running
+from penstock.api.live_outputs import NOWHERE, Fans, LiveOutputs, Sinks, check_apart, closing
 from penstock.api.live_query import LiveQuery
 from penstock.api.query import Query
 from penstock.api.restoring import (
     Restored,
     bound_again,
     check_can_come_back,
-    place_of,
+    places_of,
     streams_again,
 )
 from penstock.api.stalls import explain_stall
@@ -28,7 +29,7 @@ from penstock.engine.live.records import Definition, QueryRecord
 from penstock.engine.live.status import QueryStatus
 from penstock.engine.overload import Overload
 from penstock.engine.status import GraphStatus
-from penstock.errors import BindError, EngineError
+from penstock.errors import EngineError
 from penstock.language.binding.select import bind_query
 from penstock.language.parse import parse_script, pointing_into
 from penstock.language.syntax import (
@@ -36,7 +37,6 @@ from penstock.language.syntax import (
     CreateQuery,
     CreateStream,
     Drop,
-    Name,
     Show,
     Statement,
 )
@@ -44,12 +44,10 @@ from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery
-from penstock.runs.isolated import IsolatedOutlet
 from penstock.runs.options import RunOptions
 from penstock.runs.targets import SinkLike
 from penstock.sinks.callback import Callback
 from penstock.sinks.kept import Kept
-from penstock.sinks.subscribers import Subscribers
 
 if TYPE_CHECKING:
     from penstock.api.database import Database
@@ -66,6 +64,7 @@ class Live:
         overload: str = "block",
         checkpoint: Path | None = None,
         every: int | None = None,
+        threads: int = 1,
     ) -> None:
         setting = database.setting
         if setting.engine != "local":
@@ -76,9 +75,9 @@ class Live:
         self._database = database
         self._setting = setting
         self._numbers = count(1)
-        self._subscribers: dict[str, Subscribers] = {}
+        self._fans: dict[str, Fans] = {}
         self._plans: dict[str, QueryPlan] = {}
-        self._places: dict[str, Path] = {}  # where rows go, by the name of their query
+        self._outputs = LiveOutputs(database, checkpoint is not None)
         self._restored = Restored()
         self._turn = threading.RLock()  # names are looked up and taken by one at a time
         self._engine = LiveEngine(
@@ -88,6 +87,7 @@ class Live:
             Overload.of(overload),
             checkpoint,
             every,
+            threads,
         )
         try:
             self._bring_back()
@@ -103,8 +103,7 @@ class Live:
             self._restored.streams |= streams_again(record, database)
             source = record.definition.text
             bound = bound_again(source, record.name, database)
-            place = place_of(source)
-            into = None if place is None else self._place(place, record.name)
+            into = self._outputs.places(places_of(source), record.name)
             query = Query(bound, source.text, self._setting, record.name)
             self._begin(record.name, query, into, record=record)
             database.catalog.add_query(record.name, bound)
@@ -120,17 +119,25 @@ class Live:
     # --- SQL -------------------------------------------------------------------------------------
 
     def sql(
-        self, text: str, sink: SinkLike | None = None, *, rows: bool = False, **parameters: Any
+        self,
+        text: str,
+        sink: SinkLike | None = None,
+        *,
+        late: SinkLike | None = None,
+        rejected: SinkLike | None = None,
+        rows: bool = False,
+        **parameters: Any,
     ) -> LiveQuery | Explanation | None:
         """Carry out a script; the result is that of its last statement.  CREATE QUERY starts a
         query at once.  SELECT starts one without a name, whose rows go to `sink` as in `Query.run`,
-        or are kept.  `:name` in the text stands for the value of that parameter."""
+        or are kept; its late and rejected ones to sinks of their own.  `:name` in the text stands
+        for the value of that parameter."""
         result: LiveQuery | Explanation | None = None
         changed = False
         try:
             for statement in parse_script(text, parameters):
                 with pointing_into(text), self._turn:
-                    result = self._execute(statement, text, sink, rows)
+                    result = self._execute(statement, text, (sink, late, rejected), rows)
                     changed |= isinstance(statement, CreateQuery | AlterQuery | Drop)
         finally:
             if changed:
@@ -138,7 +145,7 @@ class Live:
         return result
 
     def _execute(
-        self, statement: Statement, text: str, sink: SinkLike | None, rows: bool
+        self, statement: Statement, text: str, sinks: Sinks, rows: bool
     ) -> LiveQuery | Explanation | None:
         catalog = self._database.catalog
         match statement:
@@ -157,38 +164,40 @@ class Live:
             case _:
                 result = self._database.execute(statement, text)
                 if isinstance(result, Query):
-                    return self._select(result, sink, rows)
+                    return self._select(result, sinks, rows)
                 return result
         return None
 
     def _create(self, statement: CreateQuery, text: str) -> None:
         catalog, name = self._database.catalog, statement.name
         reading = RememberingCatalog.of(catalog)
-        if self._restored.has_query(statement, catalog, self._path):
+        if self._restored.has_query(statement, catalog, self._outputs.paths):
             return
+        check_apart(statement.into)
         catalog.refuse_taken(name.text, name.span)
         bound = bind_query(statement.query, reading)
         source = text_of(statement, text, reading)
         if self._engine.kept is not None:
             check_can_come_back(source, name)
         definition = definition_of(bound, source, catalog)
-        into = None if statement.into is None else self._place(statement.into, name.text)
+        into = self._outputs.places(statement.into, name.text)
         query = Query(bound, text, self._setting, name.text)
         self._begin(name.text, query, into, definition=definition)
         catalog.add_query(name.text, bound, name.span)
         catalog.texts[name.text.casefold()] = source
 
-    def _select(self, query: Query, sink: SinkLike | None, rows: bool) -> LiveQuery:
+    def _select(self, query: Query, sinks: Sinks, rows: bool) -> LiveQuery:
         name = f"select {next(self._numbers)}"
         kept = Kept("rows")
-        self._begin(name, query, kept if sink is None else sink, rows)
+        sink, late, rejected = sinks
+        self._begin(name, query, (kept if sink is None else sink, late, rejected), rows)
         return LiveQuery(self, name, kept)
 
     def _begin(
         self,
         name: str,
         query: Query,
-        sink: SinkLike | None,
+        sinks: Sinks,
         rows: bool = False,
         *,
         definition: Definition | None = None,
@@ -197,67 +206,35 @@ class Live:
         """With a checkpoint, what has a `definition` is saved; a `record` is what was saved."""
         kept = self._engine.kept if definition is not None or record is not None else None
         number = record.number if record is not None else kept.next_number if kept else 0
-        if record is not None and record.error is not None:
-            sink = None  # nothing more comes
+        if record is not None and record.is_over:
+            sinks = NOWHERE  # nothing more comes
         with ExitStack() as failing:
             ledger, prefix = (None, "") if kept is None else (kept.ledger, f"{number}/")
             options = RunOptions()
             delivery = failing.enter_context(Delivery(options, rows, ledger=ledger, name=prefix))
-            (target,) = delivery.targets([[Subscribers() if sink is None else sink, None, None]])
-            fan = target.rows if isinstance(target.rows, Subscribers) else Subscribers(target.rows)
-            outlet = IsolatedOutlet(query.plan, fan)
-            plan = self._setting.planned(query.plan)
+            fans = Fans.of(sinks, delivery)
+            outlet = fans.outlet(query.plan)
+            # state is of the plan that it was saved for, whatever rules there are by now
+            rules = None if record is None else record.simplified
+            plan = self._setting.planned(query.plan, rules)
             if record is not None:
-                self._engine.restore(record, plan, outlet, _closing(delivery))
+                self._engine.restore(record, plan, outlet, closing(delivery))
             else:
                 lasting = definition and kept and Lasting(kept.take_number(), definition)
-                self._engine.add(name, plan, outlet, _closing(delivery), lasting or None)
+                self._engine.add(name, plan, outlet, closing(delivery), lasting or None)
             failing.pop_all()
-        self._subscribers[name], self._plans[name] = fan, query.plan
-        if isinstance(sink, str):
-            self._places[name] = Path(sink).resolve()
-
-    def _path(self, into: Name) -> str:
-        """With a stroke at its end if it was written with one: then it is a directory."""
-        base = self._database.base or Path.cwd()
-        return f"{base / into.text}{'/' * into.text.endswith('/')}"
-
-    def _place(self, into: Name, name: str) -> str:
-        """The file that rows go to, which is where the database may read as well if not everything
-        is allowed.  The files of a directory appear when they are saved."""
-        path = self._path(into)
-        directory = path.endswith("/") or not Path(path).suffix or Path(path).is_dir()
-        if directory and self._engine.kept is None:
-            raise BindError(
-                f"{into.text!r} names a directory",
-                span=into.span,
-                expected="a file, whose ending tells the format; or a checkpoint",
-                hint="INTO 'rows.jsonl', or db.live(checkpoint=…)",
-            )
-        allowed = self._database.allowed
-        if allowed is not None and not allowed.file(Path(path)):
-            raise BindError(
-                f"{into.text!r} may not be written",
-                span=into.span,
-                expected=f"what is allowed: {allowed}",
-            )
-        taken = [other for other, place in self._places.items() if place == Path(path).resolve()]
-        if self._engine.kept is not None and taken and taken[0].casefold() != name.casefold():
-            raise BindError(
-                f"the rows of query {taken[0]} go to {into.text!r}",
-                span=into.span,
-                expected="a place of its own for every query",
-            )
-        return path
+        self._fans[name], self._plans[name] = fans, query.plan
+        self._outputs.take(name, sinks)
 
     # --- rows ------------------------------------------------------------------------------------
 
     def subscribe(
-        self, name: str, callback: Callable[[Any], object], *, rows: bool = False
+        self, name: str, callback: Callable[[Any], object], *, rows: bool = False, of: str = "rows"
     ) -> Callable[[], None]:
-        """Hand a function what a query gives out from now on: every batch, or every row.  The
-        answer ends that when it is called.  If the function fails, so does the query."""
-        fan = self._subscribers[self._name(name)]
+        """Hand a function what a query gives out from now on: every batch, or every row; `of` its
+        "rows", of what was "late", or "rejected".  The answer ends that when it is called.  If the
+        function fails, so does the query."""
+        fan = self._fans[self._name(name)].side(of)
         leave = self._engine.ask(lambda: fan.subscribe(Callback(callback, rows)))
         return lambda: self._engine.ask(leave)
 
@@ -294,9 +271,11 @@ class Live:
         seconds."""
         return self._engine.wait(None if name is None else self._name(name), timeout)
 
-    def stop(self) -> None:
-        """Read no further; what has been released is written."""
-        self._engine.stop()
+    def stop(self, *, final: bool = False) -> None:
+        """Read no further; what has been released is written.  What is open stays open in the
+        checkpoint, or is gone.  If this is `final`, it is given out as if the streams had ended:
+        with a checkpoint, tuples of the windows that were closed are late from then on."""
+        self._engine.stop(final)
 
     @property
     def active(self) -> bool:
@@ -315,8 +294,8 @@ class Live:
 
     def _forget(self, name: str) -> str:
         known = self._name(name)
-        del self._plans[known], self._subscribers[known]
-        self._places.pop(known, None)
+        del self._plans[known], self._fans[known]
+        self._outputs.forget(known)
         self._restored.queries.pop(known.casefold(), None)
         return known
 
@@ -336,10 +315,3 @@ class Live:
     def __repr__(self) -> str:
         state = "running" if self.active else "stopped"
         return f"<penstock.Live {state}, {len(self._plans)} queries>"
-
-
-def _closing(delivery: Delivery) -> Callable[[BaseException | None], None]:
-    def close(error: BaseException | None) -> None:
-        delivery.__exit__(type(error) if error else None, error, None)
-
-    return close

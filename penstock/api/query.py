@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.api import showing
+from penstock.api.analyzing import analyze_query
 from penstock.api.last_run import RememberedAnswer, RememberedRun
 from penstock.api.running import Running, Setting
 from penstock.api.running_async import calling_on, drive_on_loop
@@ -20,6 +21,7 @@ from penstock.errors import Span
 from penstock.language.parse import pointing_into
 from penstock.optimizer.dataflow.explain import explain_dataflow
 from penstock.optimizer.optimize import rewrite
+from penstock.optimizer.scheduling.explain import explain_conflicts
 from penstock.physical.explain import explain_physical
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan import query as plan
@@ -59,11 +61,25 @@ class Query:
         self._last: RememberedAnswer | RememberedRun | None = None
 
     def explain(
-        self, *, physical: bool = False, schedule: bool = False, dataflow: bool = False
+        self,
+        *,
+        physical: bool = False,
+        schedule: bool = False,
+        dataflow: bool = False,
+        conflicts: bool = False,
+        analyze: bool = False,
     ) -> str:
         """What is asked; or, if `physical` is said, what runs: operators, and where tuples meet; or
         the `schedule`: by which rule the local engine goes from each of them to the next; or the
-        `dataflow`: what the tuples of every stream go through, and how long that takes."""
+        `dataflow`: what the tuples of every stream go through, and how long that takes; or the
+        `conflicts`: where they get in each other's way when many are on it at the same time.  To
+        `analyze` is to run the query over what is there, and to show what was measured."""
+        if conflicts:
+            with pointing_into(self.text):
+                return explain_conflicts(self.plan, self.setting.settings)
+        if analyze:
+            with pointing_into(self.text):
+                return analyze_query(self.plan, self.setting)
         if dataflow:
             with pointing_into(self.text):
                 return explain_dataflow(self.plan, self.setting.settings)

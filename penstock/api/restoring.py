@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from penstock.api.live_outputs import Paths
 from penstock.engine.live.records import QueryRecord
 from penstock.errors import BindError, CheckpointError, PenstockError
 from penstock.language.binding.select import bind_query
 from penstock.language.binding.streams import bind_stream
 from penstock.language.parse import parse_script, pointing_into
-from penstock.language.syntax import CreateQuery, CreateStream, Name
+from penstock.language.syntax import CreateQuery, CreateStream, IntoPlaces, Name
 from penstock.plan.catalog import Catalog
 from penstock.plan.identity import differences, stream_identity
 from penstock.plan.query import QueryPlan
@@ -27,7 +28,7 @@ class Restored:
     is passed over, once."""
 
     streams: set[str] = field(default_factory=set)
-    queries: dict[str, tuple[QueryPlan, str | None]] = field(default_factory=dict)
+    queries: dict[str, tuple[QueryPlan, Paths]] = field(default_factory=dict)
 
     def has_stream(self, statement: CreateStream, database: Database) -> bool:
         key = statement.name.text.casefold()
@@ -40,13 +41,13 @@ class Restored:
         return True
 
     def has_query(
-        self, statement: CreateQuery, catalog: Catalog, path: Callable[[Name], str]
+        self, statement: CreateQuery, catalog: Catalog, paths: Callable[[IntoPlaces], Paths]
     ) -> bool:
         key = statement.name.text.casefold()
         if key not in self.queries:
             return False
-        into = None if statement.into is None else path(statement.into)
-        if (bind_query(statement.query, catalog), into) != self.queries[key]:
+        bound = bind_query(statement.query, catalog)
+        if (bound, paths(statement.into)) != self.queries[key]:
             raise _says_something_else("query", statement.name)
         del self.queries[key]
         return True
@@ -87,7 +88,7 @@ def bound_again(source: SourceText, name: str, database: Database) -> QueryPlan:
         beside.catalog.texts[each.casefold()] = text
     (statement,) = parse_script(source.text)
     if isinstance(statement, CreateQuery):
-        statement = replace(statement, into=None)
+        statement = replace(statement, into=IntoPlaces())
     with pointing_into(source.text):
         beside.execute(statement, source.text)
     found = beside.catalog.relation(name)
@@ -108,7 +109,7 @@ def check_can_come_back(source: SourceText, name: Name) -> None:
             ) from None
 
 
-def place_of(source: SourceText) -> Name | None:
+def places_of(source: SourceText) -> IntoPlaces:
     """Where the rows of a query go."""
     (statement,) = parse_script(source.text)
     assert isinstance(statement, CreateQuery)

@@ -185,15 +185,21 @@ def shell(
 
 
 @app.command()
-def explain(file: File) -> None:
+def explain(
+    file: File,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Run every query, and print what was measured.")
+    ] = False,
+) -> None:
     """Print the plan of every query of a script."""
     database = Database()
     for result in database.script(_read(file)):
         if result is not None:
-            typer.echo(result.explain() if isinstance(result, Query) else result.text)
+            found = result.explain(analyze=analyze) if isinstance(result, Query) else result.text
+            typer.echo(found)
     for name in database.queries:
         typer.echo(f"-- {name}")
-        typer.echo(database.query(name).explain())
+        typer.echo(database.query(name).explain(analyze=analyze))
 
 
 @app.command()
@@ -211,7 +217,7 @@ def demo(
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(help="figure-7, figure-8, figure-14, figure-15, figure-16, or all."),
+        typer.Argument(help="figure-4, figure-7, figure-8, figure-14 to figure-16, or all."),
     ],
     out: Annotated[Path, typer.Option(help="Where numbers and pictures go.")] = Path(
         "out/reproduce"

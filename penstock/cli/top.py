@@ -5,7 +5,6 @@ Rows are counted and gone; who wants them runs the script.
 
 from __future__ import annotations
 
-import pyarrow as pa
 import typer
 from rich.console import Console
 
@@ -18,22 +17,7 @@ from penstock.cli.stopping import StoppedError, stopped_by_signals
 from penstock.language.parse import pointing_into
 from penstock.runs.options import RunOptions
 from penstock.runs.targets import Target
-
-
-class Discarded:
-    """A sink for rows that nobody wants."""
-
-    def begin(self, schema: pa.Schema) -> None:
-        """Nothing is kept."""
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Nothing is kept; whoever writes has counted."""
-
-    def flush(self) -> None:
-        """Nothing is kept."""
-
-    def end(self) -> None:
-        """Nothing is kept."""
+from penstock.sinks.discarded import Discarded
 
 
 def run_top(database: Database, text: str, options: RunOptions, console: Console) -> None:

@@ -38,6 +38,7 @@ class Checkpoints:
         self._directory = Path(directory)
         self._staged: dict[str, bytes | None] = {}
         self._checks: dict[str, int] = {}  # of the chunks that are there
+        self._total = 0  # of these, in one number
         self._opened = ExitStack()
         _refuse_others(self._directory)
         try:
@@ -92,8 +93,8 @@ class Checkpoints:
         """Make a checkpoint of what was put and dropped; how many bytes of chunks it took."""
         written = {key: packed for key, packed in self._staged.items() if packed is not None}
         checks = {key: crc32(packed) for key, packed in written.items()}
-        kept = {key: each for key, each in self._checks.items() if key not in self._staged}
-        after = kept | checks
+        gone = {key: self._checks[key] for key in self._staged if key in self._checks}
+        total = self._total - _total_of(gone) + _total_of(checks)
         with self._failing(), self._database:
             self._database.execute("BEGIN")
             self._database.executemany(
@@ -104,10 +105,13 @@ class Checkpoints:
                 [(key, packed, checks[key]) for key, packed in written.items()],
             )
             self._database.execute(
-                "UPDATE head SET epoch = ?, checked = ?", (self.epoch + 1, _check_of(after))
+                "UPDATE head SET epoch = ?, checked = ?", (self.epoch + 1, _check_of(total))
             )
         self.epoch += 1
-        self._checks, self._staged = after, {}
+        for key in gone:
+            del self._checks[key]
+        self._checks |= checks
+        self._total, self._staged = total, {}
         return sum(map(len, written.values()))
 
     # --- opening ---------------------------------------------------------------------------------
@@ -134,7 +138,8 @@ class Checkpoints:
             raise self._failure(f"has a {DATABASE} that belongs to another one")
         self.epoch: int = head[0][1]
         self._checks = dict(self._database.execute("SELECT key, checked FROM chunk").fetchall())
-        if head[0][2] != _check_of(self._checks):
+        self._total = _total_of(self._checks)
+        if head[0][2] != _check_of(self._total):
             raise self._failure(f"is damaged: chunks in {DATABASE} are missing or exchanged")
 
     def _begin(self) -> None:
@@ -145,7 +150,7 @@ class Checkpoints:
                 self._database.execute("BEGIN")
                 for statement in _SCHEMA.strip().split("\n"):
                     self._database.execute(statement)
-                first = (uuid.uuid4().hex, 0, _check_of({}))
+                first = (uuid.uuid4().hex, 0, _check_of(0))
                 self._database.execute("INSERT INTO head VALUES (?, ?, ?)", first)
         (own,) = self._database.execute("SELECT id FROM head").fetchone()
         content = {"penstock": "checkpoint", "engine": "local", "format": FORMAT, "id": own}
@@ -175,10 +180,13 @@ class Checkpoints:
         )
 
 
-def _check_of(checks: dict[str, int]) -> int:
-    """One number for all chunks, whatever their order."""
-    total = sum(crc32(key.encode(), check) for key, check in checks.items())
-    return (total + len(checks)) & (2**62 - 1)
+def _total_of(checks: dict[str, int]) -> int:
+    """One number for some chunks, whatever their order."""
+    return sum(crc32(key.encode(), check) + 1 for key, check in checks.items())
+
+
+def _check_of(total: int) -> int:
+    return total & (2**62 - 1)
 
 
 def _refuse_others(directory: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from penstock.engine.chain import MemoryPolicy
@@ -31,9 +32,14 @@ class Component:
         self.share = 0.0  # the largest of its queries
         self.enabling: Enabling | None = None  # if another than that of the run
         self.used = used
+        self.group = 0
         self._cycle = cycle
         self._busy: deque[GraphNode] = deque()
         self.take_in(nodes)
+
+    def join(self, group: int, cycle: Cycle) -> None:
+        """From now on, it is worked on together with others."""
+        self.group, self._cycle = group, cycle
 
     def take_in(self, nodes: Sequence[GraphNode]) -> None:
         """Nodes that are connected with it."""
@@ -66,21 +72,36 @@ class Component:
         node.listed = True
         self._busy.append(node)
 
+    def failed_in(self, branch: GraphNode) -> None:
+        """What was handed over to a branch has failed there, or behind it: whoever is nearest to
+        where that was has told first."""
+        if self._cycle.failed is None:
+            self._cycle.failed = branch
+
     @property
     def busy(self) -> bool:
-        return self._pick() is not None
+        return self._pick() is not None or any(s.next_alone is not None for s in self.sources)
 
     def drain(self) -> None:
         """Until nothing waits anywhere, or somebody interrupts it."""
         memory = self.memory
         if memory is not None:
             memory.look()
-        while (node := self._pick()) is not None:
+        while (node := self._pick() or self._next_alone()) is not None:
             self._cycle.run(node)
             if self._cycle.interrupted:
                 return
             if memory is not None:
                 memory.look()
+
+    def _next_alone(self) -> SourceNode | None:
+        """A source with a tuple that waited for everything before it to be handled."""
+        waiting = [(s.next_alone, s) for s in self.sources if s.next_alone is not None]
+        if not waiting:
+            return None
+        _, source = min(waiting, key=itemgetter(0))
+        source.let_in_one()
+        return source
 
     def _pick(self) -> GraphNode | None:
         """A node that has something to do.  Where progress waits for tuples before it, whoever has

@@ -19,6 +19,7 @@ class Cycle:
         self.executed = executed
         self.interrupted = False  # whether somebody wants to have something done between two steps
         self.current: GraphNode | None = None  # the one at work, for whoever asks what has failed
+        self.failed: GraphNode | None = None  # where a branch begins in which something has failed
         self.ask: Callable[[GraphNode], bool] | None = None
 
     def run(self, node: GraphNode) -> GraphNode:

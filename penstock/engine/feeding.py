@@ -72,6 +72,12 @@ class InStep(Feeding):
     def _read(self, meeting: Meeting, attention: Attention) -> Generator[Quantum, None, None]:
         reading = {scan: self._pieces_of(scan, attention) for scan in meeting.scans}
         try:
+            if len(reading) == 1:
+                ((scan, pieces),) = reading.items()
+                for only in pieces:
+                    yield [(scan, only)]
+                yield [(scan, Ended())]
+                return
             while reading:
                 scan = meeting.next(list(reading))
                 piece = next(reading[scan], None)

@@ -16,7 +16,7 @@ class Inbox:
     most `keeping` rows may wait, the oldest ones are dropped, and counted."""
 
     def __init__(self, bell: Bell, keeping: int | None = None) -> None:
-        self._bell = bell
+        self.bell = bell  # of whoever takes what is put in
         self._keeping = keeping
         self._waiting: deque[Delivered] = deque()
         self._rows = 0  # that wait; counted only where some may be dropped
@@ -35,7 +35,7 @@ class Inbox:
             if not self._closed:
                 self._waiting.append(delivered)
         if not self._closed:
-            self._bell.ring()
+            self.bell.ring()
         return not self._closed
 
     def _put_for_others(self, delivered: Delivered, keeping: int) -> None:

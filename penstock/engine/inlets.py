@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from penstock.engine.graph.query_graph import QueryGraph
 from penstock.engine.graph.source_node import Delivered, Ended, SourceNode
+from penstock.engine.group import Group
 from penstock.engine.in_step import is_ahead
 from penstock.engine.inbox import Inbox
 from penstock.engine.overload import Overload
@@ -46,7 +47,7 @@ class Inlets:
         self, graph: QueryGraph, bell: Bell, chunks_of: ChunksOf, overload: Overload | None = None
     ) -> None:
         self._graph = graph
-        self._bell = bell
+        self.bells = [bell]  # of the groups that the graph is worked on in
         self._chunks_of = chunks_of
         self._overload = overload or Overload()
         self._inlets: dict[SourceNode, _Inlet] = {}
@@ -57,7 +58,7 @@ class Inlets:
     def open(self, scan: SourceNode) -> None:
         """Begin to read a source."""
         keeping = self._overload.keeping if _is_live(scan) else None
-        inlet = _Inlet(Inbox(self._bell, keeping))
+        inlet = _Inlet(Inbox(self._bell_of(scan), keeping))
         self._inlets[scan] = inlet
         scan.outside = inlet.inbox
         # sources on an event loop find it in the context
@@ -66,6 +67,9 @@ class Inlets:
             target=work, args=(self._deliver, scan, inlet), name=scan.name, daemon=True
         )
         inlet.thread.start()
+
+    def _bell_of(self, scan: SourceNode) -> Bell:
+        return self.bells[self._graph.component_of(scan).group]
 
     def close(self, scan: SourceNode) -> None:
         """Nobody wants a source any more."""
@@ -82,6 +86,17 @@ class Inlets:
             if inlet.thread is not None:
                 inlet.thread.join(timeout=1)  # one that waits for data cannot be made to leave
 
+    def rest(self) -> Iterator[Delivery]:
+        """Read no further: all that has been delivered so far, whoever would have to wait."""
+        for inlet in self._inlets.values():
+            inlet.attention.bell.close()
+            inlet.inbox.close()
+        for scan, inlet in self._inlets.items():
+            while len(inlet.inbox):
+                delivered = inlet.inbox.take()
+                if delivered is not None:
+                    yield scan, delivered
+
     def topology_changed(self) -> None:
         """Queries have come or gone: other sources are read, and waited for."""
         waited_for, before = self._graph.waited_for(), self._graph.in_turn()
@@ -90,6 +105,10 @@ class Inlets:
         for scan, others in waited_for.items():
             if scan not in self._inlets:
                 self.open(scan)
+            inbox = self._inlets[scan].inbox
+            inbox.bell = self._bell_of(scan)
+            if len(inbox):  # it may have told somebody else
+                inbox.bell.ring()
             self._inlets[scan].waited_for = others
             self._inlets[scan].before = before.get(scan, [])
 
@@ -118,12 +137,15 @@ class Inlets:
         else:
             inlet.inbox.put(Ended())
 
-    def next(self) -> Quantum:
-        """What waits for the part of the graph that has had the least of its share."""
+    def next(self, group: Group | None = None) -> Quantum:
+        """What waits for the part of the graph, or of a group, that has had the least of its
+        share."""
         ready = [
             scan
             for scan, inlet in self._inlets.items()
-            if len(inlet.inbox) and not self._has_to_wait(scan, inlet)
+            if len(inlet.inbox)
+            and (group is None or group.has(scan.component))
+            and not self._has_to_wait(scan, inlet)
         ]
         if not ready:
             return []

@@ -12,13 +12,13 @@ from time import perf_counter_ns
 
 from penstock.engine.adapting.adapting import Adapting
 from penstock.engine.component import Component
-from penstock.engine.enabling import EnablingMode
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.placed_query import PlacedQuery
 from penstock.engine.graph.placement import Placement
 from penstock.engine.graph.query_graph import QueryGraph
 from penstock.engine.graph.scans import Scans
 from penstock.engine.graph.source_node import Delivered, Ended, SourceNode
+from penstock.engine.group import Group
 from penstock.engine.options import Scheduling
 from penstock.engine.status import GraphStatus, graph_status
 from penstock.model.clock import Clock
@@ -52,9 +52,10 @@ class LocalRun:
         resumable: bool = False,
         follow: bool = False,
         scheduling: Scheduling | None = None,
+        groups: int = 1,
     ) -> None:
         """A `resumable` run can be saved and gone on with; one that is to `follow` its files looks
-        for more of them."""
+        for more of them.  Its graph is worked on in so many `groups`."""
         self.before: dict[Outlet, Account] = {}  # what earlier runs have counted
         self.closed: dict[str, int | str] = {}  # by a final run: bounds by stream
         self.clock = clock
@@ -62,9 +63,9 @@ class LocalRun:
         self._strict = strict
         self._resumable = resumable
         scans = Scans(clock, strict, resumable, follow)
-        self.graph = QueryGraph(scans, clock, self.scheduling)
-        self.enabling = EnablingMode(self.scheduling.enabling, clock)
-        self.graph.cycle.ask = self.enabling.ask
+        self.graph = QueryGraph(scans, clock, self.scheduling, groups)
+        mode = self.scheduling.enabling
+        self.groups = [Group(number, self.graph.parts, mode, clock) for number in range(groups)]
         self.adapting = Adapting(self.scheduling.adaptation, clock)
         self.graph.watching = self.adapting.watched
         self._unfilled: list[OperatorNode] = []
@@ -92,8 +93,7 @@ class LocalRun:
         for outlet, placed in list(self.graph.queries.items()) if wanted else ():
             common = [each for each in shareable_panes(placed.plan) if each in wanted]
             if common and _can_change(placed):
-                self.drop(outlet)
-                self._add(sharing(placed.plan, common), outlet)
+                self._register(self.graph.exchange(sharing(placed.plan, common), outlet))
         known = {
             node.logical
             for placed in self.graph.queries.values()
@@ -110,7 +110,11 @@ class LocalRun:
         lasting: bool = False,
         saved: Placement | None = None,
     ) -> None:
-        placed = self.graph.add(plan, outlet, lasting, saved)
+        self._register(self.graph.add(plan, outlet, lasting, saved))
+
+    def _register(self, placed: PlacedQuery) -> None:
+        """Nodes that want to be told something."""
+        self._forget_others()
         new = [node for node in placed.operators if len(node.outlets) == 1]
         self._unfilled += [each for each in new if isinstance(each.operator, LookupOperator)]
         self._timed += [each for each in new if each.operator.due() is not None]
@@ -120,10 +124,18 @@ class LocalRun:
         account = self.total(outlet)
         self.before.pop(outlet, None)
         self.graph.drop(outlet)
+        self._forget_others()
+        return account
+
+    def _forget_others(self) -> None:
+        """Than those that serve somebody; sources go tuple by tuple as long as somebody asks."""
+        strict = [each for each in self.graph.queries.values() if each.plan.one_by_one]
+        one_by_one = {source for each in strict for source in each.sources}
+        for source in self.graph.sources:
+            source.one_by_one = source in one_by_one
         self._unfilled, self._timed = (
             [node for node in nodes if node.outlets] for nodes in (self._unfilled, self._timed)
         )
-        return account
 
     @property
     def queries(self) -> tuple[QueryPlan, ...]:
@@ -179,54 +191,65 @@ class LocalRun:
         if self._unfilled:
             self.read_tables()
         if isinstance(delivered, Chunk) and delivered.batch.num_rows:
-            self.enabling.stir()
+            self.groups[self.graph.component_of(scan).group].enabling.stir()
         scan.deliver(delivered)
 
     def work(self, component: Component) -> None:
         """Until nothing waits in a part of the graph."""
-        begun = perf_counter_ns()
+        begun, group = perf_counter_ns(), self.groups[component.group]
         component.drain()
-        self.enabling.after(component)
+        group.enabling.after(component)
         if self._timed:
-            self._tell_time()
+            self._tell_time(group)
         component.flush()
         if component.watched:
             self.adapting.look(component.watched)
         component.used += (perf_counter_ns() - begun) / component.share
 
-    def _tell_time(self) -> None:
+    def _tell_time(self, group: Group) -> None:
         """Let operators say what time alone has to say."""
         now = self.clock.now()
-        for node in filter(_goes_on, self._timed):
-            self.graph.cycle.current = node
+        for node in self._timed_in(group):
+            group.cycle.current = node
             node.on_time(now)
-        self.graph.cycle.current = None
-        self.graph.drain()
+        group.cycle.current = None
+        for component in group.components:
+            component.drain()
+
+    def _timed_in(self, group: Group) -> list[OperatorNode]:
+        """Those whose queries are not paused."""
+        return [each for each in self._timed if group.has(each.component) and _goes_on(each)]
 
     # --- when nothing is delivered ---------------------------------------------------------------
 
-    def due(self) -> int | None:
-        """When time alone will have something to say, in microseconds; None: never."""
-        times = [self.enabling.due(self._awake)]
-        times += [node.operator.due() for node in self._timed if _goes_on(node)]
+    def due(self, group: Group | None = None) -> int | None:
+        """When time alone will have something to say to a group, the only one if there is no other,
+        in microseconds; None: never."""
+        group = group or self.groups[0]
+        times = [group.enabling.due(group.awake)]
+        times += [node.operator.due() for node in self._timed_in(group)]
         return min((each for each in times if each is not None), default=None)
 
-    @property
-    def _awake(self) -> list[Component]:
-        """The parts of the graph whose queries are not paused."""
-        return [each for each in self.graph.components if not each.held]
-
-    def look_at_clock(self) -> None:
+    def look_at_clock(self, group: Group | None = None) -> None:
         """Time has passed."""
-        self.enabling.look(self._awake)
+        group = group or self.groups[0]
+        group.enabling.look(group.awake)
         if self._timed:
-            self._tell_time()
-        for component in self.graph.components:
+            self._tell_time(group)
+        for component in group.components:
             component.flush()
 
     def close_all(self) -> None:
-        """Close what is open, because nothing more is expected: by a promise if that is possible,
-        so that somebody can go on later, or else by the end of the streams."""
+        """Close what is open, because nothing more is expected."""
+        self.closed |= (closed := self.closing())
+        for scan in self.scans:
+            if scan.name in closed:
+                self.close_scan(scan, closed[scan.name])
+        self.graph.drain()
+
+    def closing(self) -> dict[str, int | str]:
+        """How to close what is open, by stream: by a promise if that is possible, so that somebody
+        can go on later, or else by the end of the stream."""
         closed: dict[str, int | str] = {}
         for query, outlet in zip(self.queries, self.outlets, strict=True):
             scans = [scan for scan in self.scans if outlet in scan.outlets]
@@ -239,14 +262,13 @@ class LocalRun:
                 elif high != BEGINNING and closed.get(scan.name) != "ended":
                     bound = int(high) + reach
                     closed[scan.name] = max(bound, int(closed.get(scan.name, bound)))
-        self.closed |= closed
-        for scan in self.scans:
-            told = closed.get(scan.name)
-            if told == "ended":
-                self.end(scan)
-            elif told is not None:
-                scan.close_below(int(told))
-        self.graph.drain()
+        return closed
+
+    def close_scan(self, scan: SourceNode, told: int | str) -> None:
+        if told == "ended":
+            self.end(scan)
+        else:
+            scan.close_below(int(told))
 
     def close(self) -> None:
         """Everything that was released has gone to the sinks, and nothing follows."""

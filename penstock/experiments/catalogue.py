@@ -9,8 +9,10 @@ from penstock.experiments.conducting import Conduct
 from penstock.experiments.figure import Figure
 from penstock.experiments.idle_waiting import latency, queues
 from penstock.experiments.nested_unions import burstiness, carriage
+from penstock.experiments.schedules import scheduling
 
 EXPERIMENTS: dict[str, Callable[[Conduct], Figure]] = {
+    "figure-4": scheduling,
     "figure-7": latency,
     "figure-8": queues,
     "figure-14": burst_sizes,

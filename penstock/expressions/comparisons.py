@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.expressions.node import Builder, Kernel, all_null, always, arrow
-from penstock.model.types import BOOLEAN, Kind, to_arrow
+from penstock.model.plain_values import to_arrow
+from penstock.model.types import BOOLEAN, Kind
 from penstock.plan.expressions import Call, Literal
 
 _EQUAL = arrow("equal")

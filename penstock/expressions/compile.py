@@ -18,11 +18,22 @@ import pyarrow as pa
 
 from penstock.errors import RunError
 from penstock.expressions.arithmetic import ARITHMETIC
+from penstock.expressions.bits import BITS, HASHES, TRIGONOMETRY
 from penstock.expressions.casts import cast_kernel
 from penstock.expressions.choices import CHOICES, choose
 from penstock.expressions.columns import true_only
 from penstock.expressions.comparisons import COMPARISONS, WITH_NULLS
-from penstock.expressions.node import FAILURES, Builder, Compiled, Kernel, all_null, scalar_of
+from penstock.expressions.months import MONTHS
+from penstock.expressions.nested import ARRAYS, NESTED
+from penstock.expressions.node import (
+    FAILURES,
+    Builder,
+    Compiled,
+    Kernel,
+    all_null,
+    row_by_row,
+    scalar_of,
+)
 from penstock.expressions.numbers import NUMBERS
 from penstock.expressions.patterns import PATTERNS
 from penstock.expressions.regular_expressions import REGULAR_EXPRESSIONS
@@ -43,10 +54,17 @@ _STRICT: dict[str, Builder] = {
     **TEXTS,
     **PATTERNS,
     **REGULAR_EXPRESSIONS,
+    **NESTED,
+    **BITS,
+    **TRIGONOMETRY,
+    **HASHES,
+    **MONTHS,
+    "json_get": row_by_row,
+    "json_text": row_by_row,
     **TIMES,
     **TIME_FORMATS,
 }
-_WITH_NULLS: dict[str, Builder] = {**WITH_NULLS, **CHOICES}
+_WITH_NULLS: dict[str, Builder] = {**WITH_NULLS, **CHOICES, **ARRAYS}
 
 
 def compile_expression(

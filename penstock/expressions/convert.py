@@ -45,6 +45,8 @@ _NOT_EQUAL = arrow("not_equal")
 def converter(given: Type, wanted: Type) -> Converter | None:
     if given == wanted:
         return _never_fails(same)
+    if given.is_nested or wanted.is_nested:
+        return None
     if given.kind is Kind.STRING:
         return _reading(wanted)
     if wanted.kind is Kind.STRING:

@@ -19,7 +19,8 @@ from penstock.expressions.columns import (
 )
 from penstock.expressions.node import Kernel, arrow
 from penstock.model.arrays import Ints, Mask
-from penstock.model.types import Kind, Type, to_arrow
+from penstock.model.plain_values import to_arrow
+from penstock.model.types import Kind, Type
 from penstock.plan.expressions import Call, Literal
 
 MOST = 38  # digits of a DECIMAL

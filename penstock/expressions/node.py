@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import RunError
-from penstock.model.types import Kind, Type, to_arrow
+from penstock.model.plain_values import to_arrow
+from penstock.model.types import Kind, Type
 from penstock.plan.expressions import Call, Literal
 
 FAILURES = (pa.ArrowInvalid, RunError)
@@ -42,6 +43,11 @@ def arrow(name: str, options: pc.FunctionOptions | None = None) -> Kernel:
 def always(kernel: Kernel) -> Builder:
     """The same kernel for every call."""
     return lambda _call, _literals: kernel
+
+
+def row_by_row(_call: Call, _literals: Sequence[Literal | None]) -> Kernel | None:
+    """No kernel: nothing computes it for whole columns."""
+    return None
 
 
 def scalar_of(literal: Literal) -> pa.Scalar:

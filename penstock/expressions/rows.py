@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.expressions.node import Kernel, length
+from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.schema import Field, Schema
-from penstock.model.types import to_arrow, to_python
 from penstock.plan.expressions import Call, Cast, Column, Expression, Literal
 from penstock.scalars.evaluate import evaluator
 

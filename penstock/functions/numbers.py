@@ -24,6 +24,35 @@ NUMBERS: list[Entry] = [
     ("log10", takes(_F.DOUBLE), always(DOUBLE), "logarithm to base 10"),
     ("log2", takes(_F.DOUBLE), always(DOUBLE), "logarithm to base 2"),
     ("power", takes(_F.DOUBLE, _F.DOUBLE), always(DOUBLE), "raised to"),
+    *[
+        (name, takes(_F.DOUBLE), always(DOUBLE), about)
+        for name, about in (
+            ("sin", "sine of an angle in radians"),
+            ("cos", "cosine"),
+            ("tan", "tangent"),
+            ("asin", "the angle of a sine (NaN if there is none)"),
+            ("acos", "the angle of a cosine"),
+            ("atan", "the angle of a tangent"),
+            ("sinh", "hyperbolic sine"),
+            ("cosh", "hyperbolic cosine"),
+            ("tanh", "hyperbolic tangent"),
+            ("degrees", "radians in degrees"),
+            ("radians", "degrees in radians"),
+        )
+    ],
+    ("atan2", takes(_F.DOUBLE, _F.DOUBLE), always(DOUBLE), "the angle of a point, from y and x"),
+    *[
+        (name, takes(_F.INTEGER, _F.INTEGER), always(BIGINT), about)
+        for name, about in (
+            ("bitand", "the bits that both have; also a & b"),
+            ("bitor", "the bits that one has; also a | b"),
+            ("bitxor", "the bits that only one has; also a ^ b"),
+            ("shiftleft", "bits moved to the left; also a << b"),
+            ("shiftright", "bits moved to the right, with the sign; also a >> b"),
+        )
+    ],
+    ("bitnot", takes(_F.INTEGER), always(BIGINT), "the other bits; also ~a"),
+    ("bit_count", takes(_F.INTEGER), always(BIGINT), "how many of 64 bits are set"),
     ("greatest", takes(_F.ALIKE, variadic=True), like_first, "the largest, without NULLs"),
     ("least", takes(_F.ALIKE, variadic=True), like_first, "the smallest, without NULLs"),
 ]

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from penstock.errors import RunError
 from penstock.functions.aggregates import PythonAggregate
-from penstock.model.types import Type, to_python
+from penstock.model.plain_values import to_python
+from penstock.model.types import Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.functions.choices import CHOICES
+from penstock.functions.nested import NESTED
 from penstock.functions.numbers import NUMBERS
 from penstock.functions.signature import Signature
 from penstock.functions.texts import TEXTS
@@ -36,7 +37,7 @@ _MONOTONE = {
 
 SCALARS: dict[str, ScalarFunction] = {
     name: ScalarFunction(name, signature, returns, about, name in _MONOTONE)
-    for name, signature, returns, about in (*TEXTS, *NUMBERS, *TIMES, *CHOICES)
+    for name, signature, returns, about in (*TEXTS, *NUMBERS, *TIMES, *CHOICES, *NESTED)
 }
 ALIASES: dict[str, str] = {
     "ucase": "upper",
@@ -48,7 +49,6 @@ ALIASES: dict[str, str] = {
     "position": "strpos",
     "ceiling": "ceil",
     "pow": "power",
-    "log": "ln",
     "ifnull": "coalesce",
     "nvl": "coalesce",
     "iff": "if",
@@ -62,6 +62,20 @@ ALIASES: dict[str, str] = {
     "unix_seconds": "epoch",
     "date_bin": "time_bucket",
     "regexp": "regexp_like",
+    "sha": "sha1",
+    "shift_left": "shiftleft",
+    "shift_right": "shiftright",
+    "xor": "bitxor",
+    "from_utc_timestamp": "at_time_zone",
+    "json_extract": "json_get",
+    "json_query": "json_get",
+    "json_value": "json_text",
+    "json_extract_string": "json_text",
+    "get_json_object": "json_text",
+    "array_length": "cardinality",
+    "array_size": "cardinality",
+    "size": "cardinality",
+    "array_to_string": "array_join",
     "rlike": "regexp_like",
     "regexp_matches": "regexp_like",
     "regexp_substr": "regexp_extract",

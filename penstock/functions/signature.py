@@ -12,12 +12,15 @@ from penstock.model.types import (
     BOOLEAN,
     DOUBLE,
     INTERVAL,
+    NESTED,
     NULL,
     STRING,
     TIMESTAMP,
     Kind,
     Type,
+    array_of,
     common_type,
+    map_of,
 )
 
 
@@ -33,6 +36,10 @@ class Family(Enum):
     TIME = "a TIMESTAMP or DATE"
     TIMESTAMP = "a TIMESTAMP"
     INTERVAL = "a length of time"
+    ARRAY = "an ARRAY"
+    MAP = "a MAP"
+    COLLECTION = "an ARRAY or MAP"
+    TEXTS = "an ARRAY of STRINGs"
 
 
 def accept(family: Family, given: Type) -> Type | None:
@@ -43,7 +50,7 @@ def accept(family: Family, given: Type) -> Type | None:
         case Family.ANY | Family.ALIKE:
             return given
         case Family.ORDERED:
-            return given if given.kind is not Kind.BINARY else None
+            return given if given.kind not in (Kind.BINARY, *NESTED) else None
         case Family.NUMBER:
             return given if given.is_number else None
         case Family.DOUBLE:
@@ -60,6 +67,14 @@ def accept(family: Family, given: Type) -> Type | None:
             return TIMESTAMP if given.kind in (Kind.TIMESTAMP, Kind.DATE) else None
         case Family.INTERVAL:
             return given if given.kind is Kind.INTERVAL else None
+        case Family.ARRAY:
+            return given if given.kind is Kind.ARRAY else None
+        case Family.MAP:
+            return given if given.kind is Kind.MAP else None
+        case Family.COLLECTION:
+            return given if given.kind in (Kind.ARRAY, Kind.MAP) else None
+        case Family.TEXTS:
+            return given if given == array_of(STRING) else None
 
 
 _FOR_NULL = {
@@ -71,6 +86,10 @@ _FOR_NULL = {
     Family.TIME: TIMESTAMP,
     Family.TIMESTAMP: TIMESTAMP,
     Family.INTERVAL: INTERVAL,
+    Family.ARRAY: array_of(STRING),
+    Family.COLLECTION: array_of(STRING),
+    Family.TEXTS: array_of(STRING),
+    Family.MAP: map_of(STRING, STRING),
 }
 
 

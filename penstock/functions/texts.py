@@ -65,4 +65,21 @@ TEXTS: list[Entry] = [
         always(BIGINT),
         "how often a regular expression matches",
     ),
+    *[
+        (name, takes(_F.STRING), always(STRING), f"the {name} of a text, in hexadecimal digits")
+        for name in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
+    ],
+    ("crc32", takes(_F.STRING), always(BIGINT), "the checksum of a text"),
+    (
+        "json_get",
+        takes(_F.STRING, _F.STRING),
+        always(STRING),
+        "what is at a path in a JSON text, as JSON; also text -> 'name'",
+    ),
+    (
+        "json_text",
+        takes(_F.STRING, _F.STRING),
+        always(STRING),
+        "what is at a path in a JSON text, as a text; also text ->> 'name'",
+    ),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.functions.signature import Family
-from penstock.functions.type_rules import Entry, always, like_last, takes
+from penstock.functions.type_rules import Entry, always, like_first, like_last, takes
 from penstock.model.types import BIGINT, DATE, STRING, TIMESTAMP
 
 _F = Family
@@ -52,5 +52,17 @@ TIMES: list[Entry] = [
         takes(_F.STRING, _F.STRING),
         always(TIMESTAMP),
         "the same, NULL if it is not written so",
+    ),
+    (
+        "add_months",
+        takes(_F.TIME, _F.INTEGER),
+        like_first,
+        "so many calendar months later, on the last day if there is none so late",
+    ),
+    (
+        "at_time_zone",
+        takes(_F.TIMESTAMP, _F.STRING),
+        always(TIMESTAMP),
+        "what a clock in a time zone shows at a moment",
     ),
 ]

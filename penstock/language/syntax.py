@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -129,8 +129,22 @@ class WindowedRelation:
         return named.text if named is not None else ""
 
 
+@dataclass(frozen=True, slots=True)
+class UnnestedRelation:
+    """A relation, and the items of one of its ARRAYs or MAPs beside its tuples."""
+
+    relation: Relation
+    collection: exp.Expr
+    alias: Name | None
+    columns: tuple[Name, ...]
+    outer: bool  # tuples without items come, too
+    numbered: bool  # WITH ORDINALITY
+    span: Span
+
+
 Relation: TypeAlias = (
     NamedRelation
+    | UnnestedRelation
     | SubqueryRelation
     | WindowedRelation
     | UnionRelation
@@ -162,6 +176,13 @@ class JoinChain:
     def relations(self) -> tuple[Relation, ...]:
         return (self.first, *(join.relation for join in self.joins))
 
+    def with_last(self, relation: Relation) -> JoinChain:
+        """The chain with another relation in the place of its last one."""
+        if not self.joins:
+            return replace(self, first=relation)
+        *before, last = self.joins
+        return replace(self, joins=(*before, replace(last, relation=relation)))
+
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
@@ -179,6 +200,16 @@ class OrderItem:
     expression: exp.Expr
     descending: bool
     span: Span
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LimitClause:
+    """`LIMIT 3 BY k`: so many rows of every window, and of every key."""
+
+    rows: int
+    by: tuple[exp.Expr, ...]
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +223,22 @@ class Select:
     group_by: tuple[exp.Expr, ...]
     having: exp.Expr | None
     window_all: Quantity | None  # WINDOW 10 MINUTES
-    order_by: tuple[OrderItem, ...]  # which row DISTINCT ON takes
+    order_by: tuple[OrderItem, ...]  # which rows DISTINCT ON and LIMIT take
     hint: Name | None  # SELECT /*+ WID */
     span: Span
+    limit: LimitClause | None = None
+    qualify: exp.Expr | None = None
+    windows: tuple[exp.Window, ...] = ()  # WINDOW w AS (…), for OVER w
     grouping_sets: tuple[tuple[exp.Expr, ...], ...] = ()  # of the keys in GROUP BY; none: all
+
+
+@dataclass(frozen=True, slots=True)
+class ConsistencySyntax:
+    """SERIAL, LEVEL with a number of rows, or WEAK."""
+
+    following: Name
+    rows: Quantity | None
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +251,8 @@ class QuerySyntax:
     amend_for: Quantity | None
     early: Quantity | None
     in_order: bool
-    modifiers: Span | None  # where LATE or EMIT stands, if it does
+    consistency: ConsistencySyntax | None
+    modifiers: Span | None  # where LATE, EMIT or CONSISTENCY stands, if it does
     span: Span
     operations: tuple[Name, ...] = ()  # UNION ALL, UNION, INTERSECT or EXCEPT, between SELECTs
     tables: tuple[CommonTable, ...] = ()  # WITH
@@ -299,11 +343,26 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class IntoPlaces:
+    """The files or directories for the rows of a query that runs at once, for its late tuples, and
+    for what was rejected."""
+
+    rows: Name | None = None
+    late: Name | None = None
+    rejected: Name | None = None
+
+    @property
+    def first(self) -> Name | None:
+        """One of them, if there is any."""
+        return self.rows or self.late or self.rejected
+
+
+@dataclass(frozen=True, slots=True)
 class CreateQuery:
     name: Name
     query: QuerySyntax
     span: Span
-    into: Name | None = None  # where the rows of a query go that runs at once
+    into: IntoPlaces = IntoPlaces()
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +394,8 @@ class Explain:
     physical: bool = False  # what runs, instead of what is asked
     schedule: bool = False  # by which rules
     dataflow: bool = False  # what the tuples of every stream go through
+    conflicts: bool = False  # what gets in each other's way there
+    analyze: bool = False  # what was measured in a run
 
 
 Statement: TypeAlias = (

@@ -24,6 +24,7 @@ from penstock.language.parsing import (
     relations,
     select,
     statements,
+    unnest,
     window_clause,
     window_functions,
 )
@@ -43,6 +44,7 @@ _PARSING = (
     relations,
     select,
     statements,
+    unnest,
     window_clause,
     window_functions,
 )

@@ -29,6 +29,8 @@ def to_text(value: Any, sql_type: Type) -> str:
             return f"{value:f}"
         case Kind.DOUBLE:
             return repr(value)
+        case Kind.ARRAY | Kind.STRUCT | Kind.MAP:
+            return to_json(value, sql_type)
         case _:
             return str(value)
 
@@ -45,8 +47,25 @@ def to_json(value: Any, sql_type: Type) -> str:
             if math.isfinite(value):
                 return repr(value)
             return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+        case Kind.ARRAY:
+            return f"[{', '.join(to_json(each, sql_type.item) for each in value)}]"
+        case Kind.STRUCT:
+            fields = zip(sql_type.parts, value, strict=True)
+            return _object([(name, to_json(each, part)) for (name, part), each in fields])
+        case Kind.MAP:
+            (_, key_type), (_, item) = sql_type.parts
+            return _object([(to_text(key, key_type), to_json(each, item)) for key, each in value])
         case _:
             return json.dumps(to_text(value, sql_type), ensure_ascii=False)
+
+
+def _object(members: list[tuple[str, str]]) -> str:
+    """
+    >>> print(_object([("a", "1")]))
+    {"a": 1}
+    """
+    shown = (f"{json.dumps(name, ensure_ascii=False)}: {value}" for name, value in members)
+    return "{" + ", ".join(shown) + "}"
 
 
 def frequencies_json(pairs: Iterable[tuple[Any, int]], sql_type: Type) -> str:

@@ -1,7 +1,8 @@
 """The SQL types, what they are in Arrow, and their plain Python values.
 
 Timestamps, dates and intervals are integers in Python (microseconds, days, microseconds): exact
-over their whole range, where `datetime` ends at the year 9999.
+over their whole range, where `datetime` ends at the year 9999.  An ARRAY is a tuple of values, a
+STRUCT a tuple of the values of its fields, a MAP a tuple of pairs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import decimal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import pyarrow as pa
 
@@ -31,10 +31,14 @@ class Kind(Enum):
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
     INTERVAL = "INTERVAL"  # of expressions and results; streams do not carry it
+    ARRAY = "ARRAY"
+    STRUCT = "STRUCT"
+    MAP = "MAP"
 
 
 INTEGERS = (Kind.INT, Kind.BIGINT)
 NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE)
+NESTED = (Kind.ARRAY, Kind.STRUCT, Kind.MAP)
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 # Enough digits for any product of two DECIMAL(38) values, so that no sum is rounded on the way.
 EXACT = decimal.Context(prec=120)
@@ -45,6 +49,7 @@ class Type:
     kind: Kind
     precision: int = 0  # of DECIMAL only
     scale: int = 0
+    parts: tuple[tuple[str, Type], ...] = ()  # what an ARRAY, STRUCT or MAP is made of, by name
 
     def __post_init__(self) -> None:
         if self.kind is Kind.DECIMAL:
@@ -56,6 +61,10 @@ class Type:
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:
             return f"DECIMAL({self.precision},{self.scale})"
+        if self.kind is Kind.STRUCT:
+            return f"STRUCT<{', '.join(f'{name} {part}' for name, part in self.parts)}>"
+        if self.parts:
+            return f"{self.kind.value}<{', '.join(str(part) for _, part in self.parts)}>"
         return str(self.kind.value)
 
     @property
@@ -72,9 +81,20 @@ class Type:
         return self.kind in INTEGERS
 
     @property
+    def is_nested(self) -> bool:
+        return self.kind in NESTED
+
+    @property
+    def item(self) -> Type:
+        """Of what an ARRAY has many, or the values of a MAP."""
+        return self.parts[-1][1]
+
+    @property
     def arrow(self) -> pa.DataType:
         if self.kind is Kind.DECIMAL:
             return pa.decimal128(self.precision, self.scale)
+        if self.parts or self.kind is Kind.STRUCT:
+            return nested_arrow(self, [part.arrow for _, part in self.parts])
         return _ARROW[self.kind]
 
 
@@ -103,6 +123,36 @@ _ARROW: dict[Kind, pa.DataType] = {
 }
 
 
+def nested_arrow(nested: Type, parts: Sequence[pa.DataType]) -> pa.DataType:
+    """The Arrow type of an ARRAY, STRUCT or MAP over those of its parts."""
+    match nested.kind:
+        case Kind.ARRAY:
+            return pa.list_(pa.field("element", parts[0]))
+        case Kind.MAP:
+            return pa.map_(parts[0], parts[1])
+        case _:
+            return pa.struct(
+                [pa.field(name, part) for (name, _), part in zip(nested.parts, parts, strict=True)]
+            )
+
+
+def array_of(item: Type) -> Type:
+    return Type(Kind.ARRAY, parts=(("element", item),))
+
+
+def struct_of(fields: Sequence[tuple[str, Type]]) -> Type:
+    names = [name.casefold() for name, _ in fields]
+    if len(set(names)) < len(names):
+        raise PlanError("two fields of a STRUCT have the same name")
+    return Type(Kind.STRUCT, parts=tuple(fields))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    if key.is_nested or key.kind is Kind.DOUBLE:
+        raise PlanError(f"{key.a} cannot be the key of a MAP")
+    return Type(Kind.MAP, parts=(("key", key), ("value", value)))
+
+
 def decimal_type(precision: int, scale: int) -> Type:
     return Type(Kind.DECIMAL, precision, scale)
 
@@ -116,6 +166,8 @@ def from_arrow(arrow: pa.DataType) -> Type | None:
     is_ = pa.types
     if is_.is_dictionary(arrow):
         return from_arrow(arrow.value_type)
+    if is_.is_nested(arrow):
+        return _nested_from_arrow(arrow)
     if is_.is_decimal(arrow):
         fits = arrow.precision <= 38 and 0 <= arrow.scale <= arrow.precision
         return decimal_type(arrow.precision, arrow.scale) if fits else None
@@ -137,6 +189,26 @@ def from_arrow(arrow: pa.DataType) -> Type | None:
     return next((sql_type for matches, sql_type in tests if matches), None)
 
 
+def _nested_from_arrow(arrow: pa.DataType) -> Type | None:
+    is_ = pa.types
+    if is_.is_map(arrow):
+        pair = [from_arrow(arrow.key_type), from_arrow(arrow.item_type)]
+        if pair[0] is None or pair[1] is None or pair[0].is_nested or pair[0] == DOUBLE:
+            return None
+        return map_of(pair[0], pair[1])
+    if is_.is_struct(arrow):
+        names = [arrow.field(i).name for i in range(arrow.num_fields)]
+        found = [from_arrow(arrow.field(i).type) for i in range(arrow.num_fields)]
+        if not names or len({name.casefold() for name in names}) < len(names):
+            return None
+        fields = [(n, each) for n, each in zip(names, found, strict=True) if each is not None]
+        return struct_of(fields) if len(fields) == len(names) else None
+    if is_.is_list(arrow) or is_.is_large_list(arrow) or is_.is_fixed_size_list(arrow):
+        item = from_arrow(arrow.value_type)
+        return None if item is None else array_of(item)
+    return None
+
+
 def common_type(left: Type, right: Type) -> Type | None:
     """The narrowest type that both convert to without being asked, or None.
 
@@ -153,7 +225,19 @@ def common_type(left: Type, right: Type) -> Type | None:
         return _common_number(left, right)
     if {left.kind, right.kind} == {Kind.DATE, Kind.TIMESTAMP}:
         return TIMESTAMP
+    if left.is_nested and left.kind is right.kind and len(left.parts) == len(right.parts):
+        return _common_nested(left, right)
     return None
+
+
+def _common_nested(left: Type, right: Type) -> Type | None:
+    parts = []
+    for (name, one), (other_name, other) in zip(left.parts, right.parts, strict=True):
+        both = common_type(one, other)
+        if both is None or name.casefold() != other_name.casefold():
+            return None
+        parts.append((name, both))
+    return Type(left.kind, parts=tuple(parts))
 
 
 def _common_number(left: Type, right: Type) -> Type:
@@ -174,24 +258,3 @@ def as_decimal(number: Type) -> Type:
     if number.kind is Kind.BIGINT:
         return decimal_type(19, 0)
     return number
-
-
-def to_python(column: pa.Array | pa.ChunkedArray, sql_type: Type) -> list[Any]:
-    """The values of an Arrow column as plain Python values (see the top of this file)."""
-    arrow = sql_type.arrow
-    if column.type != arrow:
-        column = column.cast(arrow)
-    if sql_type.kind in (Kind.TIMESTAMP, Kind.INTERVAL):
-        column = column.cast(pa.int64())
-    elif sql_type.kind is Kind.DATE:
-        column = column.cast(pa.int32())
-    return column.to_pylist()  # type: ignore[no-any-return]
-
-
-def to_arrow(values: Sequence[Any], sql_type: Type) -> pa.Array:
-    """The Arrow column of plain Python values: the inverse of `to_python`."""
-    if sql_type.kind in (Kind.TIMESTAMP, Kind.INTERVAL):
-        return pa.array(values, pa.int64()).cast(sql_type.arrow)
-    if sql_type.kind is Kind.DATE:
-        return pa.array(values, pa.int32()).cast(pa.date32())
-    return pa.array(values, sql_type.arrow)

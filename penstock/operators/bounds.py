@@ -65,13 +65,16 @@ class BoundOf:
         return self._at(progress.high)
 
     def _at(self, bounds: Mapping[str, Bound]) -> Bound:
+        if self._shift is not None:  # of one column
+            only = bounds.get(self._names[0], BEGINNING)
+            if only == BEGINNING:
+                return BEGINNING
+            return min(max(int(only) + self._shift, INT64_MIN), INT64_MAX)
         found = tuple([bounds.get(name, BEGINNING) for name in self._names])
         if not found or BEGINNING in found:
             return BEGINNING
         if self._bounding is None:
             return found[0]
-        if self._shift is not None:
-            return min(max(int(found[0]) + self._shift, INT64_MIN), INT64_MAX)
         value = self._evaluated.get(found)
         if value is None:
             value = self._saturated([int(bound) for bound in found])

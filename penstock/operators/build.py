@@ -22,6 +22,9 @@ from penstock.operators.joins.ordered.sync_filter import SyncFilterJoin
 from penstock.operators.joins.sequences.chronicle import Chronicle
 from penstock.operators.joins.sequences.recent import Recent
 from penstock.operators.operator import Operator
+from penstock.operators.over.complete_partitions import CompletePartitions
+from penstock.operators.over.rows_ahead import RowsAhead
+from penstock.operators.over.rows_in_time import RowsInTime
 from penstock.operators.revising.deferred import Deferred
 from penstock.operators.revising.distinct import AmendingDistinct
 from penstock.operators.revising.distinct_on import RevisingDistinctOn
@@ -45,6 +48,7 @@ from penstock.operators.stateless.order import InOrder
 from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.stamp import StampOperator
 from penstock.operators.stateless.union import Meld
+from penstock.operators.stateless.unnest import UnnestOperator
 from penstock.operators.windows.adapt_wid import AdaptWid
 from penstock.operators.windows.buffering import Buffering
 from penstock.operators.windows.counted.rows import RowsOperator
@@ -71,6 +75,7 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.FILTER: FilterOperator,
     OperatorKind.PROJECT: ProjectOperator,
     OperatorKind.UNION: Meld,
+    OperatorKind.UNNEST: UnnestOperator,
     OperatorKind.PANED: Paned,
     OperatorKind.WID: Wid,
     OperatorKind.SHARED_PANES: SharedPanesOperator,
@@ -108,8 +113,10 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
 # from these, if something is asked: what they give is final, or said as it changes
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
-    OperatorKind.MULTIWAY_JOIN: MultiwayJoin,
     OperatorKind.CONTAINING_JOIN: ContainingJoin,
+    OperatorKind.ROWS_IN_TIME: RowsInTime,
+    OperatorKind.ROWS_AHEAD: RowsAhead,
+    OperatorKind.COMPLETE_PARTITIONS: CompletePartitions,
     OperatorKind.SIGNED_SLIDING: SignedSliding,
     OperatorKind.SIGNED_LANDMARK: SignedLandmark,
     OperatorKind.SIGNED_ROWS: SignedRows,
@@ -171,6 +178,9 @@ _TRIED = {
     OperatorKind.SIGNED_GROUPS,
     OperatorKind.RECENT,
     OperatorKind.CHRONICLE,
+    OperatorKind.ROWS_IN_TIME,
+    OperatorKind.ROWS_AHEAD,
+    OperatorKind.COMPLETE_PARTITIONS,
 }
 
 
@@ -185,6 +195,8 @@ def operator_for(node: PhysicalNode, clock: Clock) -> Operator:
 def _made(node: PhysicalNode, clock: Clock) -> Operator:
     if node.operator is OperatorKind.STAMP:
         return StampOperator(node.logical, clock)  # type: ignore[arg-type]
+    if node.operator is OperatorKind.MULTIWAY_JOIN:
+        return MultiwayJoin(node.logical, node.asked, node.consistency)  # type: ignore[arg-type]
     if node.operator in _FINAL:
         return _FINAL[node.operator](node.logical, node.asked)
     if node.operator is OperatorKind.ORDER:

@@ -26,11 +26,13 @@ class Traffic:
 
 @dataclass(slots=True)
 class PortTraffic:
-    """What has come to one port of it: tuples, in how many batches, and how long they took."""
+    """What has come to one port of it: tuples, in how many batches, how long they took, and how
+    many rows left because of them."""
 
     rows: int = 0
     batches: int = 0
     nanoseconds: int = 0
+    results: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class Measured:
             return self._one_by_one(iter(items), own)
         for item in items:  # not called for each: that would be felt where tuples come alone
             if isinstance(item, Batch):
+                own.results += item.rows.num_rows
                 flow.rows_out += item.rows.num_rows
             elif isinstance(item, LateRows):
                 flow.late += item.batch.num_rows
@@ -112,6 +115,8 @@ class Measured:
             own.nanoseconds += took
             if item is None:
                 return
+            if isinstance(item, Batch):
+                own.results += item.rows.num_rows
             self._count(item)
             yield item
 

@@ -19,13 +19,16 @@ from penstock.optimizer.logical.filter_into_join import filter_into_join
 from penstock.optimizer.logical.flatten_subqueries import flatten_subqueries
 from penstock.optimizer.logical.fold_constants import fold_constants
 from penstock.optimizer.logical.leave_room import leave_room
+from penstock.optimizer.logical.limit_numbered_rows import limit_numbered_rows
 from penstock.optimizer.logical.merge_adjacent import merge_adjacent
 from penstock.optimizer.logical.prune_columns import prune_columns
+from penstock.optimizer.logical.share_subplans import share_subplans
 from penstock.optimizer.logical.split_over_join import split_over_join
 from penstock.optimizer.physical.choose_join import choose_join
 from penstock.optimizer.physical.count_in_one_place import count_in_one_place
 from penstock.optimizer.physical.drop_needless_order import drop_needless_order
 from penstock.optimizer.physical.expect_state import expect_state
+from penstock.optimizer.physical.keep_consistency import keep_consistency
 from penstock.optimizer.physical.leave_in_order import leave_in_order
 from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.physical.pre_aggregate import pre_aggregate
@@ -56,20 +59,31 @@ SINKING: tuple[RewriteRule, ...] = (
 
 # The same answer in fewer steps.  Saved state goes by the plan as it was asked for, and remembers
 # which of these have changed it.
-SIMPLIFYING: tuple[RewriteRule, ...] = (
+_STEPS: tuple[RewriteRule, ...] = (
     fold_constants,
     *SINKING,
     split_over_join,
     derive_predicates,
     *SINKING,
+    limit_numbered_rows,
     flatten_subqueries,
     drop_needless_distinct,
     merge_adjacent,
 )
+SIMPLIFYING: tuple[RewriteRule, ...] = (*_STEPS, share_subplans)
 PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
-    Host.LOCAL: (*SIMPLIFYING, arrange_joins, lower, choose_join, leave_in_order, expect_state),
+    Host.LOCAL: (
+        *_STEPS,
+        arrange_joins,
+        share_subplans,
+        lower,
+        choose_join,
+        leave_in_order,
+        keep_consistency,
+        expect_state,
+    ),
     Host.SPARK: (
-        *SIMPLIFYING,
+        *_STEPS,
         arrange_joins,
         prune_columns,
         lower,
@@ -79,6 +93,7 @@ PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
         count_in_one_place,
         slice_bands,
         pre_aggregate,
+        keep_consistency,
         expect_state,
     ),
 }
@@ -124,6 +139,28 @@ def rewrite(query: QueryPlan, settings: Settings) -> QueryPlan:
     for rule in LOGICAL[settings.host]:
         plan = rule(plan, settings)
     assert isinstance(plan, QueryPlan)
+    return plan
+
+
+def executed_query(query: QueryPlan, settings: Settings) -> QueryPlan:
+    """What operators compute for a query that the logical rules have rewritten: simplified, and
+    with its joins put together."""
+    plan: Any = query
+    for some in _together((*SIMPLIFYING, arrange_joins)):
+        plan = _applied(some, plan, settings)
+    assert isinstance(plan, QueryPlan)
+    return plan
+
+
+def _applied(rules: tuple[RewriteRule, ...], plan: Any, settings: Settings) -> Any:
+    """Rules that take turns, until nothing moves any more."""
+    before = None
+    while plan != before:
+        before = plan
+        for rule in rules:
+            plan = rule(plan, settings)
+        if len(rules) == 1:
+            break
     return plan
 
 

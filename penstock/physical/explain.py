@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.consistency import Consistency
 from penstock.plan.joins import Lookup
 from penstock.plan.reading import scans_of
 from penstock.plan.stateless import Scan
 
 
-def explain_physical(plan: PhysicalPlan) -> str:
+def explain_physical(
+    plan: PhysicalPlan, more: Callable[[PhysicalNode], Iterable[str]] = lambda _: ()
+) -> str:
+    """`more` has further lines for a node."""
     where = "in process" if plan.host is Host.LOCAL else "on Spark"
     title = f"Physical plan, {where}"
     if plan.simplified:
         title += f", simplified by {', '.join(plan.simplified)}"
-    return "\n".join([title, *_lines(plan.root, plan)])
+    if plan.one_by_one:
+        title += ", tuple by tuple"
+    return "\n".join([title, *_lines(plan.root, plan, more)])
 
 
-def _lines(node: PhysicalNode, plan: PhysicalPlan) -> list[str]:
+def _lines(
+    node: PhysicalNode, plan: PhysicalPlan, more: Callable[[PhysicalNode], Iterable[str]]
+) -> list[str]:
     lines = [_title(node)]
     rail = "│  " if node.ports else "   "
-    lines += [rail + each for each in _details(node, plan)]
+    lines += [rail + each for each in (*_details(node, plan), *more(node))]
     for number, port in enumerate(node.ports):
         last = number == len(node.ports) - 1
-        first_line, *others = _lines(port.input, plan)
+        first_line, *others = _lines(port.input, plan, more)
         lines.append(("└─ " if last else "├─ ") + first_line)
         lines += [("   " if last else "│  ") + line for line in others]
     return lines
@@ -58,11 +66,23 @@ def _details(node: PhysicalNode, plan: PhysicalPlan) -> Iterator[str]:
         yield f"order: {node.sorting}{', in each bucket' * apart}"
     elif node.ordering is not Ordering.ANY:
         yield f"order: {node.ordering.value}"
+    if node.consistency is not None:
+        yield _following(node.consistency)
     if node.punctuated:
         yield "groups that are punctuated leave ahead of the others"
     if node.whole_windows:
         yield "groups of a window leave together, because they are counted"
+    if node.stateful and node.logical in plan.shared:
+        yield "computed once for all who ask for it"
     yield from node.notes
+
+
+def _following(consistency: Consistency) -> str:
+    """How results follow the tuples that they are found by, side by side."""
+    side_by_side = "tuples look for others side by side"
+    if consistency.at_most is None:
+        return side_by_side
+    return f"{side_by_side}, and results leave in their order ({consistency})"
 
 
 def _table(lookup: Lookup, plan: PhysicalPlan) -> Iterator[str]:

@@ -10,6 +10,7 @@ from penstock.errors import PlanError
 from penstock.physical.asked import Asked
 from penstock.physical.slices import TimeSlices
 from penstock.physical.sorting import Sorting
+from penstock.plan.consistency import Consistency
 from penstock.plan.expressions import Expression
 from penstock.plan.node import Node
 
@@ -21,6 +22,7 @@ class OperatorKind(Enum):
     FILTER = "Filter"
     PROJECT = "Project"
     STAMP = "Stamp"
+    UNNEST = "Unnest"
     UNION, MERGE = "Union", "Merge"
     ORDER = "Order"
     PANED, WID, ADAPTIVE, TWO_LEVEL, BUFFERING = (
@@ -50,6 +52,9 @@ class OperatorKind(Enum):
     RECENT = "Recent"
     CHRONICLE = "Chronicle"
     DISTINCT_ON = "DistinctOn"
+    ROWS_IN_TIME = "RowsInTime"
+    ROWS_AHEAD = "RowsAhead"
+    COMPLETE_PARTITIONS = "CompletePartitions"
     LOOKUP = "Lookup"
     DIFFERENCE = "Difference"
     SIGNED_SLIDING = "SignedSliding"
@@ -103,7 +108,8 @@ class PhysicalNode:
     them, so no group leaves ahead of the others of its window; where a stream is `punctuated` for
     single groups, groups do leave ahead.  `sorting` says by what rows leave that are SORTED, where
     it is not the first progressing column; `alpha` is the load from which on an adaptive join
-    changes its ways.  `notes` are for people who look at the plan."""
+    changes its ways.  A join of which a `consistency` is asked handles tuples side by side.
+    `notes` are for people who look at the plan."""
 
     logical: Node
     operator: OperatorKind
@@ -115,6 +121,7 @@ class PhysicalNode:
     notes: tuple[str, ...] = field(default=(), compare=False)
     sorting: Sorting | None = None
     alpha: float | None = None
+    consistency: Consistency | None = None
 
     def __post_init__(self) -> None:
         expected = 0 if self.operator is OperatorKind.READ else max(1, len(self.logical.inputs))

@@ -293,6 +293,12 @@ class Distinct(Unary):
     def __post_init__(self) -> None:
         if not self.input.progress:
             raise PlanError("DISTINCT needs a column that progresses")
+        for each in self.input.schema:
+            if each.type.is_nested:
+                raise PlanError(
+                    f"rows cannot be told apart by {each.name}, {each.type.a}",
+                    hint=f"CAST({each.name} AS STRING)",
+                )
         if self.input.signed and len(self.input.progress) > 1:
             names = ", ".join(each.field.qualified for each in self.input.progress)
             raise PlanError(

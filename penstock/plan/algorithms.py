@@ -78,9 +78,9 @@ class Choice:
         times = ", ".join(f"{each.algorithm.name} {duration(each.time)}" for each in others)
         lines = [f"algorithm: {title}, {duration(chosen.time)} a window; {times}"]
         if self.reason in (Reason.BUDGET, Reason.STATE):
-            limit = f"{self.reason.value} of {_size(self.budget)}"
-            sizes = ", ".join(f"{each.algorithm.name} {_size(each.state)}" for each in others)
-            lines.append(f"state: {_size(chosen.state)}, {limit}; {sizes}")
+            limit = f"{self.reason.value} of {size_text(self.budget)}"
+            sizes = ", ".join(f"{each.algorithm.name} {size_text(each.state)}" for each in others)
+            lines.append(f"state: {size_text(chosen.state)}, {limit}; {sizes}")
         if self.known:
             lines.append(f"known: {', '.join(self.known)}")
         if self.assumed:
@@ -93,7 +93,7 @@ def duration(nanoseconds: float) -> str:
     return _scaled(nanoseconds, ("ns", "µs", "ms", "s"))
 
 
-def _size(size: float) -> str:
+def size_text(size: float) -> str:
     return _scaled(size, ("B", "kB", "MB", "GB", "TB"))
 
 

@@ -34,7 +34,8 @@ _RANGES: dict[Kind, Range] = {
     Kind.INTERVAL: _INT64,
 }
 _SMALL = {  # results that are far from the ends of a BIGINT, whatever the argument
-    **dict.fromkeys(("length", "strpos"), (0, 2**31)),
+    **dict.fromkeys(("length", "strpos", "cardinality"), (0, 2**31)),
+    **dict.fromkeys(("crc32", "bit_count"), (0, 2**32)),
     **dict.fromkeys(("quarter", "month", "week", "day", "dayofweek", "dayofyear"), (0, 366)),
     **dict.fromkeys(("hour", "minute", "second", "sign"), (-1, 60)),
     "year": (-(2**23), 2**23),
@@ -42,9 +43,9 @@ _SMALL = {  # results that are far from the ends of a BIGINT, whatever the argum
     "epoch_ms": (INT64_MIN // 1_000, INT64_MAX // 1_000),
 }
 _BY_PATTERN = {"regexp_like", "regexp_count", "regexp_extract", "regexp_replace"}
-_BY_PATTERN |= {"date_format", "try_to_timestamp"}
+_BY_PATTERN |= {"date_format", "try_to_timestamp", "json_get", "json_text"}
 _FAILING = {"date_trunc", "time_bucket", "number_bucket"}  # below the first of all times
-_FAILING |= {"to_timestamp"}
+_FAILING |= {"to_timestamp", "add_months", "at_time_zone", "shiftleft", "shiftright"}
 _FACTORS = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1_000, "timestamp_micros": 1}
 
 
@@ -79,7 +80,7 @@ def _cast_may_fail(cast: Cast) -> bool:
     given, wanted = cast.operand.type, cast.type
     if given == wanted or given.kind is Kind.NULL:
         return False
-    if given.kind in (Kind.STRING, Kind.BINARY):
+    if given.kind in (Kind.STRING, Kind.BINARY) or wanted.is_nested:
         return True
     match wanted.kind:
         case Kind.STRING | Kind.BOOLEAN | Kind.DOUBLE | Kind.DATE:
@@ -103,6 +104,8 @@ def _call_may_fail(call: Call) -> bool:
         return _decimals_may_fail(call)
     if call.function in _BY_PATTERN:
         return any(not isinstance(each, Literal) for each in call.arguments[1:])
+    if call.function == "map":
+        return any(not isinstance(key, Literal) or key.value is None for key in call.arguments[::2])
     if call.function in _FAILING:
         return True
     computed = _computed(call)

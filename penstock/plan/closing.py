@@ -17,9 +17,11 @@ from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.joins import Difference, Join, Lookup, Sequence
 from penstock.plan.node import Node
+from penstock.plan.over import Over
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition
+from penstock.plan.unnest import Unnest
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 from penstock.windows.landmark import Landmark
 from penstock.windows.session import Session
@@ -56,7 +58,7 @@ def _waits_for_amendments(query: QueryPlan) -> bool:
     """Whether results are held back for as long as late tuples may change them."""
     if any(isinstance(n, Sequence | Difference) for n in query.walk()):
         return True
-    kinds = WindowAggregate | GroupAggregate | Distinct | DistinctOn | Join
+    kinds = WindowAggregate | GroupAggregate | Distinct | DistinctOn | Over | Join
     folding = [n for n in query.walk() if isinstance(n, kinds)]
     alone = any(isinstance(n, Join) and any(n.kind.keeps) for n in folding)
     by_tuple = [n for n in folding if isinstance(n, WindowAggregate)]
@@ -65,6 +67,7 @@ def _waits_for_amendments(query: QueryPlan) -> bool:
         or (isinstance(n.window, Session) and n.window.longest is not None)
         for n in by_tuple
     )
+    held = held or any(isinstance(n, Over) for n in folding)
     return alone or len(folding) > 1 or held
 
 
@@ -80,7 +83,7 @@ def _own_reach(node: Node) -> int | None:
     match node:
         case Distinct() if node.signed:  # what is taken back at a time is known behind it
             return 1
-        case Scan() | Filter() | Project() | Union() | Distinct() | Lookup():
+        case Scan() | Filter() | Project() | Union() | Distinct() | Lookup() | Unnest():
             return 0
         case Sequence():
             # a second tuple is decided behind its time; and first ones are followed for so long
@@ -95,6 +98,10 @@ def _own_reach(node: Node) -> int | None:
             return span + held if _keeps_ticks(node.input, attribute) else None
         case DistinctOn(window=Sliding(span), attribute=attribute):
             return span if _keeps_ticks(node.input, attribute) else None
+        case Over():
+            ahead = 0 if node.completing is not None else node.ticks_ahead
+            waits = node.completing is None and node.rows_ahead > 0
+            return 1 + ahead if not waits and _keeps_ticks(node.input, node.time) else None
         case WindowAggregate(window=Landmark(slide), attribute=attribute):
             return slide if _keeps_ticks(node.input, attribute) else None
         case WindowAggregate(window=Session() as session, attribute=attribute):
@@ -149,14 +156,14 @@ def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
     match node:
         case Scan():
             return node.stream.progress is not None
-        case Filter() | Distinct():
+        case Filter() | Distinct() | Over():
             return _keeps_ticks(node.input, expression)
         case Join():
             for branch in node.branches:
                 if any(Column.of(field) == expression for field in branch.schema):
                     return _keeps_ticks(branch, expression)
             return False
-        case Lookup() if expression in map(Column.of, node.input.schema):
+        case Lookup() | Unnest() if expression in map(Column.of, node.input.schema):
             return _keeps_ticks(node.input, expression)
         case Sequence():
             place = expression.position(node.schema)

@@ -18,7 +18,9 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, Window, WindowAgg
 from penstock.plan.expressions import Column, Expression, Named
 from penstock.plan.joins import Difference, Join, Lookup
 from penstock.plan.node import Node
+from penstock.plan.over import Over
 from penstock.plan.stateless import Filter, Project, Stamp, Union
+from penstock.plan.unnest import Unnest
 from penstock.windows.rows import RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple
 
@@ -49,7 +51,7 @@ def _in_order(node: Node, same: _Columns) -> Node:
             below = [each.expression for field, each in pairs if Column.of(field) in same]
             kept = frozenset(each for each in below if isinstance(each, Column))
             return replace(node, input=_in_order(node.input, kept))
-        case Lookup():
+        case Lookup() | Unnest():
             own = frozenset(Column.of(field) for field in node.input.schema)
             return replace(node, input=_in_order(node.input, same & own))
         case Union():
@@ -67,6 +69,12 @@ def _in_order(node: Node, same: _Columns) -> Node:
             fields = zip(node.schema, node.left.schema, strict=False)  # and changed_at
             own = frozenset(Column.of(left) for given, left in fields if Column.of(given) in same)
             return replace(node, left=_in_order(node.left, own))
+        case Over():
+            raise PlanError(
+                "these rows have no order to be counted in: every partition of OVER and LIMIT is"
+                " ready at a time of its own",
+                expected="a window over one of the times",
+            )
         case Join():
             raise PlanError(
                 "these rows have no order to be counted in: the pairs of a join come as soon as "

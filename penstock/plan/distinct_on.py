@@ -34,6 +34,9 @@ class DistinctOn(Unary):
     def __post_init__(self) -> None:
         if self.input.promise(self.attribute) is None:
             raise PlanError(f"{self.attribute} does not progress")
+        for key in self.keys:
+            if key.type.is_nested:
+                raise PlanError(f"rows cannot be told apart by {key}, {key.type.a}")
         if self.input.signed:
             raise PlanError("DISTINCT ON over a difference has no meaning")
 

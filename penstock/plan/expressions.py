@@ -18,6 +18,7 @@ from penstock.model.types import BIGINT, BOOLEAN, Kind, Type
 
 COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _OTHERS = {"and", "or", "not", "negate", "is_null", "is_distinct", "in", "like", "ilike"}
+_OTHERS |= {"array", "map", "element", "map_value", "struct_field"}  # ARRAY[…], a[1], m['k'], s.f
 OPERATORS = {**SYMBOLS, **COMPARISONS}
 FUNCTION_NAMES = set(SCALARS) | set(OPERATORS) | _OTHERS
 
@@ -66,6 +67,8 @@ class Literal:
                 return f"INTERVAL {format_duration(self.value)}"
             case Kind.BOOLEAN:
                 return "TRUE" if self.value else "FALSE"
+            case Kind.ARRAY:
+                return f"ARRAY[{', '.join(str(Literal(v, self.type.item)) for v in self.value)}]"
             case _:
                 return str(self.value)
 
@@ -102,10 +105,20 @@ class Call:
                 return f"({shown[0]} IS NULL)"
             case "is_distinct":
                 return f"({shown[0]} IS DISTINCT FROM {shown[1]})"
+            case "array" | "map":
+                return f"{self.function.upper()}[{', '.join(shown)}]"
+            case "element" | "map_value":
+                return f"{shown[0]}[{shown[1]}]"
+            case "struct_field":
+                return f"{shown[0]}.{self._field_name()}"
             case "in":
                 return f"({shown[0]} IN ({', '.join(shown[1:])}))"
             case name:
                 return f"{name}({', '.join(shown)})"
+
+    def _field_name(self) -> str:
+        struct, place = self.arguments
+        return struct.type.parts[place.value][0] if isinstance(place, Literal) else str(place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,14 @@ from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expression_texts import aggregate_text, expression_text, shortened_text
 from penstock.plan.joins import Difference, Join, JoinKind, Lookup, Sequence
 from penstock.plan.node import Node
+from penstock.plan.over import Over
+from penstock.plan.over_texts import over_lines
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.running_join import RunningJoin
 from penstock.plan.shared_panes import SharedPanes, WindowsOfPanes
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition, StreamProgress
+from penstock.plan.unnest import Unnest
 from penstock.windows.sliding import Sliding
 
 _RULES = {Ordered: "ORDERED", Delay: "DELAY", Slack: "SLACK", Punctuated: "PUNCTUATED"}
@@ -150,10 +153,19 @@ class _Describer:
                 )
             case DistinctOn():
                 return self._distinct_on(node)
+            case Over():
+                return self._over(node)
             case Union():
                 return self._union(node)
             case Lookup():
                 return self._lookup(node)
+            case Unnest():
+                below = self.of(node.input)
+                text = expression_text(node.expression, below.columns)
+                kind = f"{'outer ' * node.outer}unnest {text} {node.expression.type}"
+                texts = [f"{text}.{place}" for place in range(len(node.fields))]
+                own = _named(Schema(node.fields), texts)
+                return _Described(below.below(kind), below.columns | own)
             case Join() | Difference() | Sequence() | RunningJoin():
                 return self._together(node)
         raise AssertionError(f"{type(node).__name__} has no identity")
@@ -208,6 +220,16 @@ class _Describer:
         bounds = [f"{number}.{name}" for name in ("window_id", "window_start", "window_end")]
         named = _named(node.schema, [*bounds, *(f"{number}.{text}" for text in texts)])
         return _Described(below.below(title, *keys, *rows), named)
+
+    def _over(self, node: Over) -> _Described:
+        """Rows are kept as they are, with all their columns."""
+        below = self.of(node.input)
+        number = self._number()
+        calls, lines = over_lines(node, below.columns)
+        rows = [f"of {text}" for text in _typed(node.input, below)]
+        made = [f"{number}.{text}" for text in calls]
+        named = _named(node.schema, [*below.columns.values(), *made])
+        return _Described(below.below(f"{number} over", *lines, *rows), named)
 
     def _union(self, node: Union) -> _Described:
         branches = [self.of(branch) for branch in node.branches]

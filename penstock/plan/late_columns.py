@@ -13,8 +13,10 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.joins import Difference, Join, Lookup, Sequence
 from penstock.plan.node import Node
+from penstock.plan.over import Over
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.unnest import Unnest
 
 
 def late_columns(query: QueryPlan) -> pa.Schema:
@@ -69,7 +71,7 @@ def _all_finding_late(query: QueryPlan) -> list[tuple[Schema, Type, Type]]:
 
 def has_tuples(node: Node) -> bool:
     """Whether tuples of a stream come out of it, not only results, which are never late."""
-    if isinstance(node, Filter | Project | Stamp | Union | Lookup):
+    if isinstance(node, Filter | Project | Stamp | Union | Lookup | Unnest):
         return any(has_tuples(each) for each in node.inputs)
     return isinstance(node, Scan)
 
@@ -94,6 +96,9 @@ def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
             yield node.input.schema, bound_type, id_type
         case DistinctOn():
             yield node.input.schema, node.attribute.type, BIGINT
+        case Over():
+            for time in node.times:
+                yield node.input.schema, time.type, BIGINT
         case GroupAggregate() | Distinct() if node.progress:
             for each in node.progress:
                 yield node.input.schema, each.field.type, BIGINT

@@ -40,6 +40,8 @@ def rising_operands(expression: Expression) -> tuple[Expression, ...]:
             return (inner,)
         case Call("multiply", (inner, factor)) if _positive(factor):
             return (inner,)
+        case Call("add_months", (inner, months)) if expression.type.kind is Kind.DATE:
+            return (inner,) if written(months) is not None else ()
         case Call("greatest" | "least", arguments):
             return arguments
         case Call("time_bucket" | "number_bucket", (width, inner, *origin)) if _positive(width):

@@ -12,9 +12,11 @@ from penstock.model.duration import format_duration
 from penstock.model.length import Length
 from penstock.model.types import Type
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.consistency import Consistency
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node, Unary
+from penstock.plan.over import Over
 
 
 class Late(Enum):
@@ -31,6 +33,8 @@ class QueryPlan(Unary):
     in_order: bool = False
     amend_for: Length | None = None  # how far behind the bound results can be amended
     changes: bool = False  # whatever changes is said at once (EMIT CHANGES)
+    consistency: Consistency | None = None  # how closely rows follow the input, if that is said
+    shared: tuple[Node, ...] = ()  # parts that are computed once, however often they are asked for
 
     def __post_init__(self) -> None:
         if self.early_every is not None and self.early_every <= 0:
@@ -72,6 +76,8 @@ class QueryPlan(Unary):
             words.append("EMIT IN ORDER")
         if self.changes:
             words.append("EMIT CHANGES")
+        if self.consistency is not None:
+            words.append(str(self.consistency))
         return [" ".join(words)]
 
 
@@ -83,6 +89,8 @@ def late_types(query: Node) -> Iterator[Type]:
         if any(each.stateful for each in below):
             continue
         match node:
+            case Over():
+                yield from (each.type for each in node.times)
             case WindowAggregate() | DistinctOn():
                 if node.attribute is not None:
                     yield node.attribute.type

@@ -29,7 +29,6 @@ from penstock.promises.sub_sources import SubSources, distinct
 from penstock.promises.unfit import Unfit
 from penstock.sources.source import Chunk
 from penstock.state.chunks import ChunkStore, Within, required
-from penstock.windows.columns import extremes
 
 
 class Promise:
@@ -115,7 +114,7 @@ class Promise:
             if len(rows) == 0:
                 return None
         ticks = rows.ticks(self._type)
-        lowest, highest = extremes(ticks)  # punctuations have none, and are below all tuples
+        lowest, highest = rows.extremes(self._type)  # punctuations are below all tuples
         before = self._before(rows, ticks, lowest, highest, part)
         if of_groups is not None:
             before = of_groups if before is None else np.maximum(before, of_groups)
@@ -126,7 +125,8 @@ class Promise:
             before = before[tuples] if before is not None else None
         if batch.num_rows == 0:
             return None
-        self.high = max(self.high, highest)
+        if highest > self.high:
+            self.high = highest
         named = Batch(batch.rename_columns(self._names))
         if before is not None and np.count_nonzero(broken := ticks < before):
             named = named.breaking(self._name, before, broken)

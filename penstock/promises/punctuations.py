@@ -14,6 +14,7 @@ from penstock.model.types import Type
 from penstock.operators.ticks import to_ticks
 from penstock.plan.streams import PunctuationRows
 from penstock.promises.by_sub_source import NOTHING
+from penstock.windows.columns import extremes
 
 
 @dataclass(slots=True)  # not frozen, like batches
@@ -26,6 +27,7 @@ class SourceRows:
     punctuates: Mask | None = None
     promised: pa.Array | None = None
     _ticks: Ints | None = None  # once they have been asked for
+    _extremes: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         rows: int = self.batch.num_rows
@@ -58,6 +60,12 @@ class SourceRows:
             self.attribute.filter(pa.array(~self.punctuates)), sql_type
         )
         return ticks
+
+    def extremes(self, sql_type: Type) -> tuple[int, int]:
+        """The lowest and the highest of these ticks."""
+        if self._extremes is None:
+            self._extremes = extremes(self.ticks(sql_type))
+        return self._extremes
 
     def said(self, sql_type: Type) -> Ints:
         """What the punctuations promise, in their order."""

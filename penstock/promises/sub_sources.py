@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes
+from penstock.model.plain_values import to_python
 from penstock.model.texts import to_json
-from penstock.model.types import STRING, to_python
+from penstock.model.types import STRING
 from penstock.operators.folding.keys import KeyCodes
 from penstock.plan.streams import StreamDefinition, StreamProgress
 from penstock.state.chunks import ChunkStore

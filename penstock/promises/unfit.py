@@ -8,8 +8,9 @@ import pyarrow as pa
 from penstock.model.arrays import Ints, Mask
 from penstock.model.calendar import format_timestamp
 from penstock.model.clock import Clock
+from penstock.model.plain_values import to_python
 from penstock.model.room import TICKS, Interval, Room
-from penstock.model.types import Kind, to_python
+from penstock.model.types import Kind
 from penstock.operators.ticks import has_ticks, to_ticks
 from penstock.plan.streams import StreamDefinition
 from penstock.promises.by_sub_source import NOTHING
@@ -69,7 +70,7 @@ class Unfit:
         room = self.room.tuples
         if room is TICKS or not len(rows):
             return True
-        lowest, highest = extremes(rows.ticks(self._type))
+        lowest, highest = rows.extremes(self._type)
         return max(room.low, TICKS.low) <= lowest and highest <= min(room.high, TICKS.high)
 
     def _without_room(

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from penstock.errors import RunError
 from penstock.functions.python_aggregates import run_python_aggregate
+from penstock.model.plain_values import to_arrow
 from penstock.model.texts import frequencies_json
-from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type, to_arrow
+from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
 from penstock.plan.expressions import AggregateCall, Literal
 from penstock.scalars.casts import fits
 from penstock.scalars.ordering import canonical, shown, sort_key

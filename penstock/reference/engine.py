@@ -9,25 +9,28 @@ import pyarrow as pa
 from penstock.errors import RunError
 from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
+from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Field
-from penstock.model.types import to_arrow
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column
 from penstock.plan.joins import Difference, Join, Lookup, Sequence
 from penstock.plan.node import Node
+from penstock.plan.over import Over
 from penstock.plan.query import QueryPlan
 from penstock.plan.running_join import RunningJoin
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.unnest import Unnest
 from penstock.reference.difference import difference
 from penstock.reference.distinct_on import distinct_on
 from penstock.reference.group_aggregate import distinct, group_aggregate, in_time
 from penstock.reference.join import join, lookup, running_join
+from penstock.reference.over import over
 from penstock.reference.relation import Relation
 from penstock.reference.run import Run
 from penstock.reference.scan import scan
 from penstock.reference.sequence import sequence
-from penstock.reference.stateless import filter_, project, stamp, union
+from penstock.reference.stateless import filter_, project, stamp, union, unnest
 from penstock.reference.window_aggregate import window_aggregate
 from penstock.runs.answer import Answer
 from penstock.scalars.ordering import sort_key
@@ -74,6 +77,8 @@ def evaluate(node: Node, run: Run) -> Relation:
             return project(node, given[0])
         case Union():
             return union(node, given)
+        case Unnest():
+            return unnest(node, given[0])
         case WindowAggregate():
             return window_aggregate(node, given[0], run)
         case GroupAggregate():
@@ -82,6 +87,8 @@ def evaluate(node: Node, run: Run) -> Relation:
             return distinct(node, given[0], run)
         case DistinctOn():
             return distinct_on(node, given[0], run)
+        case Over():
+            return over(node, given[0], run)
         case Join():
             return join(node, given, run)
         case RunningJoin():

@@ -11,9 +11,10 @@ import pyarrow as pa
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.domain import Domain
 from penstock.model.names import late_names
+from penstock.model.plain_values import to_arrow
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.schema import Schema
-from penstock.model.types import BIGINT, BOOLEAN, Type, to_arrow
+from penstock.model.types import BIGINT, BOOLEAN, Type
 from penstock.plan.query import QueryPlan
 from penstock.reference.relation import Relation
 from penstock.runs.answer import join_tables

@@ -8,10 +8,10 @@ from typing import Any
 
 from penstock.model.calendar import format_timestamp
 from penstock.model.domain import Domain
+from penstock.model.plain_values import to_python
 from penstock.model.progress import RunningBound, TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.room import TICKS
-from penstock.model.types import to_python
 from penstock.model.watermark import HighWatermark, LowWatermark
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition, StreamProgress, no_source

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from penstock.model.domain import Domain
 from penstock.model.progress import Ordered, RunningBound
 from penstock.model.punctuation import BEGINNING
+from penstock.model.types import Kind
 from penstock.plan.stateless import Filter, Project, Stamp, Union
+from penstock.plan.unnest import Unnest
 from penstock.reference.relation import (
     Bounds,
     Relation,
@@ -60,6 +63,26 @@ def project(node: Project, given: Relation) -> Relation:
         for row in given.rows
     ]
     return Relation(node.schema, rows, carried(given.high, bounds))
+
+
+def unnest(node: Unnest, given: Relation) -> Relation:
+    collection = evaluator(node.expression, given.schema)
+    nothing = (None,) * len(node.fields)
+    rows = []
+    for row in given.rows:
+        items = collection(row.values) or ()
+        made = [_item(node, each, number) for number, each in enumerate(items, start=1)]
+        if not made and node.outer:
+            made = [nothing]
+        rows += [replace(row, values=(*row.values, *each)) for each in made]
+    return Relation(node.schema, rows, given.high)
+
+
+def _item(node: Unnest, item: Any, number: int) -> tuple[Any, ...]:
+    several = node.spread or node.expression.type.kind is Kind.MAP
+    width = len(node.fields) - node.numbered
+    parts = (item if item is not None else (None,) * width) if several else (item,)
+    return (*parts, number) if node.numbered else tuple(parts)
 
 
 def union(node: Union, given: list[Relation]) -> Relation:

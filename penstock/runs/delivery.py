@@ -21,7 +21,7 @@ from penstock.sinks.output import Output, OutputFormat, format_by_ending
 from penstock.sinks.part_files import PartFiles
 from penstock.sinks.sink import Sink
 
-_SIDES = ("rows", "late", "rejected")
+SIDES = ("rows", "late", "rejected")
 
 
 class Delivery:
@@ -65,7 +65,7 @@ class Delivery:
             prefix = f"{within}/" if several and not apart else self._name
             rows, late, rejected = (
                 None if each is None and side != "rows" else self._sink(each, prefix + side, ledger)
-                for each, side in zip(given, _SIDES, strict=True)
+                for each, side in zip(given, SIDES, strict=True)
             )
             assert rows is not None
             made.append(Target(rows, late, rejected, ledger))
@@ -104,7 +104,7 @@ class Delivery:
         )
 
     def _at(self, path: Path, is_directory: bool, name: str, ledger: Ledger | None) -> Sink:
-        given = self._formats[not name.endswith(_SIDES[0])]
+        given = self._formats[not name.endswith(SIDES[0])]
         if is_directory or path.is_dir() or not path.suffix:
             owner = f"{ledger.owner}{self._name}" if ledger is not None else uuid.uuid4().hex
             return PartFiles(path, given or OutputFormat.PARQUET, owner)

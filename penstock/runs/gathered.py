@@ -7,12 +7,20 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from penstock.model.batch import sign_name
+from penstock.operators.folding.key_order import sorted_places
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Answer, join_tables, plainly_named
 from penstock.runs.final_rows import final_rows
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.rejects import Reject, RejectLog
+
+
+def in_order(table: pa.Table, column: str) -> pa.Table:
+    """Rows in the order of a column; of equal ones, the other columns decide, not where they come
+    from."""
+    others = [name for name in table.column_names if name != column]
+    return table.take(pa.array(sorted_places([table.column(n) for n in (column, *others)])))
 
 
 class Gathered(Outlet):
@@ -42,8 +50,5 @@ class Gathered(Outlet):
         if query.revises and not query.signed:  # items of a difference come and go by themselves
             table = final_rows(table, sign_name(query.schema.arrow.names))
         if query.in_order:
-            column = query.progress[0].field.qualified
-            others = [name for name in table.column_names if name != column]
-            # of rows that are equal there, the other columns decide, not where they come from
-            table = table.sort_by([(name, "ascending") for name in (column, *others)])
+            table = in_order(table, query.progress[0].field.qualified)
         return Answer(table, join_tables(self._late_tables, query), self.log, delivered, late)

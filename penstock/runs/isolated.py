@@ -15,6 +15,7 @@ class IsolatedOutlet(Outlet):
     """A sink that fails is given nothing more.  Who runs the query asks for the `failure`."""
 
     failure: BaseException | None = None
+    told: Callable[[IsolatedOutlet], None] | None = None  # whoever wants to know of it at once
 
     def on_rows(self, batch: Batch) -> None:
         self._try(lambda: super(IsolatedOutlet, self).on_rows(batch))
@@ -44,3 +45,5 @@ class IsolatedOutlet(Outlet):
             hand_over()
         except Exception as error:
             self.failure = error
+            if self.told is not None:
+                self.told(self)

@@ -67,7 +67,7 @@ class Outlet:
             self._sink.write(rows)
 
     def on_late(self, batch: pa.RecordBatch) -> None:
-        if self._late_sink is not None and batch.num_rows:
+        if self._late_sink is not None and batch.num_rows and _is_wanted(self._late_sink):
             batch = plainly_named(batch, self.plain_names)
             if self._late_columns is None:  # which ones they have depends on the operators
                 self._late_columns = LateColumns([*self._late_schemas, batch.schema])
@@ -79,7 +79,7 @@ class Outlet:
     def on_rejects(self, rejects: Sequence[Reject]) -> None:
         self.rejected += len(rejects)
         self.first_rejects += rejects[: max(0, SHOWN - len(self.first_rejects))]
-        if self._rejected_sink is not None:
+        if self._rejected_sink is not None and _is_wanted(self._rejected_sink):
             self._rejected_sink.write(rejects_batch(rejects))
 
     @property
@@ -135,3 +135,8 @@ def refuse_for_good(sink: Sink) -> None:
             expected="a sink that understands the column _sign",
             hint="leave EMIT CHANGES, EMIT EARLY and LATE AMEND out, or query.collect()",
         )
+
+
+def _is_wanted(sink: Sink) -> bool:
+    """Sinks that hand on to others may have nobody to hand on to."""
+    return bool(getattr(sink, "wanted", True))

@@ -39,6 +39,8 @@ def cast(value: Any, given: Type, wanted: Type, tries: bool) -> Any:
 def _convert(value: Any, given: Type, wanted: Type) -> Any:
     if given.kind is Kind.STRING:
         return parse_cell(value, wanted)
+    if wanted.is_nested:
+        return _nested(value, given, wanted)
     match wanted.kind:
         case Kind.STRING:
             return _text(value, given)
@@ -55,6 +57,26 @@ def _convert(value: Any, given: Type, wanted: Type) -> Any:
         case Kind.TIMESTAMP:
             return value * DAY if fits(value * DAY, wanted) else None
     return None
+
+
+def _nested(value: Any, given: Type, wanted: Type) -> Any:
+    """All parts, or nothing."""
+    (_, one), (_, other) = given.parts[-1], wanted.parts[-1]
+    try:
+        match wanted.kind:
+            case Kind.ARRAY:
+                return tuple(cast(each, one, other, tries=False) for each in value)
+            case Kind.MAP:
+                keys = given.parts[0][1], wanted.parts[0][1]
+                return tuple(
+                    (cast(key, *keys, tries=False), cast(each, one, other, tries=False))
+                    for key, each in value
+                )
+            case _:
+                types = zip(value, given.parts, wanted.parts, strict=True)
+                return tuple(cast(each, a, b, tries=False) for each, (_, a), (_, b) in types)
+    except RunError:
+        return None
 
 
 def _whole(value: Any, wanted: Type) -> int | None:

@@ -8,11 +8,14 @@ from typing import Any
 from penstock.errors import RunError, shortened
 from penstock.functions.user_functions import UserFunction
 from penstock.model.duration import DAY
+from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.schema import Schema
-from penstock.model.types import Kind, to_arrow, to_python
+from penstock.model.types import Kind
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
 from penstock.scalars.casts import cast, checked
 from penstock.scalars.functions import FUNCTIONS, arithmetic, compare
+from penstock.scalars.months import add_months, add_months_to_time
+from penstock.scalars.nested import map_with
 from penstock.scalars.ordering import sort_key
 from penstock.scalars.times import TIME_FUNCTIONS
 
@@ -80,7 +83,10 @@ def _call(call: Call, arguments: list[Evaluator]) -> Evaluator:
         return lambda values: compare(name, *(each(values) for each in arguments))
     if name in ("add", "subtract", "multiply", "divide", "div", "mod", "negate", "abs"):
         return lambda values: arithmetic(name, [each(values) for each in arguments], call.type)
-    function = _on_dates(call) if name in TIME_FUNCTIONS else FUNCTIONS[name]
+    if name == "add_months":
+        function = add_months if call.type.kind is Kind.DATE else add_months_to_time
+    else:
+        function = _on_dates(call) if name in TIME_FUNCTIONS else FUNCTIONS[name]
 
     def strict(values: tuple[Any, ...]) -> Any:
         given = [each(values) for each in arguments]
@@ -162,6 +168,8 @@ _SPECIAL: dict[str, Callable[[list[Any]], Any]] = {
     "is_distinct": _is_distinct,
     "coalesce": lambda given: next(iter(_present(given)), None),
     "nullif": _nullif,
+    "array": tuple,
+    "map": map_with,
     "greatest": lambda given: max(_present(given), default=None, key=sort_key),
     "least": lambda given: min(_present(given), default=None, key=sort_key),
 }

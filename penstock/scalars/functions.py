@@ -11,9 +11,15 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any
 
 from penstock.model.types import EXACT, Type
+from penstock.scalars.bits import BITS
 from penstock.scalars.casts import checked, truncate
+from penstock.scalars.hashes import HASHES
+from penstock.scalars.json_paths import json_get, json_text
+from penstock.scalars.months import at_time_zone
+from penstock.scalars.nested import NESTED
 from penstock.scalars.regular_expressions import REGULAR_EXPRESSIONS, on_one_text
 from penstock.scalars.time_formats import format_time, read_time, to_timestamp
+from penstock.scalars.trigonometry import TRIGONOMETRY
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,
@@ -207,6 +213,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "split_part": _split_part,
     "split_index": _split_index,
     **{name: on_one_text(name) for name in REGULAR_EXPRESSIONS},
+    **NESTED,
+    **BITS,
+    **TRIGONOMETRY,
+    **HASHES,
+    "json_get": json_get,
+    "json_text": json_text,
+    "at_time_zone": at_time_zone,
     "date_format": format_time,
     "to_timestamp": to_timestamp,
     "try_to_timestamp": read_time,

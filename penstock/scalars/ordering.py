@@ -11,6 +11,8 @@ def canonical(value: Any) -> Hashable:
     """What equal values share in grouping: all NaNs are one, and −0.0 is 0.0."""
     if isinstance(value, float):
         return ("NaN",) if math.isnan(value) else value + 0.0
+    if isinstance(value, tuple):
+        return tuple(map(canonical, value))
     return value  # type: ignore[no-any-return]
 
 
@@ -22,6 +24,8 @@ def shown(value: Any) -> Any:
 def exact_key(value: Any) -> tuple[bool, bool, Any, float]:
     """The same order as that of `sort_key`, in which −0.0 comes before 0.0: two values that can be
     told apart are never at one place."""
+    if isinstance(value, tuple):
+        return (False, False, tuple(map(exact_key, value)), 0.0)
     sign = math.copysign(1.0, value) if isinstance(value, float) and value == 0 else 0.0
     return (*sort_key(value), sign)
 
@@ -32,4 +36,6 @@ def sort_key(value: Any) -> tuple[bool, bool, Any]:
         return (True, False, 0)
     if isinstance(value, float) and math.isnan(value):
         return (False, True, 0)
+    if isinstance(value, tuple):  # an ARRAY, STRUCT or MAP: part by part
+        return (False, False, tuple(map(sort_key, value)))
     return (False, False, value)

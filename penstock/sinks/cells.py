@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from penstock.model.plain_values import to_python
 from penstock.model.texts import to_json, to_text
-from penstock.model.types import Kind, from_arrow, to_python
+from penstock.model.types import Kind, from_arrow
 
 
 def column_texts(column: pa.ChunkedArray) -> list[str | None]:

@@ -16,6 +16,11 @@ class Subscribers:
         self._schema = pa.schema([])
         self._sinks: tuple[Sink, ...] = () if also is None else (also,)
 
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody is there."""
+        return bool(self._sinks)
+
     def subscribe(self, sink: Sink) -> Callable[[], None]:
         """From now on, until the answer is called."""
         sink.begin(self._schema)

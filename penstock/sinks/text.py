@@ -10,6 +10,7 @@ from typing import TextIO
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from penstock.errors import SinkError
 from penstock.sinks.cells import column_json, column_texts
 from penstock.sinks.sink import Sink
 
@@ -150,6 +151,12 @@ class CsvWriter:
         self._header: list[str] | None = None  # until it is written
 
     def begin(self, schema: pa.Schema) -> None:
+        for field in schema:
+            if pa.types.is_nested(field.type):
+                raise SinkError(
+                    f"CSV has no place for {field.name}, which is {field.type}",
+                    hint="JSON lines or Parquet, or CAST(… AS STRING)",
+                )
         self._header = schema.names
 
     def write(self, batch: pa.RecordBatch) -> None:

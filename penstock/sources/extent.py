@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from penstock.errors import PenstockError
+from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Schema
-from penstock.model.types import to_arrow
 from penstock.sources.files import FileFormat, FileSource, format_of
 from penstock.sources.memory import BatchSource
 from penstock.sources.rows import RowSource

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
 from penstock.sources.bell import glances
-from penstock.sources.formats.json_lines import LONGEST_LINE, read_at_once
-from penstock.sources.formats.json_values import SPACES, read_lines
+from penstock.sources.formats.json_lines import LONGEST_LINE, read_block
+from penstock.sources.formats.json_values import SPACES
 from penstock.sources.live import Attention, LiveSource, nothing
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
@@ -41,11 +41,7 @@ class SocketSource(LiveSource):
             if not stripped:
                 yield nothing(schema)
                 continue
-            batch = read_at_once(stripped, schema)
-            if batch is None:
-                batch, rows = read_lines(stripped, schema, "", rows_before, rejects)
-            else:
-                rows = batch.num_rows
+            batch, rows = read_block(stripped, schema, "", rows_before, rejects)
             rows_before += rows
             yield Chunk(batch)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.errors import SourceError
+from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Field, Schema
-from penstock.model.types import to_arrow
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
 

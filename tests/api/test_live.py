@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import penstock as ps
 from penstock.errors import BindError, EngineError, ParseError, RunError
 from tests.engine.live.scripted import speak
 from tests.engine.test_scheduler import Spoken
+from tests.waiting import wait_for
 
 ROWS = [{"v": value} for value in range(25)]
 COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA v] FROM s"
@@ -23,11 +23,6 @@ def database(**options: Any) -> ps.Database:
     db = ps.connect(**options)
     db.stream("s", ROWS, progress=ps.progress("v", delay=0))
     return db
-
-
-def until(holds: Callable[[], bool]) -> None:
-    while not holds():
-        time.sleep(0.001)
 
 
 def test_a_query_writes_a_file(tmp_path: Path) -> None:
@@ -71,10 +66,10 @@ def test_subscribers_come_and_go() -> None:
         live.sql("CREATE QUERY q AS SELECT v FROM s")
         leave = live.subscribe("Q", lambda row: found.append(row["v"]), rows=True)
         source.said.put([1, 2])
-        until(lambda: found == [1, 2])
+        wait_for(lambda: found == [1, 2])
         leave()
         source.said.put([3])
-        until(lambda: live.status()[0].written == 3)
+        wait_for(lambda: live.status()[0].written == 3)
         assert found == [1, 2]
         assert "s waits for" in live.explain_stall("q") or "s makes" in live.explain_stall("q")
         live.subscribe("q", lambda _: 1 / 0)
@@ -173,7 +168,7 @@ def test_rows_that_come_too_fast_are_dropped_and_counted() -> None:
         gone[0] = True
 
     def slowly(row: dict[str, int]) -> None:
-        until(lambda: gone[0])
+        wait_for(lambda: gone[0])
         found.append(row["v"])
 
     db.stream("s", rows, schema={"v": "INT"})
@@ -186,3 +181,40 @@ def test_rows_that_come_too_fast_are_dropped_and_counted() -> None:
         assert live.graph_status().dropped.get("s", 0) == 1000 - len(found)
     with pytest.raises(EngineError, match="too fast"):
         db.live(overload="forget")
+
+
+def spoken() -> tuple[ps.Database, Spoken]:
+    """A stream that says what a test lets it say."""
+    db, source = database(), Spoken()
+    speak(db, "s", source)
+    return db, source
+
+
+def test_late_rows_of_running_queries() -> None:
+    db, source = spoken()
+    late: list[int] = []
+    others: list[int] = []
+    with db.live() as live:
+        query = f"{COUNT} LATE SIDE"
+        live.sql(query, lambda _: None, late=lambda row: late.append(row["v"]), rows=True)
+        live.sql(f"CREATE QUERY named AS {query}")
+        source.said.put([1, 12, 3])
+        wait_for(lambda: late == [3])
+        leave = live.subscribe("named", lambda row: others.append(row["v"]), rows=True, of="late")
+        source.said.put([4, 25])
+        wait_for(lambda: late == [3, 4] and others == [4])
+        leave()
+        with pytest.raises(EngineError, match="gives out no 'lat'") as error:
+            live.subscribe("named", print, of="lat")
+        assert error.value.hint == "late"
+
+
+def test_a_final_stop_gives_out_what_is_open() -> None:
+    db, source = spoken()
+    found: list[int] = []
+    live = db.live()
+    live.sql(COUNT, lambda row: found.append(row["n"]), rows=True)
+    source.said.put(list(range(14)))
+    wait_for(lambda: found == [10])
+    live.stop(final=True)
+    assert found == [10, 4]

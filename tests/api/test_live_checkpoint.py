@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.api.running import Setting
 from penstock.engine.checkpoint import Checkpoints
 from penstock.errors import BindError, CheckpointError, EngineError, SinkError
-from tests.api.test_live import until
+from penstock.physical.plan import PhysicalPlan
 from tests.engine.live.scripted import speak
 from tests.engine.test_scheduler import Spoken
+from tests.waiting import wait_for
 
 STREAM = "CREATE STREAM s (k STRING, v INT) FROM FILES 's.jsonl' PROGRESS ON v DELAY 0"
 COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA v] FROM s"
@@ -166,18 +168,18 @@ def test_who_came_later_has_windows_of_his_own_after_a_restart(place: Place) -> 
     with db.live(checkpoint=place.folder / "kept") as live:
         live.sql(f"CREATE QUERY first AS {COUNT} INTO 'first.jsonl'")
         source.said.put([1, 2, 3])
-        until(heard(live, 3))
+        wait_for(heard(live, 3))
         live.sql(f"CREATE QUERY second AS {COUNT} INTO 'second.jsonl'")
         source.said.put([4])
-        until(heard(live, 4))
+        wait_for(heard(live, 4))
     db, source = spoken(place.folder)
     with db.live(checkpoint=place.folder / "kept") as live:
         source.said.put([5, 12])
-        until(heard(live, 6))
+        wait_for(heard(live, 6))
         live.sql(f"CREATE QUERY third AS {COUNT} INTO 'third.jsonl'")
         assert [each.account.read for each in live.status()] == [6, 3, 0]
         source.said.put([13, 25])
-        until(heard(live, 8))
+        wait_for(heard(live, 8))
     found = {name: place.rows(f"{name}.jsonl", "n") for name in ("first", "second", "third")}
     assert found == {"first": [5, 2], "second": [2, 2], "third": [1]}
 
@@ -200,7 +202,7 @@ def test_settings_and_failures_are_remembered(place: Place) -> None:
         assert "division by zero" in (live.status()[1].error or "")
         source.said.put([2, 12])
         live.sql("ALTER QUERY q SET PAUSED FALSE; DROP QUERY p")
-        until(heard(live, 3))
+        wait_for(heard(live, 3))
         (component,) = live._engine.ask(lambda: live._engine._graph.components)
         assert component.share == 2
         assert all(node.transition.startswith("BFS") for node in component.nodes)
@@ -216,17 +218,17 @@ def test_files_are_followed(place: Place) -> None:
     place.grow(0, 15)
     with place.live(trigger="10 milliseconds") as live:
         live.sql(f"{STREAM}; CREATE QUERY q AS {COUNT} INTO 'q.jsonl'")
-        until(heard(live, 15))
+        wait_for(heard(live, 15))
         place.grow(15, 25)
-        until(heard(live, 25))
+        wait_for(heard(live, 25))
         assert [each.state for each in live.status()] == ["running"]
     with ps.connect(base=place.folder).live(trigger="10 milliseconds") as live:
         live.sql(STREAM)
         query = live.sql("SELECT v FROM s")
         assert isinstance(query, ps.LiveQuery)
-        until(heard(live, 25))
+        wait_for(heard(live, 25))
         place.grow(25, 30)
-        until(lambda: live.status()[0].written == 30)
+        wait_for(lambda: live.status()[0].written == 30)
         assert [row["v"] for row in query] == list(range(30))
     assert place.rows("q.jsonl", "n") == [10, 10]
 
@@ -259,12 +261,12 @@ def test_a_sink_that_fails_when_it_is_saved_stops_its_query_alone(place: Place) 
     with place.live(trigger="10 milliseconds") as live:
         live.sql(f"{STREAM}; CREATE QUERY q AS SELECT v FROM s INTO 'rows/q.jsonl'")
         live.sql("CREATE QUERY p AS SELECT v FROM s INTO 'p.jsonl'")
-        until(heard(live, 25))
+        wait_for(heard(live, 25))
         shutil.rmtree(place.folder / "rows")
         place.grow(25, 30)
-        until(lambda: live.status()[0].state == "failed")
+        wait_for(lambda: live.status()[0].state == "failed")
         assert "cannot write" in (live.status()[0].error or "")
-        until(lambda: live.status()[1].written == 30)
+        wait_for(lambda: live.status()[1].written == 30)
     with place.live() as live:
         assert [each.state for each in live.status()][:1] == ["failed"]
     assert place.rows("p.jsonl", "v") == list(range(30))
@@ -319,3 +321,84 @@ def test_a_plan_that_has_changed(place: Place) -> None:
     store.close()
     with pytest.raises(CheckpointError, match="the saved state of query q belongs to another"):
         place.live()
+
+
+def test_late_and_rejected_rows_have_files_of_their_own_that_go_on(place: Place) -> None:
+    into = "INTO 'tens.jsonl', LATE 'late.jsonl', REJECTED 'bad.jsonl'"
+    place.grow(0, 25)
+    place.grow(3, 5)
+    with (place.folder / "s.jsonl").open("a") as file:
+        file.write("nonsense\n")
+    with place.live() as live:
+        live.sql(f"{STREAM}; CREATE QUERY tens AS {COUNT} LATE SIDE {into}")
+        assert live.wait(timeout=20)
+    assert place.rows("late.jsonl", "v") == [3, 4]
+    assert len(place.rows("bad.jsonl", "reason")) == 1
+    place.grow(25, 45)
+    place.grow(7, 9)
+    with place.live() as live:
+        live.sql(f"CREATE QUERY tens AS {COUNT} LATE SIDE {into}")  # the same again
+        assert live.wait(timeout=20)
+        assert [(each.account.late, each.account.rejected) for each in live.status()] == [(4, 1)]
+    assert place.rows("tens.jsonl", "n") == [10] * 4
+    assert place.rows("late.jsonl", "v") == [3, 4, 7, 8]
+    assert len(place.rows("bad.jsonl", "reason")) == 1
+    with place.live() as live, pytest.raises(BindError, match="was something else"):
+        live.sql(f"CREATE QUERY tens AS {COUNT} LATE SIDE INTO 'tens.jsonl', LATE 'other.jsonl'")
+
+
+def test_the_rules_that_have_simplified_a_plan_are_remembered(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version may have other rules: state is of the plan that it was saved for."""
+    counts = "SELECT k, window_end AS e, count(*) AS n [RANGE 4, SLIDE 4, WA v] FROM s GROUP BY k"
+    top = f"SELECT k, max(n) AS m [RANGE 8, SLIDE 8, WA e] FROM ({counts}) q GROUP BY k"
+    made = f"CREATE QUERY a AS SELECT m FROM ({top}) p WHERE k = 'a' INTO 'a.jsonl'"
+    own, used = Setting.planned, []
+
+    def planned(self: Setting, query: Any, simplified: Any = None) -> PhysicalPlan:
+        plan = own(self, query, without if simplified is None else simplified)
+        used.append(plan.simplified)
+        return plan
+
+    monkeypatch.setattr(Setting, "planned", planned)
+    without: list[str] | None = []
+    place.grow(0, 21)
+    with place.live() as live:
+        live.sql(f"{STREAM}; {made}")
+        assert live.wait(timeout=20)
+    place.grow(21, 40)
+    without = None
+    with place.live() as live:
+        assert live.wait(timeout=20)
+        plans = live.graph_status()
+    assert used == [(), ()]
+    assert len(plans.nodes) > 1
+    assert place.rows("a.jsonl", "m") == [2] * 5
+    with ps.connect(base=place.folder).live() as live:  # whereas today's rules change it
+        live.sql(f"{STREAM}; {made.partition('INTO')[0]}")
+    assert used[-1] != ()
+
+
+def test_a_final_stop_closes_what_is_open(place: Place) -> None:
+    place.grow(0, 25)
+    with place.live() as live:
+        live.sql(f"{STREAM}; CREATE QUERY tens AS {COUNT} INTO 'tens.jsonl'")
+        live.sql(
+            "CREATE QUERY pairs AS SELECT sum(v) AS n [RANGE 10 ROWS, SLIDE 10 ROWS] FROM s"
+            " INTO 'pairs.jsonl'"
+        )
+        assert live.wait(timeout=20)
+        live.stop(final=True)
+        assert [each.state for each in live.status()] == ["stopped", "ended"]
+    assert place.rows("tens.jsonl", "n") == [10, 10, 5]
+    place.grow(25, 45)
+    with place.live() as live:
+        assert live.wait(timeout=20)
+        # what was closed by a promise goes on, and what only the end could close does not
+        assert [(each.state, each.account.late) for each in live.status()] == [
+            ("caught up", 5),
+            ("ended", 0),
+        ]
+        live.sql("DROP QUERY pairs")
+    assert place.rows("tens.jsonl", "n") == [10, 10, 5, 10]

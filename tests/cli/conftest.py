@@ -6,7 +6,8 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import pytest
 
 from penstock.cli.main import main
 from tests.signals import heard
+from tests.waiting import ended_in_time
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,13 +73,13 @@ def script(penstock: Callable[..., Outcome]) -> Callable[..., Outcome]:
 
 
 @pytest.fixture
-def process(here: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Start the command in a process of its own."""
+def process(here: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start the command in a process of its own, which ends with the test at the latest."""
 
     def start(*arguments: str, before: Sequence[str] = (), **options: Any) -> subprocess.Popen[str]:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with heard():
-            return subprocess.Popen(
+            started = subprocess.Popen(
                 [*before, sys.executable, "-m", "penstock.cli.main", *arguments],
                 cwd=here,
                 env={
@@ -90,5 +92,8 @@ def process(here: Path) -> Callable[..., subprocess.Popen[str]]:
                 encoding="utf-8",
                 **{**pipes, **options},
             )
+        ending.enter_context(ended_in_time(started))
+        return started
 
-    return start
+    with ExitStack() as ending:
+        yield start

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import wait_for
+
 STREAM = "CREATE STREAM s (k STRING, t INT) FROM FILES 'data/*.csv' PROGRESS ON t DELAY 2;\n"
 COUNTS = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s;\n"
 
@@ -109,11 +111,6 @@ def test_several_queries_go_to_directories(penstock: Callable[..., Any], here: P
         assert [json.loads(line)["n"] for line in lines] == expected
 
 
-def wait_for(what: Callable[[], object]) -> None:
-    while not what():
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
@@ -126,7 +123,7 @@ def test_orders_to_end(
     (here / "counts.sql").write_text(STREAM + COUNTS)
     command = ("run", "counts.sql", "--checkpoint", "kept", "--output", "out.jsonl")
     started = process(*command, "--trigger", "50 milliseconds")
-    wait_for(lambda: (here / "out.jsonl").exists() and len(ends(here)) == 2)
+    wait_for(lambda: (here / "out.jsonl").exists() and len(ends(here)) == 2, started)
     started.send_signal(number)
     out, err = started.communicate()
     assert (started.returncode, out) == (code, "")
@@ -146,11 +143,11 @@ def test_a_signal_that_is_to_be_ignored(
     (here / "counts.sql").write_text(STREAM + COUNTS)
     command = ("run", "counts.sql", "--checkpoint", "kept", "--output", "out.jsonl")
     started = process(*command, "--trigger", "50 milliseconds", before=["nohup"])
-    wait_for(lambda: (here / "out.jsonl").exists() and len(ends(here)) == 2)
+    wait_for(lambda: (here / "out.jsonl").exists() and len(ends(here)) == 2, started)
     started.send_signal(signal.SIGHUP)
     time.sleep(0.2)
     put(here, "2", *range(25, 35))
-    wait_for(lambda: len(ends(here)) == 3 or started.poll() is not None)
+    wait_for(lambda: len(ends(here)) == 3, started)
     started.terminate()
     started.communicate()
     assert started.returncode == 143
@@ -168,7 +165,7 @@ def test_orders_to_end_on_spark(
     places = ("--checkpoint", "kept", "--output", "out.jsonl")
     command = ("run", "counts.sql", "--engine", "spark", "--master", "local[2]", *places)
     started = process(*command, "--trigger", "200 milliseconds", start_new_session=True)
-    wait_for(lambda: (here / "out.jsonl").exists() and len(ends(here)) == 2)
+    wait_for(lambda: (here / "out.jsonl").exists() and len(ends(here)) == 2, started)
     put(here, "2", *range(25, 45))
     time.sleep(0.3)
     os.killpg(started.pid, number)
@@ -194,7 +191,7 @@ def test_without_a_checkpoint_a_part_is_left(
     put(here, "1", *range(300_000))
     (here / "all.sql").write_text(STREAM + "SELECT k, t FROM s")
     started = process("run", "all.sql", "--output", "out.jsonl", "--format", "jsonl")
-    wait_for(lambda: any(each.stat().st_size for each in here.glob(".out.jsonl.*")))
+    wait_for(lambda: any(each.stat().st_size for each in here.glob(".out.jsonl.*")), started)
     started.send_signal(number)
     _, err = started.communicate()
     assert started.returncode == code

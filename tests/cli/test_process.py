@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import main as command
+from tests.waiting import wait_for
 
 Process = Callable[..., "subprocess.Popen[str]"]
 
@@ -75,11 +76,18 @@ def interrupt(
     started: subprocess.Popen[str], pipe: Path, number: signal.Signals = signal.SIGINT
 ) -> tuple[str, str]:
     """Send a signal as soon as the command has opened the pipe, and hang up when it has noticed."""
-    end = os.open(pipe, os.O_WRONLY)  # waits for the reader
+    opened: list[int] = []
+
+    def has_reader() -> bool:
+        with suppress(OSError):
+            opened.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(opened)
+
+    wait_for(has_reader, started)
     started.send_signal(number)
     with suppress(subprocess.TimeoutExpired):
         started.wait(0.5)
-    os.close(end)
+    os.close(opened[0])
     return started.communicate()
 
 

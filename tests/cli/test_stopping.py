@@ -9,9 +9,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import LONGEST, wait_for
 
 Process = Callable[..., "subprocess.Popen[str]"]
 
@@ -42,9 +45,13 @@ def rest(started: subprocess.Popen[str]) -> tuple[str, str]:
         return started.stdout.read(), started.stderr.read()
 
 
-def wait_for(what: Callable[[], bool]) -> None:
-    while not what():
-        time.sleep(0.005)
+def has_begun(folder: Path) -> bool:
+    """Whether something has been written to the file without a name that becomes the result."""
+    sizes = []
+    for each in folder.glob(".result.jsonl.*"):
+        with suppress(FileNotFoundError):
+            sizes.append(each.stat().st_size)
+    return any(sizes)
 
 
 def test_to_a_pipe(process: Process, here: Path, many: int) -> None:
@@ -67,7 +74,7 @@ def test_to_a_file(process: Process, here: Path, many: int) -> None:
     (here / "script.sql").write_text(STREAM + "SELECT k, t FROM s")
     before = sorted(each.name for each in here.iterdir())
     started = process("run", "script.sql", "--format", "jsonl", "--output", "result.jsonl")
-    wait_for(lambda: any(each.stat().st_size for each in here.glob(".result.jsonl.*")))
+    wait_for(lambda: has_begun(here), started)
     started.send_signal(signal.SIGINT)
     out, err = started.communicate()
     assert (started.returncode, out) == (130, "")
@@ -85,7 +92,7 @@ def test_a_window_that_is_open_is_not_written(process: Process, here: Path, many
     (here / "script.sql").write_text(STREAM + count + "SELECT k, t FROM s")
     started = process("run", "script.sql", "--format", "jsonl", "--output", "result.jsonl")
     # the second result waits in a file without a name
-    wait_for(lambda: any(each.stat().st_size for each in here.glob(".result.jsonl.*")))
+    wait_for(lambda: has_begun(here), started)
     started.send_signal(signal.SIGINT)
     _, err = started.communicate()
     assert started.returncode == 130
@@ -100,6 +107,7 @@ def test_a_window_that_is_open_is_not_written(process: Process, here: Path, many
 @pytest.fixture
 def listening() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as made:
+        made.settimeout(LONGEST)
         yield made
 
 
@@ -156,7 +164,7 @@ def test_while_spark_starts(
     (here / "script.sql").write_text("CREATE STREAM s (t INT) FROM VALUES (1); SELECT t FROM s")
     started = process("run", "script.sql", "--engine", "spark", "--master", "local[2]")
     children = Path(f"/proc/{started.pid}/task/{started.pid}/children")
-    wait_for(lambda: children.read_text() != "")
+    wait_for(lambda: children.read_text() != "", started)
     time.sleep(seconds)
     started.send_signal(number)
     _, err = started.communicate()

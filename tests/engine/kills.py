@@ -6,6 +6,7 @@ that a kill can fall anywhere between reading, writing, noting and committing.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
 import signal
@@ -21,6 +22,7 @@ import pyarrow.parquet
 import penstock as ps
 import penstock.api.database  # otherwise every child would import it
 import penstock.engine.job
+from tests.waiting import LONGEST
 
 FILES = 24
 ROWS = 300  # of each
@@ -108,6 +110,7 @@ class Place:
         """Whether the child came to its end."""
         child = os.fork()
         if child == 0:
+            faulthandler.dump_traceback_later(LONGEST, exit=True)  # nobody waits for ever
             try:
                 self.run(final)
                 os._exit(0)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from penstock.durable import write_json
 from penstock.engine.checkpoint import DATABASE, Checkpoints
 from penstock.errors import CheckpointError
+from tests.waiting import ended_in_time
 
 _open: list[Checkpoints] = []
 
@@ -151,9 +152,12 @@ while True:
 def test_kills_leave_whole_commits(tmp_path: Path) -> None:
     told = 0
     for kill in range(10):
-        with subprocess.Popen(
-            [sys.executable, "-c", ENDLESS, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        ) as process:
+        with (
+            subprocess.Popen(
+                [sys.executable, "-c", ENDLESS, str(tmp_path)], stdout=subprocess.PIPE, text=True
+            ) as process,
+            ended_in_time(process),
+        ):
             assert process.stdout is not None
             for _ in range(1 + kill):
                 told = int(process.stdout.readline())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pyarrow as pa
 import pytest
 
@@ -15,8 +13,8 @@ from penstock.plan.closing import closing_reach
 from penstock.plan.query import QueryPlan
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
-from tests.engine.test_local_engine import RUNNABLE, bound, lines
 from tests.planning import in_process
+from tests.queries import NAMES, bound, lines
 from tests.reference.helpers import Stream, database
 
 
@@ -40,11 +38,11 @@ def closed(query: QueryPlan) -> tuple[pa.Table, LocalRun]:
     return rows.table, run
 
 
-@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_same_rows(name: str) -> None:
     query = bound(name, 7).plan
     table, run = closed(query)
-    assert Counter(lines(table)) == Counter(lines(ended(query)))
+    assert lines(table) == lines(ended(query))
     by_promise = closing_reach(query) is not None
     assert by_promise == ("ended" not in run.closed.values())
     if by_promise:
@@ -53,7 +51,7 @@ def test_the_same_rows(name: str) -> None:
 
 
 def test_most_queries_can_go_on() -> None:
-    found = [closing_reach(bound(name, None).plan) is not None for name in RUNNABLE]
+    found = [closing_reach(bound(name).plan) is not None for name in NAMES]
     assert sum(found) > len(found) / 2
 
 
@@ -91,7 +89,7 @@ def test_sequences_and_differences_are_closed_by_a_promise(sql: str) -> None:
     query = over_two_streams(sql)
     table, run = closed(query)
     assert table.num_rows
-    assert Counter(lines(table)) == Counter(lines(ended(query)))
+    assert lines(table) == lines(ended(query))
     assert "ended" not in run.closed.values()
     assert run.open_results(run.outlets[0]).count == 0
 
@@ -107,5 +105,5 @@ def test_sequences_and_differences_are_closed_by_a_promise(sql: str) -> None:
 def test_some_are_closed_by_the_end_alone(sql: str) -> None:
     query = over_two_streams(sql)
     table, run = closed(query)
-    assert Counter(lines(table)) == Counter(lines(ended(query)))
+    assert lines(table) == lines(ended(query))
     assert set(run.closed.values()) == {"ended"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 
@@ -19,8 +18,8 @@ from penstock.model.clock import ManualClock
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from tests.engine.helpers import examples, recut
-from tests.engine.test_local_engine import FOLDER, RUNNABLE, bound, lines
 from tests.planning import in_process
+from tests.queries import NAMES, assert_late, bound, expected, is_strict, lines
 from tests.reference.helpers import Stream, ask, bag, database, tuples
 
 STRATEGIES = ("dfs", "dfs 1", "dfs 3", "bfs", "bfs 1", "bfs 5", "rr", "rr 2", "chain", "chain 1")
@@ -30,15 +29,13 @@ WAYS = tuple(product(STRATEGIES, ("arcs", "punctuations")))
 def check_fixture(name: str, way: tuple[str, str], cut: int | None) -> None:
     strategy, carriage = way
     scheduling = Scheduling.of(strategy, "none", carriage)
-    query = bound(name, cut)
-    strict = name != "null_time"
-    found = answer(in_process(query.plan), ManualClock(), strict, scheduling)
-    expected = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    assert Counter(lines(found.table)) == Counter(expected)
-    assert bag(tuples(found.late)) == bag(tuples(bound(name, None).late))
+    plan = in_process(bound(name, cut).plan)
+    found = answer(plan, ManualClock(), is_strict(name), scheduling)
+    assert lines(found.table) == expected(name)
+    assert_late(name, found.late)
 
 
-@pytest.mark.parametrize(("number", "name"), list(enumerate(RUNNABLE)))
+@pytest.mark.parametrize(("number", "name"), list(enumerate(NAMES)))
 def test_a_fixture_in_some_ways(number: int, name: str) -> None:
     for step in (0, 5):  # so that all ways have their turn
         check_fixture(name, WAYS[(number + step) % len(WAYS)], cut=(None, 7)[step % 2])
@@ -46,7 +43,7 @@ def test_a_fixture_in_some_ways(number: int, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, ids=str)
-@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_fixture_in_every_way(name: str, way: tuple[str, str]) -> None:
     for cut in (None, 7):
         check_fixture(name, way, cut)

@@ -17,6 +17,7 @@ from penstock.sources.bell import Bell
 from penstock.sources.live import LiveSource
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk, Source
+from tests.waiting import join
 
 
 @dataclass(frozen=True)
@@ -133,12 +134,12 @@ def test_a_source_waits_when_too_much_of_it_is_there() -> None:
     thread = threading.Thread(target=lambda: answers.append(inbox.put(Ended())))
     thread.start()
     assert inbox.take() == Ended()
-    thread.join()
+    join(thread)
     assert answers == [True]
     thread = threading.Thread(target=lambda: answers.append(inbox.put(Ended())))
     thread.start()
     inbox.close()
-    thread.join()
+    join(thread)
     assert answers == [True, False]
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.engine.local import answer as local
 from penstock.model.clock import ManualClock
+from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -26,8 +27,6 @@ from penstock.model.types import (
     TIMESTAMP,
     Type,
     decimal_type,
-    to_arrow,
-    to_python,
 )
 from penstock.operators.folding.keys import KeyCodes
 from penstock.optimizer.logical.canonical_order import canonical_order

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.kills import QUERIES, Place, contents
+from tests.waiting import LONGEST
 
 ROOT = Path(__file__).parents[2]
 PLACES = [
@@ -46,6 +47,7 @@ def check(places: tuple[str, str, str], kills: int, tmp_path: Path, asked: str =
         cwd=ROOT,
         capture_output=True,
         text=True,
+        timeout=5 * LONGEST,
     )
     assert done.returncode == 0, done.stderr
     killed = Place(tmp_path / "unused", *places, seed=kills, asked=asked)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
-from collections import Counter
-from pathlib import Path
+from functools import cache
 
-import pyarrow as pa
 import pytest
 
 import penstock as ps
@@ -15,79 +12,29 @@ from penstock.errors import EngineError
 from penstock.model.clock import ManualClock
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm
+from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Answer
-from penstock.sinks.text import write_json_lines
 from penstock.windows.sliding import Sliding
-from tests.engine.helpers import CUTS, locally, recut
+from tests.engine.helpers import CUTS, locally
 from tests.planning import in_process
-from tests.reference.helpers import Stream, bag, tuples
-
-FOLDER = Path(__file__).parents[1] / "fixtures" / "queries"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.sql"))
-LEAST = 79
-
-
-def bound(name: str, cut: int | None) -> ps.Query:
-    """The query of a file, over streams that are read in batches of `cut` rows."""
-    db = ps.connect("reference", strict=name != "null_time")
-    results = []
-    for result in db.script((FOLDER / f"{name}.sql").read_text(encoding="utf-8")):
-        recut(db, cut)
-        results.append(result)
-    assert isinstance(results[-1], ps.Query)
-    return results[-1]
+from tests.queries import NAMES, assert_late, bound, expected, is_strict, lines
+from tests.reference.helpers import Stream
 
 
 def on_local_engine(name: str, cut: int | None) -> Answer:
-    return answer(in_process(bound(name, cut).plan), ManualClock(), strict=name != "null_time")
-
-
-def can_run(name: str) -> bool:
-    try:
-        on_local_engine(name, None)
-    except EngineError as error:
-        return "yet" not in str(error)
-    return True
-
-
-def windows(name: str) -> list[type]:
-    """The kinds of windows of a query whose one aggregate stands in its last SELECT."""
-    return [
-        type(node.window)
-        for node in bound(name, None).plan.walk()
-        if isinstance(node, WindowAggregate)
-    ]
-
-
-RUNNABLE = [name for name in NAMES if can_run(name)]
-
-
-def lines(table: pa.Table) -> list[str]:
-    out = io.StringIO()
-    write_json_lines(table, out)
-    return out.getvalue().splitlines()
+    return answer(in_process(bound(name, cut).plan), ManualClock(), is_strict(name))
 
 
 @pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("name", RUNNABLE)
-def test_rows(name: str, cut: int | None) -> None:
-    expected = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    assert Counter(lines(on_local_engine(name, cut).table)) == Counter(expected)
-
-
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("name", RUNNABLE)
-def test_late_tuples(name: str, cut: int | None) -> None:
-    found = on_local_engine(name, cut).late
-    late = bound(name, None).late
-    assert bag(tuples(found)) == bag(tuples(late))
-    if found.num_rows:
-        assert found.schema.names == late.schema.names
-        assert found.schema.types == late.schema.types
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_and_late_tuples(name: str, cut: int | None) -> None:
+    found = on_local_engine(name, cut)
+    assert lines(found.table) == expected(name)
+    assert_late(name, found.late)
 
 
 def test_enough_queries_run() -> None:
-    assert len(RUNNABLE) >= LEAST
+    assert len(NAMES) >= 110
 
 
 S = Stream("k STRING, v INT, t INT", [("a", 1, 1), ("b", 2, 12)], ps.progress("t", delay=0))
@@ -117,29 +64,26 @@ def test_results_leave_when_they_are_complete() -> None:
 
 # --- algorithms that a hint asks for -------------------------------------------------------------
 
-# Results are revised by one algorithm alone, and signed items folded by one.
-SLIDING = [
-    name
-    for name in RUNNABLE
-    if windows(name) == [Sliding]
-    and not bound(name, None).plan.revises
-    and not any(node.signed for node in bound(name, None).plan.walk())
-]
+
+@cache
+def sliding() -> list[str]:
+    """Queries whose one window any algorithm can compute: results are revised by one of them alone,
+    and signed items folded by one."""
+    return [name for name in NAMES if slides(bound(name).plan)]
+
+
+def slides(query: QueryPlan) -> bool:
+    nodes = list(query.walk())
+    windows = [type(node.window) for node in nodes if isinstance(node, WindowAggregate)]
+    return windows == [Sliding] and not query.revises and not any(node.signed for node in nodes)
 
 
 @pytest.mark.parametrize("algorithm", [each.name for each in Algorithm])
-@pytest.mark.parametrize("name", SLIDING)
-def test_every_algorithm_gives_the_same_rows(name: str, algorithm: str) -> None:
-    text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
-    head, select, tail = text.rpartition("SELECT")
-    *_, query = ps.connect("reference").script(f"{head}{select} /*+ {algorithm.lower()} */{tail}")
-    assert isinstance(query, ps.Query)
-    assert f"algorithm: {algorithm} (" in query.explain()
-    found = answer(in_process(query.plan), ManualClock())
-    expected = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    assert Counter(lines(found.table)) == Counter(expected)
-    assert bag(tuples(found.late)) == bag(tuples(bound(name, None).late))
-
-
-def test_enough_queries_slide() -> None:
-    assert len(SLIDING) >= 10
+def test_every_algorithm_gives_the_same_rows(algorithm: str) -> None:
+    assert len(sliding()) >= 30
+    for name in sliding():
+        query = bound(name, hint=algorithm.lower())
+        assert f"algorithm: {algorithm} (" in query.explain(), name
+        found = answer(in_process(query.plan), ManualClock())
+        assert lines(found.table) == expected(name), name
+        assert_late(name, found.late)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,11 @@ from penstock.errors import CheckpointError, RunError
 from penstock.runs.final_rows import final_rows
 from penstock.state.chunks import MemoryStore
 from tests.engine.resumed import Part, run_in_parts
-from tests.engine.test_local_engine import FOLDER, RUNNABLE, bound, lines
-from tests.reference.helpers import bag, tuples
+from tests.queries import NAMES, assert_late, bound, expected, is_strict, lines
 
 
 @pytest.mark.parametrize(("cut", "chunks"), [(1, 3), (7, 1), (None, 1)])
-@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize("name", NAMES)
 def test_rows_before_and_after(name: str, cut: int | None, chunks: int, tmp_path: Path) -> None:
     query = bound(name, cut)
     opened: list[Checkpoints] = []
@@ -29,14 +27,12 @@ def test_rows_before_and_after(name: str, cut: int | None, chunks: int, tmp_path
         opened.append(Checkpoints(tmp_path))
         return opened[-1]
 
-    found = run_in_parts(query.plan, chunks, store, strict=name != "null_time")
+    found = run_in_parts(query.plan, chunks, store, strict=is_strict(name))
     opened[-1].close()
     assert found.parts > 1
     table = final_rows(found.rows, "_sign") if query.plan.revises else found.rows
-    expected = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    assert Counter(lines(table)) == Counter(expected)
-    late = bound(name, None).late
-    assert bag(tuples(found.late) if found.late is not None else []) == bag(tuples(late))
+    assert lines(table) == expected(name)
+    assert_late(name, found.late)
 
 
 def test_other_queries_are_refused() -> None:

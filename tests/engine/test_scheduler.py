@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +22,7 @@ from penstock.sources.rows import read_rows
 from penstock.sources.source import Chunk
 from tests.engine.live.scripted import speak
 from tests.planning import in_process
+from tests.waiting import join, wait_for
 
 IN_ORDER = "SELECT v, ts FROM a UNION ALL SELECT v, ts FROM b EMIT IN ORDER"
 
@@ -119,8 +119,7 @@ def test_without_enabling_timestamps_they_wait() -> None:
     running.job.start()
     running.say("a", 1)
     running.say("a", 2)
-    while running.job.read < 2:
-        time.sleep(0.001)
+    wait_for(lambda: running.job.read == 2)
     assert running.out.empty()
     running.say("b", 3)
     assert [running.out.get(timeout=20) for _ in range(2)] == [1, 2]
@@ -158,7 +157,7 @@ def test_a_signal_handler_may_stop_it() -> None:
         thread = threading.Thread(target=interrupt)
         thread.start()
         running.job.drive()  # in the main thread, which waits
-        thread.join()
+        join(thread)
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert running.job.stopped
@@ -178,4 +177,4 @@ def test_small_chunks_of_a_burst_are_handled_together() -> None:
         running.say("a", value)
     running.end()
     running.job.drive()
-    assert [running.out.get() for _ in range(10)] == list(range(10))
+    assert [running.out.get(timeout=20) for _ in range(10)] == list(range(10))

@@ -14,8 +14,9 @@ import pytest
 
 from penstock.errors import RunError
 from penstock.expressions.compile import compile_expression, compile_predicate
+from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.schema import Field, Schema
-from penstock.model.types import BOOLEAN, EXACT, Kind, Type, to_arrow, to_python
+from penstock.model.types import BOOLEAN, EXACT, Kind, Type
 from penstock.plan.expressions import Expression
 from penstock.scalars import evaluate
 

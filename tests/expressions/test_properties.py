@@ -181,7 +181,9 @@ def functions_giving(wanted: Type) -> list[tuple[str, tuple[Type, ...]]]:
     found: list[tuple[str, tuple[Type, ...]]] = []
     for name, function in SCALARS.items():
         families = function.signature.families
-        if Family.ALIKE not in families:
+        if not {Family.ARRAY, Family.MAP, Family.COLLECTION, Family.TEXTS} & set(families) and (
+            Family.ALIKE not in families
+        ):
             for types in product(*(FAMILIES[family] for family in families)):
                 if function.returns(types).kind is wanted.kind:
                     found.append((name, types))

@@ -29,6 +29,11 @@ SAMPLES = {
     Family.TIME: "t",
     Family.TIMESTAMP: "t",
     Family.INTERVAL: "INTERVAL 5 MINUTES",
+    Family.ANY: "x",
+    Family.ARRAY: "ARRAY[x]",
+    Family.MAP: "MAP['k',x]",
+    Family.COLLECTION: "ARRAY[x]",
+    Family.TEXTS: "ARRAY[s]",
 }
 CONSTANTS = {  # what they are given beside a column
     "regexp_like": ["s", "'B'", "'i'"],
@@ -36,6 +41,9 @@ CONSTANTS = {  # what they are given beside a column
     "regexp_replace": ["s", "'b'", "'$0$0'", "'g'"],
     "regexp_count": ["s", "'[a-c]'", "'m'"],
     "split_index": ["s", "'b'", "1"],
+    "json_get": ["'[7]'", "'$[0]'"],
+    "json_text": ["'[7]'", "'$[0]'"],
+    "at_time_zone": ["t", "'Asia/Tokyo'"],
     "date_format": ["t", "'yyyy'"],
     "to_timestamp": ["'2026'", "'yyyy'"],
     "try_to_timestamp": ["'2026'", "'yyyy'"],

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import PlanError
 from penstock.model.calendar import format_timestamp
+from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -32,8 +33,6 @@ from penstock.model.types import (
     common_type,
     decimal_type,
     from_arrow,
-    to_arrow,
-    to_python,
 )
 from tests.model.strategies import all_types, typed_columns
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 import penstock as ps
-from tests.reference.helpers import Row, Stream, Table
+from tests.reference.helpers import Row, Stream, Table, database
 
 SCHEMA = "k INT, v BIGINT, at BIGINT"
 LENGTH = st.integers(0, 6)
@@ -21,7 +21,8 @@ CONDITIONS = (
     "{0}at >= 3 AND {0}at < 2 * 6",
     "({0}k = 1 OR {0}v = 2)",
 )
-BASE = st.sampled_from(["l", "r", "(SELECT k, v, at FROM l WHERE v > 0)"])
+BASE = st.sampled_from(["l", "r", "(SELECT k, v, at FROM l WHERE v > 0)", "hot", "cold"])
+SPLIT = "SPLIT r INTO hot WHERE v > 1, cold OTHERWISE"
 OF_ONE = (
     "(SELECT k, v, at FROM {0} a WHERE {c})",
     "(SELECT k, coalesce(v, 0) AS v, at FROM {0} a WHERE {c})",
@@ -39,6 +40,19 @@ OF_ONE = (
     "(SELECT a.k AS k, w AS v, at FROM {0} a JOIN n ON a.k = n.k WHERE {c})",
     "(SELECT a.k AS k, w AS v, at FROM {0} a LEFT JOIN n ON a.k = n.k WHERE {c})",
     "(SELECT a.k AS k, v, at FROM {0} a ANTI JOIN n ON a.k = n.k)",
+    "(SELECT k, v, at FROM {0} a WHERE k IN (SELECT k FROM n))",
+    "(SELECT k, count(v) AS v, window_end AS at [SESSION GAP 2, WA at] FROM {0} a GROUP BY k)",
+    "(SELECT k, sum(v) AS v, window_end AS at [RANGE 3 ROWS, SLIDE 2 ROWS, WA rank(at), PA k]"
+    " FROM {0} a GROUP BY k)",
+    "(SELECT DISTINCT ON (k) k, v, window_end AS at [RANGE 6, SLIDE 3, WA at] FROM {0} a"
+    " ORDER BY at DESC)",
+    "(SELECT a.k AS k, r.v AS v, a.at AS at FROM {0} a LEFT JOIN r AS OF a.at ON a.k = r.k)",
+    "(SELECT a.k AS k, r.v AS v, r.at AS at"
+    " FROM SEQUENCE({0} a THEN r MODE CHRONICLE WITHIN 4 KEEP SECOND ON a.k = r.k))",
+    # the same twice, so that it can be computed once
+    "(SELECT a.k AS k, b.v AS v, a.at AS at FROM {0} a [RANGE {1}], {0} b [RANGE {2}]"
+    " WHERE a.k = b.k AND {a})",
+    "(SELECT k, v, at FROM {0} p UNION ALL SELECT k, v, at FROM {0} p2 WHERE {c})",
     "(SELECT k, v, changed_at AS at FROM {0} a [RANGE {1}] EXCEPT ON (k) r [RANGE {2}, WA at])",
     "(SELECT k, v, changed_at AS at FROM l [RANGE {1}, WA at] EXCEPT ON (k) {0} a [RANGE {2}])",
     "(SELECT a.k AS k, r.v AS v, r.at AS at FROM SEQUENCE({0} a THEN r MODE RECENT ON a.k = r.k))",
@@ -46,6 +60,13 @@ OF_ONE = (
 )
 OF_TWO = (
     "({0} UNION {1})",
+    "(SELECT k, v, at FROM {0} a UNION ALL SELECT k, v, at FROM {1} b WHERE {c})",
+    "(SELECT a.k AS k, r.v AS v, a.at AS at FROM {0} a [RANGE {2}], {1} b [RANGE {3}],"
+    " r [RANGE 3, WA at] WHERE a.k = b.k AND b.k = r.k AND {a})",
+    "(SELECT a.k AS k, b.v AS v, a.at AS at FROM {0} a [RANGE {2}, WA at] FULL JOIN"
+    " {1} b [RANGE {3}, WA at] ON a.k = b.k)",
+    "(SELECT a.k AS k, a.v AS v, a.at AS at FROM {0} a [RANGE {2}] ANTI JOIN {1} b [RANGE {3}]"
+    " ON a.k = b.k AND a.v = b.v)",
     "(SELECT a.k AS k, b.v AS v, a.at AS at FROM {0} a [RANGE {2}], {1} b [RANGE {3}]"
     " WHERE a.k = b.k AND {a})",
     "(SELECT a.k AS k, b.v AS v, a.at AS at FROM {0} a [RANGE {2}], {1} b [RANGE {3}] WHERE {a})",
@@ -99,3 +120,12 @@ def relations(left: list[Row], right: list[Row], delay: int) -> dict[str, Stream
         "r": Stream(SCHEMA, right, promise),
         "n": Table("k INT, w BIGINT", [(1, 5), (1, None), (2, 7), (None, 1)]),
     }
+
+
+def ask_any(sql: str, left: list[Row], right: list[Row], delay: int) -> ps.Query:
+    """A query over these, and over the parts of one that is split."""
+    db = database(**relations(left, right, delay))
+    db.sql(SPLIT)
+    query = db.sql(sql)
+    assert isinstance(query, ps.Query)
+    return query

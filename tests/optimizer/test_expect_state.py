@@ -26,3 +26,14 @@ def test_a_window_that_is_long_for_its_streams_is_noted() -> None:
     text = explained("1 DAY")
     assert "keeps about 86,000,000 tuples of a" in text
     assert "DELAY alone 3,000 tuples" in text
+
+
+def test_results_of_windows_come_when_those_have_closed() -> None:
+    db = ps.connect()
+    db.stream("a", iter([]), schema="k INT, t INT", progress=ps.progress("t", delay=8))
+    query = db.sql(
+        "SELECT a.k FROM a JOIN (SELECT max(k) AS k [RANGE 10, SLIDE 10, WA t] FROM a) AS w"
+        " ON a.k = w.k AND a.t >= w.window_start AND a.t < w.window_end"
+    )
+    assert isinstance(query, ps.Query)
+    assert "keeps about 18 tuples of a (18, at an assumed" in query.explain(physical=True)

@@ -22,9 +22,9 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Answer
 from penstock.sources.source import Chunk
-from tests.engine.test_local_engine import RUNNABLE, bound
-from tests.optimizer.any_query import QUERIES, ROWS, relations
-from tests.reference.helpers import Row, ask, bag, tuples
+from tests.optimizer.any_query import QUERIES, ROWS, ask_any
+from tests.queries import NAMES, bound, is_strict
+from tests.reference.helpers import Row, bag, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 
 ALL = frozenset(SIMPLIFYING)
@@ -49,9 +49,9 @@ def outcome(found: Answer) -> tuple[object, ...]:
     return bag(tuples(found.table)), bag(tuples(found.late)), found.account
 
 
-@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize("name", NAMES)
 def test_fixtures_in_process(name: str) -> None:
-    query, strict = bound(name, 7), name != "null_time"
+    query, strict = bound(name, 7), is_strict(name)
     first: tuple[object, ...] | None = None
     for plan in different_plans(query.plan, Host.LOCAL):
         found = outcome(answer(plan, ManualClock(), strict))
@@ -61,11 +61,7 @@ def test_fixtures_in_process(name: str) -> None:
 
 @cache
 def changed_on_spark() -> list[str]:
-    return [
-        name
-        for name in RUNNABLE
-        if len(list(different_plans(bound(name, None).plan, Host.SPARK))) > 1
-    ]
+    return [name for name in NAMES if len(list(different_plans(bound(name).plan, Host.SPARK))) > 1]
 
 
 def test_rules_change_some_fixtures() -> None:
@@ -75,7 +71,7 @@ def test_rules_change_some_fixtures() -> None:
 def test_fixtures_in_buckets() -> None:
     """The tasks and buckets of Spark, driven without it."""
     for name in changed_on_spark():
-        query = bound(name, None).plan
+        query = bound(name).plan
         if query.early_every is not None:
             continue
         rows = rows_of(query)
@@ -100,7 +96,7 @@ def test_random_queries(
     sql: str, left: list[Row], right: list[Row], delay: int, off: set[RewriteRule]
 ) -> None:
     try:
-        query = ask(f"{sql} LATE SIDE", **relations(left, right, delay))
+        query = ask_any(f"{sql} LATE SIDE", left, right, delay)
         plans = [planned(query.plan, Host.LOCAL, by) for by in (ALL, frozenset(), ALL - off)]
     except EngineError:
         assume(False)
@@ -118,3 +114,28 @@ def test_random_queries(
         return
     for plan in plans:
         assert outcome(answer(plan, ManualClock())) == expected, plan.simplified
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    sql=QUERIES,
+    left=ROWS,
+    right=ROWS,
+    delay=st.sampled_from([3, 50]),
+    off=st.sets(st.sampled_from(SIMPLIFYING), max_size=3),
+)
+def test_random_queries_in_buckets(
+    sql: str, left: list[Row], right: list[Row], delay: int, off: set[RewriteRule]
+) -> None:
+    """The same for the tasks and buckets of Spark, driven without it."""
+    try:
+        query = ask_any(sql, left, right, delay)
+        plans = [planned(query.plan, Host.SPARK, by) for by in (ALL, frozenset(), ALL - off)]
+        expected = bag(tuples(query.collect()))
+    except PenstockError:
+        assume(False)
+    rows = rows_of(query.plan)
+    for plan in plans:
+        job = WithoutSpark(plan, 2)
+        job.run({name: [Given([Chunk(batch)], ends=True)] for name, batch in rows.items()})
+        assert bag(tuples(job.received.table(query.plan))) == expected, plan.simplified

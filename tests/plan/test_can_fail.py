@@ -47,12 +47,23 @@ FAMILIES = {
     Family.BOOLEAN: ["c"],
     Family.INTERVAL: ["INTERVAL 1 DAY"],
     Family.ALIKE: ["b", "i", "e", "f", "t"],
+    Family.ANY: ["b"],
+    Family.ARRAY: ["ARRAY[b, 1]"],
+    Family.MAP: ["MAP['k', b]"],
+    Family.COLLECTION: ["ARRAY[b]", "MAP['k', b]"],
+    Family.TEXTS: ["ARRAY[s]"],
 }
 
 
 def calls(name: str) -> Iterator[str]:
     if name in ("to_timestamp", "try_to_timestamp"):  # whose formats are constants
         yield f"{name}(s, 'yyyy-MM-dd')"
+        return
+    if name in ("json_get", "json_text"):
+        yield f"{name}(s, '$.a')"
+        return
+    if name == "at_time_zone":
+        yield f"{name}(t, 'UTC')"
         return
     signature = SCALARS[name].signature
     given = [FAMILIES[family] for family in signature.families]

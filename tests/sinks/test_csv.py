@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.model.plain_values import to_arrow
 from penstock.model.types import (
     BIGINT,
     BOOLEAN,
@@ -23,7 +24,6 @@ from penstock.model.types import (
     TIMESTAMP,
     Type,
     decimal_type,
-    to_arrow,
 )
 from penstock.sinks.text import write_csv
 from tests.model.strategies import columns

@@ -15,7 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from penstock.model.duration import parse_duration
-from penstock.model.types import Kind, Type, to_arrow
+from penstock.model.plain_values import to_arrow
+from penstock.model.types import Kind, Type
 from penstock.sinks.text import write_json_lines
 from tests.model.strategies import all_types, columns, values
 

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SinkError
-from penstock.model.types import Type, to_arrow
+from penstock.model.plain_values import to_arrow
+from penstock.model.types import Type
 from penstock.sinks.output import Output, OutputFormat
 from tests.model.strategies import columns, decimal_types, plain_types
 

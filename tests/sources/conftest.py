@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from penstock.model.plain_values import to_python
 from penstock.model.schema import Field, Schema
-from penstock.model.types import Kind, Type, decimal_type, to_python
+from penstock.model.types import Kind, Type, decimal_type
 from penstock.sources.files import FileSource
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Source

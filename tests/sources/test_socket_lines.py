@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.sources.address import parse_address
+from tests.waiting import LONGEST, join
 
 Talk = Callable[[socket.socket], None]
 
@@ -24,16 +25,17 @@ Talk = Callable[[socket.socket], None]
 def server(talk: Talk) -> Iterator[int]:
     """Somebody who listens on a free port, and says something to the first one who calls."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(LONGEST)
 
         def serve() -> None:
             connection, _ = listening.accept()
             with connection:
                 talk(connection)
 
-        thread = threading.Thread(target=serve)
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield listening.getsockname()[1]
-        thread.join()
+        join(thread)
 
 
 def database(port: int, **options: Any) -> ps.Database:

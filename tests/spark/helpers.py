@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,16 +23,6 @@ from tests.planning import on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-FOLDER = Path(__file__).parents[1] / "fixtures" / "queries"
-
-
-def fixture(name: str) -> ps.Query:
-    """The query of a file, which the reference engine can answer, too."""
-    db = ps.connect("reference", strict=name != "null_time", base=FOLDER)
-    *_, query = db.script((FOLDER / f"{name}.sql").read_text(encoding="utf-8"))
-    assert isinstance(query, ps.Query)
-    return query
 
 
 class Outcome(NamedTuple):

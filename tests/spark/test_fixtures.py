@@ -3,25 +3,21 @@ and under every cut into micro-batches."""
 
 from __future__ import annotations
 
-import io
-from collections import Counter
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
 import penstock as ps
 from penstock.plan.query import Late
-from penstock.sinks.text import write_json_lines
 from penstock.spark.run.answer import answer
 from tests.planning import on_spark
+from tests.queries import NAMES, bound, expected, is_strict, lines
 from tests.reference.helpers import bag, tuples
-from tests.spark.helpers import FOLDER, Outcome, fixture, streamed
+from tests.spark.helpers import Outcome, streamed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NAMES = sorted(path.stem for path in FOLDER.glob("*.sql"))
 # One of each kind, in as few rows as they have.
 SOME = {
     "sliding_non_multiple": 3,
@@ -49,15 +45,8 @@ SOME = {
 PORTIONS = (1, 3, 17)
 
 
-def lines(table: pa.Table) -> list[str]:
-    out = io.StringIO()
-    write_json_lines(table, out)
-    return out.getvalue().splitlines()
-
-
 def assert_reference(name: str, query: ps.Query, found: Outcome) -> None:
-    expected = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    assert Counter(lines(found.table)) == Counter(expected)
+    assert lines(found.table) == expected(name)
     assert found.account == query.account
     if query.plan.late is not Late.DROP:
         assert bag(tuples(found.late)) == bag(tuples(query.late))
@@ -68,14 +57,14 @@ def assert_reference(name: str, query: ps.Query, found: Outcome) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_batch(spark: SparkSession, name: str) -> None:
-    query = fixture(name)
-    found = answer(on_spark(query.plan), spark, strict=name != "null_time", buckets=2)
+    query = bound(name)
+    found = answer(on_spark(query.plan), spark, strict=is_strict(name), buckets=2)
     assert_reference(name, query, Outcome(found.table, found.late, found.account))
 
 
 @pytest.mark.parametrize(("name", "portions"), SOME.items())
 def test_streaming(spark: SparkSession, name: str, portions: int) -> None:
-    query = fixture(name)
+    query = bound(name)
     assert_reference(name, query, streamed(query, spark, portions))
 
 
@@ -85,5 +74,5 @@ def test_streaming(spark: SparkSession, name: str, portions: int) -> None:
     [(name, cut) for name in NAMES for cut in PORTIONS if SOME.get(name) != cut],
 )
 def test_streaming_in_all_cuts(spark: SparkSession, name: str, portions: int) -> None:
-    query = fixture(name)
+    query = bound(name)
     assert_reference(name, query, streamed(query, spark, portions))

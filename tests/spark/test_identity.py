@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from penstock.spark.tasks.worker_errors import failure
 from penstock.state.chunks import FORMAT, MemoryStore
 from tests.planning import on_spark
 from tests.spark.helpers import Committed, CrashError
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -376,18 +376,11 @@ def test_data_from_somewhere_else(spark: SparkSession, tmp_path: Path) -> None:
         checkpoint = tmp_path / "checkpoint"
         run = query.start(rows_file, checkpoint=checkpoint, trigger=trigger, final=final)
         if not final:
-            _eventually(lambda: len(found()) == 3)
+            wait_for(lambda: len(found()) == 3)
             run.stop()
         run.wait()
     assert {(row["window_start"], row["k"]): row["total"] for row in found()} == EXPECTED
     assert len(found()) == len(EXPECTED)
-
-
-def _eventually(holds: Callable[[], bool], seconds: float = 240) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.1)
 
 
 # --- the file beside the state -------------------------------------------------------------------

@@ -6,7 +6,6 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from penstock.sinks.part_files import PartFiles
 from penstock.spark.frames.dataframe import make_fit
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
 from penstock.state.chunks import FORMAT
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,13 +54,6 @@ def as_stream(spark: SparkSession, directory: Path) -> DataFrame:
         table = pa.table(columns, names=schema.names).cast(schema)
         pq.write_table(table, directory / f"{number}.parquet")
     return spark.readStream.schema(COLUMNS).parquet(str(directory))
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.1)
 
 
 # --- DataFrames in, DataFrames out ---------------------------------------------------------------
@@ -248,10 +241,10 @@ def test_files_that_appear_later(db: ps.Database, tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = []
     started = query(db).start(rows.append, rows=True, trigger="200 milliseconds")
     try:
-        eventually(lambda: len(rows) == 1)
+        wait_for(lambda: len(rows) == 1)
         assert "waits for its only source" in started.explain_stall()
         (tmp_path / "1.csv").write_text("link,bytes,ts\na,7,25\n")
-        eventually(lambda: len(rows) == 2)
+        wait_for(lambda: len(rows) == 2)
     finally:
         started.stop()
         started.wait()

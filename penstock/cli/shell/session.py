@@ -25,7 +25,8 @@ SQL ends with a semicolon and may have many lines.
   ALTER QUERY name SET SHARE | STRATEGY | ETS | PAUSED …;   change how it is worked on
   DROP QUERY name;                         stop it
   SELECT …;                                rows as they come, until the end or Ctrl-C
-  EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW] SELECT …;  SHOW QUERIES;  SHOW STREAMS;
+  EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW | CONFLICTS | ANALYZE] SELECT …;
+  SHOW QUERIES;  SHOW STREAMS;
 Commands are for the shell itself:
   \\watch NAME     print the rows of a query as they come, above the prompt
   \\unwatch NAME   no longer

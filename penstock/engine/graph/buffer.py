@@ -7,7 +7,7 @@ its own in it, so nothing is copied however many queries read one stream.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from penstock.engine.graph.superseding import superseding
@@ -51,9 +51,15 @@ class Buffer:
         """How many items have been put in."""
         return self._first + len(self._slots)
 
-    def put(self, item: Flowing, arrived: int = 0) -> None:
-        """Something that comes of what had `arrived` then."""
-        readers = self.readers
+    def put(self, item: Flowing, arrived: int = 0, readers: Sequence[Reader] | None = None) -> None:
+        """Something that comes of what had `arrived` then; for some `readers` only, if all others
+        have handled it already and nothing else waits for them."""
+        if readers is None:
+            readers = self.readers
+        else:
+            for reader in self.readers:
+                if reader not in readers:
+                    reader.at += 1
         if not readers:
             return
         slot = _Slot(item, len(readers), arrived)

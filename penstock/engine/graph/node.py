@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.graph.buffer import Buffer
+from penstock.engine.graph.buffer import Buffer, Reader
 from penstock.engine.graph.registers import Register
 from penstock.engine.strategy.rules import Rule, dfs_nos
 from penstock.engine.strategy.strategy import MOST
@@ -19,6 +19,9 @@ from penstock.runs.outlet import Outlet
 if TYPE_CHECKING:
     from penstock.engine.component import Component
     from penstock.engine.graph.operator_node import OperatorNode
+
+SMALL = 1 << 12  # rows of a batch that goes from operator to operator at once
+FEW = 8  # branches that are served at once: somebody may wait for the end of a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class GraphNode(ABC):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.uses: dict[Outlet, int] = {}  # how often a query asks for it, if it is more than once
         self.output = Buffer()
         self.exits: list[Exit] = []
         self.outlets: dict[Outlet, int] = {}  # of the queries that it serves; see `read_before`
@@ -121,20 +125,62 @@ class GraphNode(ABC):
         """A small batch for the only one who wants it goes to him at once, which is much cheaper
         than a step of his own.  Then both serve the same queries, so it does not matter in which of
         them something fails."""
+        readers = self.output.readers
         if self.exits:
             took = perf_counter_ns() - self.arrived
             for way_out in self.exits:
                 way_out.outlet.latencies.add(took, batch.rows.num_rows)
                 way_out.take(batch)
-        elif self.hands_over and len(readers := self.output.readers) == 1:
-            (reader,) = readers
-            if reader.owner.takes_at_once(reader, batch, self.arrived):
+            if not readers:
+                return
+        elif self.hands_over and batch.rows.num_rows <= SMALL:
+            if len(readers) == 1:
+                (reader,) = readers
+                if reader.owner.takes_at_once(reader, batch, self.arrived):
+                    return
+            elif len(readers) <= FEW:
+                self._give_each(batch, tuple(readers))
                 return
         self.output.put(batch, self.arrived)
 
+    def _give_each(self, batch: Batch, readers: tuple[Reader, ...]) -> None:
+        """The same for the branches of a fork.  They may serve different queries, so if one of them
+        fails, the others find the batch in the buffer."""
+        arrived, waiting, place = self.arrived, [], 0
+        try:
+            for place, reader in enumerate(readers, start=1):  # noqa: B007
+                if not reader.owner.takes_at_once(reader, batch, arrived):
+                    waiting.append(reader)
+        except Exception:
+            self._failed_in(readers[place - 1].owner)
+            waiting += readers[place:]
+            raise
+        finally:
+            if waiting:
+                self.output.put(batch, arrived, waiting)
+
     def _offer(self, progress: Progress) -> None:
-        for register in self.arcs:
-            self.offer_to(register, progress)
+        """Where nothing is on the way before it, progress is handed over like a small batch."""
+        if not self.hands_over or len(self.arcs) > FEW:
+            for register in self.arcs:
+                self.offer_to(register, progress)
+            return
+        arcs, place = tuple(self.arcs.items()), 0
+        try:
+            for place, (register, owner) in enumerate(arcs, start=1):  # noqa: B007
+                if not owner.sees_at_once(register, progress, self.arrived):
+                    self.offer_to(register, progress)
+        except Exception:
+            self._failed_in(arcs[place - 1][1])
+            for register, _ in arcs[place:]:
+                self.offer_to(register, progress)
+            raise
+
+    def _failed_in(self, branch: object) -> None:
+        """Something handed over has failed in a branch: all nodes up to the next fork serve the
+        same queries."""
+        if self.component is not None:
+            self.component.failed_in(cast("GraphNode", branch))
 
     def offer_to(self, register: Register, progress: Progress) -> None:
         register.offer(progress, self.arrived)
@@ -147,7 +193,8 @@ class GraphNode(ABC):
 
     def _late(self, item: LateRows) -> None:
         for outlet in self.outlets:
-            outlet.on_late(item.batch)
+            for _ in range(self.uses.get(outlet, 1)):
+                outlet.on_late(item.batch)
 
     def _ready(self) -> Register | None:
         for register in self._offered:

@@ -11,22 +11,20 @@ from penstock.engine.graph.buffer import Reader
 from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.registers import LETTING_WAIT, PASSING, Register
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.graph.waiting_since import WaitingSince
 from penstock.operators.batch import Batch
 from penstock.operators.measured import Measured
 from penstock.operators.moving import movable
-from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.operators.operator import Item, Operator, Progress
+from penstock.physical.node import PhysicalNode
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.over import Over
 from penstock.plan.shared_panes import SharedPanes
 
 if TYPE_CHECKING:
     from penstock.engine.adapting.watched import Watched
 
-_FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, SharedPanes)
-_SMALL = 1 << 12  # rows of a batch that goes from operator to operator at once
-_GIVING_BACK = (OperatorKind.MERGE, OperatorKind.ORDER)  # the rows that they were given
+_FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, Over, SharedPanes)
 
 
 @dataclass(slots=True)
@@ -54,7 +52,6 @@ class OperatorNode(GraphNode):
         self.pending: Iterator[Item] | None = None  # results that have been begun
         self.exchanged = False  # since it was saved
         self.watched: Watched | None = None  # by whoever may exchange the operator
-        self._waiting = WaitingSince() if node.operator in _GIVING_BACK else None
 
     def exchange(self, node: PhysicalNode, operator: Operator) -> None:
         """Another operator with the same answer goes on from where this one is; between two items,
@@ -88,7 +85,7 @@ class OperatorNode(GraphNode):
             readers.insert(0, below.reader)
             between.insert(0, node)
             node = below.producer
-        register = Register(readers, between)
+        register = Register(readers, between, input_.reader.port)
         input_.register, input_.origin = register, node
         self._registers.append(register)
         node.arcs[register] = self
@@ -143,17 +140,21 @@ class OperatorNode(GraphNode):
         return 0
 
     def takes_at_once(self, reader: Reader, batch: Batch, arrived: int) -> bool:
-        if (
-            reader.waiting
-            or self.pending is not None
-            or not self.hands_over
-            or batch.rows.num_rows > _SMALL
-        ):
+        if reader.waiting or self.pending is not None or not self.hands_over:
             return False
         self.arrived = arrived
         self._handle(reader.port, reader.known(batch))
         if self.pending is not None:
             self.wake()
+        return True
+
+    def sees_at_once(self, register: Register, progress: Progress, arrived: int) -> bool:
+        """Whether progress need not wait in a register, and has been seen."""
+        if self.pending is not None or not self.hands_over or not register.is_clear:
+            return False
+        self.arrived = arrived
+        input_ = self.inputs[register.port]
+        self._on_progress(register.port, input_, register.arriving(progress))
         return True
 
     def _take(self, port: int, reader: Reader) -> int:
@@ -169,8 +170,6 @@ class OperatorNode(GraphNode):
         return item.num_rows
 
     def _handle(self, port: int, batch: Batch) -> None:
-        if self._waiting is not None:
-            self._waiting.come(self.arrived, batch.num_rows)
         made = self.measured.on_batch(port, batch)
         if not isinstance(made, list):
             self._go_on(iter(made))
@@ -209,8 +208,6 @@ class OperatorNode(GraphNode):
             input_.register.last = progress
         for item in self.measured.on_progress(port, progress):
             self.emit_one(item)
-        if self._waiting is not None and not self.operator.rows_held():
-            self._waiting.clear()
 
     def on_time(self, now: int) -> None:
         self.arrived = perf_counter_ns()
@@ -220,32 +217,6 @@ class OperatorNode(GraphNode):
         if len(self.inputs) == 1:
             return self.inputs[0].producer
         return min(self.inputs, key=_low).producer
-
-    # --- what comes out, and when it had come ----------------------------------------------------
-
-    def _give(self, batch: Batch) -> None:
-        """Rows that have waited here came before what lets them leave."""
-        if self._waiting is None:
-            super()._give(batch)
-            return
-        now, first = perf_counter_ns(), self.arrived
-        for arrived, rows in self._waiting.leave(batch.num_rows):
-            first = min(first, arrived)
-            for way_out in self.exits:
-                way_out.outlet.latencies.add(now - arrived, rows)
-        if self.exits:
-            for way_out in self.exits:
-                way_out.take(batch)
-            self.output.put(batch, first)
-            return
-        self.arrived, released = first, self.arrived
-        super()._give(batch)
-        self.arrived = released
-
-    def _late(self, item: LateRows) -> None:
-        if self._waiting is not None:
-            self._waiting.refuse(item.batch.num_rows)
-        super()._late(item)
 
     # --- where it stands -------------------------------------------------------------------------
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.placement import Placement
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.in_step import Meeting
 from penstock.engine.options import Enabling
+from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.node import Node
 from penstock.runs.outlet import Outlet
 
 
@@ -28,7 +31,30 @@ class PlacedQuery:
     lasting: bool = False  # whether it goes on after the end of what can be read now
     asked: list[SourceNode] = field(default_factory=list)  # each time that it asks for a stream
     saved: Placement | None = None  # where it stood before
+    shared: dict[Node, tuple[OperatorNode, list[SourceNode]]] = field(default_factory=dict)
     copies: dict[OperatorNode, str] = field(default_factory=dict)  # of state under other names
+
+    def remember(self, made: OperatorNode, sources: list[SourceNode]) -> None:
+        """The node of a part that may be asked for again."""
+        if made.node.logical in self.plan.shared:
+            self.shared.setdefault(made.node.logical, (made, sources))
+
+    def computed_already(self, node: PhysicalNode) -> tuple[OperatorNode, list[SourceNode]] | None:
+        """The node that the query has for a part which is computed once, with the sources below it.
+        All nodes of that part are asked for once more.  One that was saved apart stays apart."""
+        if not self.shared or node.logical not in self.shared:
+            return None
+        made, sources = self.shared[node.logical]
+        saved = self.saved is not None and self.saved.operators.get(made.computes)
+        if saved or made.node != node:  # or what is asked of its results differs
+            return None
+        waiting: list[GraphNode] = [made]
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, OperatorNode):
+                each.uses[self.outlet] = each.uses.get(self.outlet, 1) + 1
+                waiting += each.predecessors
+        return made, sources
 
     @property
     def placement(self) -> Placement:

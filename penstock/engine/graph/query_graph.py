@@ -7,12 +7,12 @@ what comes later shares streams that cannot be read again, and what keeps nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from penstock.engine.chain import MemoryPolicy
 from penstock.engine.component import Component
-from penstock.engine.cycle import Cycle
+from penstock.engine.components import Components
+from penstock.engine.graph.giving_back import node_for
 from penstock.engine.graph.naming import name_of
 from penstock.engine.graph.node import Exit, GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
@@ -21,10 +21,12 @@ from penstock.engine.graph.placement import Placement
 from penstock.engine.graph.scans import Scans
 from penstock.engine.graph.sharing import doing_the_same
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.in_step import Meeting, keeps_for_others, meetings, met_in
+from penstock.engine.graph.topology import Topology
+from penstock.engine.in_step import keeps_for_others, met_in
 from penstock.engine.options import Carriage, Enabling, Scheduling
+from penstock.engine.strategy.arranging import Arrangement
 from penstock.engine.strategy.strategy import Strategy
-from penstock.engine.strategy.table import StateTable, TableNode, put_in_place, state_table
+from penstock.engine.strategy.table import StateTable, state_table
 from penstock.model.clock import Clock
 from penstock.operators.build import operator_for
 from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
@@ -41,21 +43,19 @@ if TYPE_CHECKING:
 _Made = tuple[GraphNode, dict[str, str] | None]
 
 
-class QueryGraph:
-    def __init__(self, scans: Scans, clock: Clock, scheduling: Scheduling) -> None:
-        self.queries: dict[Outlet, PlacedQuery] = {}
-        self.sources: list[SourceNode] = []
-        self.operators: list[OperatorNode] = []
-        self.cycle = Cycle()
+class QueryGraph(Topology):
+    """Worked on in so many `groups`."""
+
+    def __init__(self, scans: Scans, clock: Clock, scheduling: Scheduling, groups: int = 1) -> None:
+        super().__init__()
         self.watching: Callable[[OperatorNode], Watched | None] | None = None  # new nodes
         self._scans = scans
         self._clock = clock
-        self._scheduling = scheduling
-        self._strategies: dict[str, Strategy] = {}  # of single nodes, by name
+        self._as_items = scheduling.carriage is Carriage.PUNCTUATIONS
         self._names: set[str] = set()
         self._computing: dict[str, list[OperatorNode]] = {}  # by what they compute
-        self._components: list[Component] = []
-        self._changed = True  # the topology, since they were found
+        self._arrangement = Arrangement(scheduling.strategy)
+        self.parts = Components(self, self._arrangement.arrange, groups)
 
     # --- queries come and go ---------------------------------------------------------------------
 
@@ -82,17 +82,27 @@ class QueryGraph:
             read = node.read if isinstance(node, SourceNode) else 0
             node.outlets.setdefault(outlet, read)
         new = [node for node in placed.operators if len(node.outlets) == 1]
-        self._connect(placed, new)
+        self.parts.connect(placed, new)
         for node in new:
             node.catch_up()
         return placed
 
-    def drop(self, outlet: Outlet) -> None:
+    def exchange(self, plan: PhysicalPlan, outlet: Outlet) -> PlacedQuery:
+        """Another plan for a query to which nothing has come; its sources may be open already, and
+        go on being read."""
+        before = self.queries[outlet].sources
+        self.drop(outlet, keeping_sources=True)
+        placed = self.add(plan, outlet)
+        self._let_go(before)
+        return placed
+
+    def drop(self, outlet: Outlet, keeping_sources: bool = False) -> None:
         """A query leaves, and with it the nodes that nobody else has a use for."""
         placed = self.queries.pop(outlet)
         for node in (*placed.operators, *placed.sources):
             node.exits = [each for each in node.exits if each.outlet is not outlet]
             node.outlets.pop(outlet, None)
+            node.uses.pop(outlet, None)
         gone: list[OperatorNode] = []
         while leaving := [
             node for node in placed.operators if node not in gone and not node.is_wanted
@@ -100,8 +110,13 @@ class QueryGraph:
             for node in leaving:  # those that it has read may be the next
                 self._remove(node)
             gone += leaving
-        self._disconnect(placed, gone)
-        for source in placed.sources:
+        self.parts.disconnect(placed, gone)
+        if not keeping_sources:
+            self._let_go(placed.sources)
+
+    def _let_go(self, sources: Iterable[SourceNode]) -> None:
+        """Of those that nobody wants any more."""
+        for source in sources:
             if not source.is_wanted:
                 self._scans.forget(source)
                 self.sources.remove(source)
@@ -117,31 +132,7 @@ class QueryGraph:
 
     def _forget(self, node: GraphNode) -> None:
         self._names.discard(node.name)
-        self._strategies.pop(node.name, None)
-
-    def _connect(self, placed: PlacedQuery, new: list[OperatorNode]) -> None:
-        """A query over one stream that others read belongs to their part of the graph; otherwise
-        parts may have become one."""
-        component = placed.sources[0].component
-        if self._changed or len(placed.sources) > 1 or component is None:
-            self._changed = True
-            return
-        component.take_in(new)
-        producers = [each for node in new for each in node.predecessors]
-        self._put_in_place(list(dict.fromkeys((*new, *producers))))
-        self._give(placed)
-
-    def _disconnect(self, placed: PlacedQuery, gone: list[OperatorNode]) -> None:
-        """Without a query over one stream, all others are connected as before."""
-        (source, *others), usual = placed.sources, placed.share == 1 and placed.enabling is None
-        if self._changed or others or not source.is_wanted or not usual:
-            self._changed = True
-            return
-        assert source.component is not None
-        source.component.let_go(gone)
-        producers = {each: None for node in gone for each in node.predecessors}
-        left = [each for each in producers if each not in gone]
-        self._put_in_place(left)
+        self._arrangement.forget(node.name)
 
     def _build(
         self, node: PhysicalNode, placed: PlacedQuery, in_turn: dict[int, int]
@@ -151,6 +142,9 @@ class QueryGraph:
         if isinstance(node.logical, Scan):
             source = self._source(node.logical, placed, in_turn)
             return (source, _names(source, node.logical)), [source]
+        again = placed.computed_already(node)
+        if again is not None:
+            return (again[0], None), again[1]
         place = len(placed.operators)
         built = [self._build(each, placed, in_turn) for each in node.inputs]
         producers = [made for made, _ in built]
@@ -162,12 +156,14 @@ class QueryGraph:
         if name is not None:
             made = self._as_it_was(node, producers, computes, name, placed)
             self._put(made, place, node, placed, below)
+            placed.remember(made, sources)
             return (made, None), sources
         known = [] if begun and _keeps(node) else self._computing.get(computes, [])
-        # in one query, equal branches are apart: what is late is late in each of them
+        # in one query, equal branches are apart unless the plan says that they are shared
         others = [each for each in known if each not in placed.operators and each.is_clear]
         made = doing_the_same(node, producers, others) or self._new(node, producers, computes)
         self._put(made, place, node, placed, below)
+        placed.remember(made, sources)
         return (made, None), sources
 
     def _put(
@@ -221,7 +217,7 @@ class QueryGraph:
         name: str | None = None,
     ) -> OperatorNode:
         name = name or self._unique(computes)
-        made = OperatorNode(name, operator_for(node, self._clock), node, computes)
+        made = node_for(name, operator_for(node, self._clock), node, computes)
         self._computing.setdefault(computes, []).append(made)
         made.as_items = self._as_items
         made.read(producers)
@@ -245,7 +241,7 @@ class QueryGraph:
         made.exits.append(Exit(outlet))
         made.outlets[outlet] = 0
         placed.operators.insert(0, made)
-        self._changed = True
+        self.parts.change()
         return made
 
     def take_out(self, node: OperatorNode, outlet: Outlet) -> None:
@@ -254,58 +250,17 @@ class QueryGraph:
         input_.producer.exits.append(Exit(outlet, input_.names))
         self.queries[outlet].operators.remove(node)
         self._remove(node)
-        self._changed = True
+        self.parts.change()
 
     # --- what follows from the topology ----------------------------------------------------------
 
     @property
-    def nodes(self) -> list[GraphNode]:
-        return [*self.sources, *self.operators]
-
-    @property
     def components(self) -> list[Component]:
         """The connected parts."""
-        if self._changed:
-            self._changed = False
-            used = min((each.used for each in self._components), default=0.0)
-            self._put_in_place(self.nodes)
-            parts = _connected(self.nodes)
-            self._components = [Component(part, self.cycle, used=used) for part in parts]
-            self._mind_memory(self._components)
-            for placed in self.queries.values():
-                self._give(placed)
-        return self._components
+        return self.parts.all()
 
     def component_of(self, node: GraphNode) -> Component:
-        if self._changed or node.component is None:
-            return next(each for each in self.components if node in each.nodes)
-        return node.component
-
-    @property
-    def meetings(self) -> list[Meeting]:
-        """What is read together."""
-        met = [each for placed in self.queries.values() for each in placed.met]
-        return meetings(self.sources, met)
-
-    def waited_for(self) -> dict[SourceNode, list[SourceNode]]:
-        """The other sources that tuples of a source are kept for, by source."""
-        found: dict[SourceNode, dict[SourceNode, None]] = {each: {} for each in self.sources}
-        for placed in self.queries.values():
-            for sources in placed.kept_for:
-                for source in sources:
-                    found[source] |= dict.fromkeys(each for each in sources if each is not source)
-        return {source: list(others) for source, others in found.items()}
-
-    def in_turn(self) -> dict[SourceNode, list[SourceNode]]:
-        """The sources that come before a source because a window counts rows as they arrive, one
-        source after the other; not so if one of them is live, and counted as it arrives."""
-        found: dict[SourceNode, list[SourceNode]] = {}
-        for placed in self.queries.values():
-            for met in placed.met:
-                if met.in_turn and not any(scan.ingest.live for scan in met.scans):
-                    for place, scan in enumerate(met.scans):
-                        found.setdefault(scan, []).extend(met.scans[:place])
-        return found
+        return self.parts.of(node)
 
     def drain(self) -> None:
         """Until nothing waits anywhere."""
@@ -317,7 +272,7 @@ class QueryGraph:
     @property
     def table(self) -> StateTable:
         """State, predecessors, successors and rule of every node."""
-        self._put_in_place(self.nodes)
+        self._arrangement.arrange(self.nodes)
         return state_table(self.nodes)
 
     def give(self, outlet: Outlet, share: float | None = None, ets: Enabling | None = None) -> None:
@@ -326,54 +281,28 @@ class QueryGraph:
         placed = self.queries[outlet]
         placed.share = placed.share if share is None else share
         placed.enabling = placed.enabling if ets is None else ets
-        self._changed = True  # the largest share of several counts
-
-    def _give(self, placed: PlacedQuery) -> None:
-        component = self.component_of(placed.sources[0])
-        component.share = max(component.share or 0.0, placed.share)
-        component.enabling = placed.enabling or component.enabling
+        self.parts.change()  # the largest share of several counts
 
     def use(self, strategy: Strategy, nodes: Iterable[str] | None = None) -> None:
         """Another strategy from the next step on: for the nodes of some names, or for all."""
         names = list(nodes) if nodes is not None else [node.name for node in self.nodes]
-        self._strategies |= dict.fromkeys(names, strategy)
-        self._put_in_place(self.nodes)
-        self._mind_memory(self._components)
+        self._arrangement.use(strategy, names)
+        self._arrangement.arrange(self.nodes)
+        self.parts.mind_memory()
 
     def watch(self, executed: Callable[[GraphNode], None]) -> None:
         """Tell somebody of every execution; so each is a step of its own."""
-        self.cycle.executed = executed
-        self._put_in_place(self.nodes)
+        for cycle in self.parts.cycles:
+            cycle.executed = executed
+        self._arrangement.watched = True
+        self._arrangement.arrange(self.nodes)
 
     def break_off(self, names: Iterable[str]) -> None:
         """Behind the nodes of these names, and no others, it is the scheduler who goes on."""
         chosen = set(names)
         for node in self.nodes:
             node.broken_off = node.name in chosen
-        self._put_in_place(self.nodes)
-
-    def _mind_memory(self, components: Sequence[Component]) -> None:
-        """Where a strategy says so."""
-        for each in components:
-            limits = [n.memory_limit for n in each.nodes if n.memory_limit is not None]
-            if each.memory is not None:
-                each.memory.mend()
-            each.memory = (
-                MemoryPolicy(each.nodes, min(limits), self._put_in_place) if limits else None
-            )
-
-    def _put_in_place(self, nodes: Sequence[GraphNode]) -> None:
-        put_in_place(nodes, self._strategy_of)
-        if self.cycle.executed is not None:
-            for node in nodes:
-                node.hands_over = False
-
-    def _strategy_of(self, node: TableNode) -> Strategy:
-        return self._strategies.get(node.name, self._scheduling.strategy)
-
-    @property
-    def _as_items(self) -> bool:
-        return self._scheduling.carriage is Carriage.PUNCTUATIONS
+        self._arrangement.arrange(self.nodes)
 
     def _unique(self, name: str) -> str:
         found, number = name, 1
@@ -400,23 +329,3 @@ def _keeps(node: PhysicalNode) -> bool:
 def _names(source: SourceNode, node: Scan) -> dict[str, str] | None:
     own, wanted = source.ingest.schema.names, node.schema.arrow.names
     return None if own == wanted else dict(zip(own, wanted, strict=True))
-
-
-def _connected(nodes: list[GraphNode]) -> list[list[GraphNode]]:
-    """The nodes by connected part, in the order of their first ones."""
-    part_of: dict[GraphNode, int] = {}
-    parts: list[list[GraphNode]] = []
-    for first in nodes:
-        if first in part_of:
-            continue
-        part, waiting = [first], [first]
-        part_of[first] = len(parts)
-        while waiting:
-            node = waiting.pop()
-            for other in (*node.predecessors, *node.successors):
-                if other not in part_of:
-                    part_of[other] = len(parts)
-                    part.append(other)
-                    waiting.append(other)
-        parts.append(part)
-    return parts

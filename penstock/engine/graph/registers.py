@@ -53,8 +53,11 @@ class Between(Protocol):
 class Register:
     """What an input has been promised.  `offered` is active: the operator has not seen it yet."""
 
-    def __init__(self, readers: Sequence[Reader], between: Sequence[Between]) -> None:
+    def __init__(
+        self, readers: Sequence[Reader], between: Sequence[Between], port: int = 0
+    ) -> None:
         """The readers on the way, the operator's own last, and the operators between them."""
+        self.port = port
         self._readers = tuple(readers)
         self._between = tuple(between)
         self._way = [  # what changes progress on its way; filters do not
@@ -83,8 +86,15 @@ class Register:
     @property
     def ready(self) -> bool:
         """Whether there is something to take, and no tuple on the way that came before it."""
-        if not self._offered:
-            return False
+        return bool(self._offered) and self._way_is_clear()
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether nothing has been offered that the operator has not seen, and no tuple is on the
+        way."""
+        return not self._offered and self._way_is_clear()
+
+    def _way_is_clear(self) -> bool:
         for reader in self._readers:
             if reader.waiting:
                 return False
@@ -97,10 +107,11 @@ class Register:
         """What is offered, as it arrives at the input."""
         offered, self._offered = self._offered, []
         if len(offered) == 1:
-            return [self._arrived(offered[0])]
-        return [self._arrived(each) for each in offered]
+            return [self.arriving(offered[0])]
+        return [self.arriving(each) for each in offered]
 
-    def _arrived(self, progress: Progress) -> Progress:
+    def arriving(self, progress: Progress) -> Progress:
+        """Progress as it arrives at the input."""
         for reader, operator in self._way:
             (made,) = operator.on_progress(0, reader.renamed(progress))
             assert isinstance(made, Progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sized
 from dataclasses import dataclass, replace
+from itertools import count
 from time import perf_counter_ns
 from typing import TypeAlias, TypeGuard
 
@@ -29,6 +30,7 @@ class Ended:
 
 
 Delivered: TypeAlias = Chunk | Ended
+_ARRIVALS = count()
 
 
 class SourceNode(GraphNode):
@@ -49,6 +51,8 @@ class SourceNode(GraphNode):
         self.looks = 0  # at files that are followed, which found all that is there to be read
         self._bad = 0  # rows, of those that have been told of: others may be read ahead
         self._inbox: deque[Delivered] = deque()
+        self.one_by_one = False  # whether a query wants to see what comes of every tuple
+        self._alone: deque[tuple[int, Delivered]] = deque()  # with the numbers of their arrival
 
     def chunks(self, growing: bool = False, attention: Attention | None = None) -> Iterator[Chunk]:
         """What has not been read yet; a source that goes on `growing` may end in half a line."""
@@ -65,12 +69,31 @@ class SourceNode(GraphNode):
     def deliver(self, delivered: Delivered) -> None:
         """Something that enters the graph when it is this node's turn; `Ended` ends the stream."""
         self.begun = True
+        if self.one_by_one or self._alone:
+            self._alone.append((next(_ARRIVALS), delivered))
+            return
+        self._inbox.append(delivered)
+        self.wake()
+
+    @property
+    def next_alone(self) -> int | None:
+        """The number of what comes alone next, among all that sources have delivered."""
+        return self._alone[0][0] if self._alone else None
+
+    def let_in_one(self) -> None:
+        """The next tuple, when all that was before it has been handled."""
+        number, delivered = self._alone.popleft()
+        if isinstance(delivered, Chunk) and delivered.batch.num_rows > 1:
+            batch = delivered.batch
+            rest = replace(delivered, batch=batch.slice(1))
+            self._alone.appendleft((number, rest))
+            delivered = replace(delivered, batch=batch.slice(0, 1), restart=None, seen=None)
         self._inbox.append(delivered)
         self.wake()
 
     @property
     def is_empty(self) -> bool:
-        return not self._inbox and not len(self.outside)
+        return not self._inbox and not self._alone and not len(self.outside)
 
     @property
     def has_nothing_now(self) -> bool:
@@ -80,7 +103,8 @@ class SourceNode(GraphNode):
     @property
     def rows_delivered(self) -> int:
         """Rows that have been delivered, and wait for this node's turn."""
-        chunks = [each for each in self._inbox if not isinstance(each, Ended)]
+        waiting = (*self._inbox, *(each for _, each in self._alone))
+        chunks = [each for each in waiting if not isinstance(each, Ended)]
         return sum(each.batch.num_rows for each in chunks)
 
     @property

@@ -40,7 +40,8 @@ class LiveCheckpoint:
                 )
             self.ledger = Ledger(directory / "outputs.json")
             self._next = (self._store.get(LIVE) or {"next": 1})["next"]
-            self._forget_outputs({record.number for record in self.records()})
+            self._recorded = {record.number for record in self.records()}
+            self._forget_outputs(self._recorded)
         except BaseException:
             self.close()
             raise
@@ -91,10 +92,12 @@ class LiveCheckpoint:
 
     # --- saving ----------------------------------------------------------------------------------
 
-    def change(self) -> None:
-        """Something has happened that is to be saved soon."""
-        if self._since is None:
-            self._since = self._run.clock.now()
+    def change(self) -> bool:
+        """Something has happened that is to be saved soon; whether it is the first since then."""
+        if self._since is not None:
+            return False
+        self._since = self._run.clock.now()
+        return True
 
     @property
     def due(self) -> int | None:
@@ -123,10 +126,10 @@ class LiveCheckpoint:
         self._store.put(LIVE, {"next": self._next})
         for record in queries.changed_records():
             self._store.put(f"queries/{record.number}", record.save())
-        numbers = {str(number) for number in queries.numbers}
-        for name in self._store.names():
-            if name.startswith("queries/") and name.partition("/")[2] not in numbers:
-                self._store.drop(name)
+        numbers = set(queries.numbers)
+        for number in self._recorded - numbers:
+            self._store.drop(f"queries/{number}")
+        self._recorded = numbers
         accounts: Mapping[int, tuple[Account, int]] = queries.counted()
         told = {
             str(number): [account.read, account.late, account.rejected, written]

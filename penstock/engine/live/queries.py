@@ -54,6 +54,9 @@ class LiveQueries:
         self._run = run
         self._entries: dict[str, _Entry] = {}
         self._names: dict[IsolatedOutlet, str] = {}  # of those in the graph
+        self._failing: list[IsolatedOutlet] = []  # whose sinks have failed
+        # sources that have ended, by what; what they have delivered may still be waiting
+        self.ended: dict[SourceNode, BaseException | None] = {}
         self._leaving: list[_Entry] = []  # what they have given out is not saved yet
 
     def add(
@@ -80,12 +83,14 @@ class LiveQueries:
             raise
         self._entries[name] = _Entry(name, outlet, on_close, lasting)
         self._names[outlet] = name
+        outlet.told = self._failing.append
 
-    def add_failed(self, outlet: IsolatedOutlet, record: QueryRecord, account: Account) -> None:
-        """One that had failed when it was saved: it is there to be seen, and dropped."""
+    def add_over(self, outlet: IsolatedOutlet, record: QueryRecord, account: Account) -> None:
+        """One that had failed or ended when it was saved: it is there to be seen, and dropped."""
         lasting = Lasting(record.number, record.definition, record)
         entry = self._entries[record.name] = _Entry(record.name, outlet, None, lasting)
-        entry.state, entry.error = record.state, RunError(record.error or "unknown")
+        entry.state = record.state
+        entry.error = None if record.error is None else RunError(record.error)
         entry.account, entry.settings = account, dict(record.settings)
         entry.changed, entry.where = False, record.where
 
@@ -139,18 +144,35 @@ class LiveQueries:
             assert isinstance(outlet, IsolatedOutlet)
             self._leave(self._entries[self._names[outlet]], "failed", error)
 
-    def look(self, ended: bool) -> bool:
-        """Whether a sink has failed; or, if a source has `ended`, whether a query has."""
-        leaving = [outlet for outlet in self._names if outlet.failure is not None]
-        self._go(leaving)
+    @property
+    def failing(self) -> bool:
+        """Whether a sink has failed."""
+        return bool(self._failing)
+
+    def look(self, ended: bool) -> None:
+        """For sinks that have failed; and, if a source has `ended`, for queries that have."""
+        failing, self._failing[:] = list(self._failing), []
+        self._go([outlet for outlet in failing if outlet in self._names])
         if ended:
-            for outlet in [each for each in self._names if self._all(each, _has_nothing_more)]:
+            for outlet in [each for each in self._names if self._all(each, self._is_over)]:
                 if self._all(outlet, _has_ended):
                     self._go([outlet])
                 else:
                     self._entries[self._names[outlet]].state = "caught up"
-                leaving.append(outlet)
-        return bool(leaving)
+
+    def _is_over(self, source: SourceNode) -> bool:
+        """Whether it has nothing more, and all that came of it has left: others may have been
+        interrupted at work on it."""
+        over = source.ingest.ended or source.exhausted
+        return over and not self._run.graph.component_of(source).busy
+
+    def end(self, sources: Iterable[SourceNode]) -> None:
+        """What has come of sources that have ended is in the results."""
+        for source in sources:
+            failure = self.ended.pop(source, None)
+            if failure is not None:
+                self.fail(source.outlets, failure)
+        self.look(ended=True)
 
     def _all(self, outlet: Outlet, says: Callable[[SourceNode], bool]) -> bool:
         return all(says(each) for each in self._run.graph.queries[outlet].sources)
@@ -312,7 +334,3 @@ class LiveQueries:
 
 def _has_ended(source: SourceNode) -> bool:
     return source.ingest.ended
-
-
-def _has_nothing_more(source: SourceNode) -> bool:
-    return source.ingest.ended or source.exhausted

@@ -42,9 +42,15 @@ class QueryRecord:
     algorithms: list[str]
     placement: Placement
     kinds: Mapping[str, str]
+    simplified: list[str] | None = None  # by which rules its plan was; None: not remembered
     settings: Mapping[str, str] = field(default_factory=dict)
     state: str = "running"
     error: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it: it has failed, or was closed for good."""
+        return self.error is not None or self.state == "ended"
 
     @property
     def where(self) -> dict[str, Tree]:
@@ -54,6 +60,7 @@ class QueryRecord:
             "algorithms": self.algorithms,
             "placement": self.placement,
             "kinds": self.kinds,
+            "simplified": self.simplified,
         }
 
     def check(self, query: QueryPlan) -> None:
@@ -84,4 +91,5 @@ def placed_as(placed: PlacedQuery) -> dict[str, Tree]:
         "algorithms": algorithms(query),
         "placement": placed.placement,
         "kinds": {node.name: node.node.operator.value for node in placed.operators},
+        "simplified": list(placed.plan.simplified),
     }

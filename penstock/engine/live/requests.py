@@ -15,31 +15,43 @@ T = TypeVar("T")
 
 
 class Requests:
-    """`owner` is the thread; as long as there is none, whoever asks does it himself."""
+    """As long as no thread is at work, whoever asks does it himself."""
 
     def __init__(self, bell: Bell, interrupt: Callable[[], None]) -> None:
-        self.owner: threading.Thread | None = None
+        self._workers: list[threading.Thread] = []
         self._bell = bell
         self._interrupt = interrupt
         self._asked: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._turn = threading.RLock()
         self._closed = False
 
+    def begin(self, workers: list[threading.Thread]) -> None:
+        """Threads that work on the graph from now on; the first one does what is asked for."""
+        self._workers = workers
+
     def ask(self, change: Callable[[], T]) -> T:
         """Have something done, and wait for it."""
+        if not self._closed and threading.current_thread() in self._workers:
+            raise EngineError(
+                "a function that is handed rows cannot change the engine: it is at work",
+                hint="another thread, or an event loop",
+            )
+        return self.ask_between(change)
+
+    def ask_between(self, change: Callable[[], T]) -> T:
+        """The same for a thread that works on the graph, and is between two of its steps."""
         with self._turn:
-            if self.owner is None or self._closed:
+            if not self._workers or self._closed:
                 return change()
-            if threading.current_thread() is self.owner:
-                raise EngineError(
-                    "a function that is handed rows cannot change the engine: it is at work",
-                    hint="another thread, or an event loop",
-                )
             answer: Future[T] = Future()
             self._asked.put((change, answer))
         self._interrupt()
         self._bell.ring()
         return answer.result()
+
+    @property
+    def waiting(self) -> bool:
+        return not self._asked.empty()
 
     def apply(self) -> bool:
         """Do what was asked for; whether there was anything."""

@@ -9,6 +9,7 @@ from penstock.functions.aggregates import COUNT_IF, AggregateFunction
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.grouping_sets import GroupingSets
 from penstock.language.binding.literals import span_of
+from penstock.language.binding.nested import refuse_nested
 from penstock.language.binding.scope import Scope
 from penstock.language.syntax import SelectItem
 from penstock.model.schema import Field
@@ -26,13 +27,27 @@ from penstock.plan.expressions import (
 )
 
 _GROUPING = ("grouping", "grouping_id")
+_OF_ANY_TYPE = ("count", "array_agg")  # they look at no value, or put it into the result
 
 
 def has_aggregate(syntax: exp.Expr, catalog: Catalog) -> bool:
+    """Whether rows are folded; an aggregate with OVER leaves them as they are."""
+    over = {id(called_over(node)) for node in syntax.find_all(exp.Window)}
     return any(
-        isinstance(node, exp.Anonymous) and catalog.aggregate(str(node.name)) is not None
+        isinstance(node, exp.Anonymous)
+        and id(node) not in over
+        and catalog.aggregate(str(node.name)) is not None
         for node in syntax.walk()
     )
+
+
+def called_over(window: exp.Window) -> exp.Expr:
+    """The function before OVER, without what stands around it."""
+    syntax = window.this
+    while isinstance(syntax, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+        syntax = syntax.this
+    assert isinstance(syntax, exp.Expr)
+    return syntax
 
 
 class GroupBinder(ExpressionBinder):
@@ -129,17 +144,7 @@ class GroupBinder(ExpressionBinder):
         self, function: AggregateFunction, syntax: exp.Anonymous, where: Expression | None
     ) -> Expression:
         span = span_of(syntax)
-        given = _without_order(syntax)
-        if str(syntax.name).lower() in COUNT_IF:
-            if len(given) != 1 or isinstance(given[0], exp.Distinct | exp.Star):
-                raise BindError(f"{syntax.name} takes one condition", span=span)
-            condition = self.tuples.condition(given[0], str(syntax.name))
-            where = condition if where is None else Call("and", (condition, where), BOOLEAN)
-            given = [exp.Star()]
-        distinct = bool(given) and isinstance(given[0], exp.Distinct)
-        if distinct:
-            given = [*given[0].expressions, *given[1:]]
-        call = self._call(function, given, distinct, where, span)
+        call = aggregate_call(function, syntax, where, self.tuples)
         alike = self._named.setdefault(str(call), [])
         for known in alike:
             if known.call == call:
@@ -152,31 +157,54 @@ class GroupBinder(ExpressionBinder):
         self.aggregates.append(alike[-1])
         return Column(name, call.type, span=span)
 
-    def _call(
-        self,
-        function: AggregateFunction,
-        given: list[exp.Expr],
-        distinct: bool,
-        where: Expression | None,
-        span: Span | None,
-    ) -> AggregateCall:
-        if len(given) == 1 and isinstance(given[0], exp.Star):
-            if function.name != "count" or distinct:
-                raise BindError(f"only count takes *, {function.name} takes a column", span=span)
-            given = []
-        elif function.name == "count" and not given:
-            raise BindError("count takes a column or *", span=span, hint="count(*)")
-        elif function.name == "count" and len(given) > 1 and not distinct:
-            raise BindError("count of several columns is DISTINCT", span=span, hint="count(*)")
-        arguments = [self.tuples.bind(argument) for argument in given]
-        types = function.signature.convert(function.name, [each.type for each in arguments])
-        # min(NULL) has to be of some type
-        types = tuple(STRING if each.kind is Kind.NULL else each for each in types)
-        converted = tuple(cast_to(each, to) for each, to in zip(arguments, types, strict=True))
-        _check_constants(function, arguments)
-        return AggregateCall(
-            function, converted, function.returns(types), distinct, where, span=span
-        )
+
+def aggregate_call(
+    function: AggregateFunction,
+    syntax: exp.Anonymous,
+    where: Expression | None,
+    tuples: ExpressionBinder,
+) -> AggregateCall:
+    """An aggregate over what `tuples` binds."""
+    span = span_of(syntax)
+    given = _without_order(syntax)
+    if str(syntax.name).lower() in COUNT_IF:
+        if len(given) != 1 or isinstance(given[0], exp.Distinct | exp.Star):
+            raise BindError(f"{syntax.name} takes one condition", span=span)
+        condition = tuples.condition(given[0], str(syntax.name))
+        where = condition if where is None else Call("and", (condition, where), BOOLEAN)
+        given = [exp.Star()]
+    distinct = bool(given) and isinstance(given[0], exp.Distinct)
+    if distinct:
+        given = [*given[0].expressions, *given[1:]]
+    return _call(function, given, distinct, where, span, tuples)
+
+
+def _call(
+    function: AggregateFunction,
+    given: list[exp.Expr],
+    distinct: bool,
+    where: Expression | None,
+    span: Span | None,
+    tuples: ExpressionBinder,
+) -> AggregateCall:
+    if len(given) == 1 and isinstance(given[0], exp.Star):
+        if function.name != "count" or distinct:
+            raise BindError(f"only count takes *, {function.name} takes a column", span=span)
+        given = []
+    elif function.name == "count" and not given:
+        raise BindError("count takes a column or *", span=span, hint="count(*)")
+    elif function.name == "count" and len(given) > 1 and not distinct:
+        raise BindError("count of several columns is DISTINCT", span=span, hint="count(*)")
+    arguments = [tuples.bind(argument) for argument in given]
+    types = function.signature.convert(function.name, [each.type for each in arguments])
+    # min(NULL) has to be of some type
+    types = tuple(STRING if each.kind is Kind.NULL else each for each in types)
+    converted = tuple(cast_to(each, to) for each, to in zip(arguments, types, strict=True))
+    _check_constants(function, arguments)
+    if function.name not in _OF_ANY_TYPE or distinct:
+        for each in arguments:
+            refuse_nested(each.type, f"{function.name} cannot compare", each.span or span)
+    return AggregateCall(function, converted, function.returns(types), distinct, where, span=span)
 
 
 def _ordered(syntax: exp.Expr) -> exp.Anonymous | None:

@@ -21,6 +21,12 @@ def alike(values: list[Expression], verb: str) -> tuple[Expression, ...]:
     shared = _shared([value.type for value in values])
     if shared is None:
         raise _unlike(values, verb)
+    if shared.is_nested and verb == "compare":
+        raise BindError(
+            f"{shared.a} cannot be compared",
+            span=values[0].span,
+            hint="parts of it can: a[1], s.field, m['key'], or CAST(… AS STRING)",
+        )
     return tuple(cast_to(value, shared) for value in values)
 
 
@@ -65,6 +71,11 @@ def castable(given: Type, wanted: Type) -> bool:
         return True
     if given.kind in times and wanted.kind in times:
         return True
+    if given.is_nested and given.kind is wanted.kind and len(given.parts) == len(wanted.parts):
+        pairs = zip(given.parts, wanted.parts, strict=True)
+        return all(one == other or castable(one, other) for (_, one), (_, other) in pairs)
+    if wanted.is_nested:
+        return False
     if wanted.kind is Kind.STRING:
         return given.kind is not Kind.INTERVAL
     return given.kind is Kind.STRING

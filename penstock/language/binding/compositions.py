@@ -5,12 +5,14 @@ Nothing but the binder knows them, so that they are the same on all engines.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from penstock.errors import BindError, Span
 from penstock.functions.operators import arithmetic
+from penstock.language.binding.nested import NESTED
 from penstock.language.binding.time_formats import TIME_FORMATS
-from penstock.model.types import BIGINT, BOOLEAN, DATE, STRING, Kind
+from penstock.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, Kind
 from penstock.plan.expressions import Call, Case, Cast, Expression, Literal, cast_to
 
 MOST_PADDED = 10_000  # characters
@@ -100,6 +102,30 @@ def _day(value: Expression) -> Expression:
     return value if value.type.kind is Kind.DATE else Cast(value, DATE)
 
 
+def _log(given: list[Expression]) -> Expression:
+    """The natural logarithm, or that to a base, which comes first."""
+    if not 1 <= len(given) <= 2 or not all(each.type.is_number for each in given):
+        raise _wrong("log", "[base,] number")
+    parts = [Call("ln", (cast_to(each, DOUBLE),), DOUBLE) for each in reversed(given)]
+    return parts[0] if len(parts) == 1 else Call("divide", tuple(parts), DOUBLE)
+
+
+def _constant(name: str, value: float) -> Callable[[list[Expression]], Expression]:
+    def build(given: list[Expression]) -> Expression:
+        if given:
+            raise _wrong(name, "")
+        return Literal(value, DOUBLE)
+
+    return build
+
+
+def _sha2(given: list[Expression]) -> Expression:
+    bits = given[1].value if len(given) == 2 and isinstance(given[1], Literal) else None
+    if bits not in (0, 224, 256, 384, 512) or given[0].type.kind not in (Kind.STRING, Kind.NULL):
+        raise _wrong("sha2", "text, 224 | 256 | 384 | 512")
+    return Call(f"sha{bits or 256}", (cast_to(given[0], STRING),), STRING)
+
+
 COMPOSED: dict[str, Callable[[list[Expression]], Expression]] = {
     "mod": _mod,
     "concat_ws": _concat_ws,
@@ -108,7 +134,12 @@ COMPOSED: dict[str, Callable[[list[Expression]], Expression]] = {
     "date_add": _moved("add", "date_add"),
     "date_sub": _moved("subtract", "date_sub"),
     "datediff": _datediff,
+    "log": _log,
+    "pi": _constant("pi", math.pi),
+    "e": _constant("e", math.e),
+    "sha2": _sha2,
     **TIME_FORMATS,
+    **NESTED,
 }
 
 

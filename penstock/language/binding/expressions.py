@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
 
 from penstock.errors import BindError, Span, nearest, shortened
-from penstock.functions.operators import arithmetic
 from penstock.functions.scalar import ALIASES, SCALARS, scalar
+from penstock.language.binding.arithmetic import ARITHMETIC, chain
 from penstock.language.binding.buckets import bucket
 from penstock.language.binding.coercion import alike, cast_null, castable
 from penstock.language.binding.compositions import COMPOSED, as_text, escaped
@@ -19,12 +20,13 @@ from penstock.language.binding.literals import (
     sql_type,
     text_as,
 )
+from penstock.language.binding.nested import path, refuse_nested
 from penstock.language.binding.operators import OPERATORS
 from penstock.language.binding.patterns import PATTERNS, check_pattern
 from penstock.language.binding.scope import Scope
 from penstock.language.binding.units import check_unit
 from penstock.language.binding.user_functions import user_call
-from penstock.language.syntax import MAX_CHAIN, QuerySyntax
+from penstock.language.syntax import QuerySyntax
 from penstock.model.types import (
     BOOLEAN,
     NULL,
@@ -43,14 +45,6 @@ from penstock.plan.expressions import (
     walk,
 )
 
-_ARITHMETIC: dict[type[exp.Expr], str] = {
-    exp.Add: "add",
-    exp.Sub: "subtract",
-    exp.Mul: "multiply",
-    exp.Div: "divide",
-    exp.IntDiv: "div",
-    exp.Mod: "mod",
-}
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "eq",
     exp.NEQ: "ne",
@@ -70,6 +64,9 @@ _NOT_DETERMINED = {
 }
 
 
+_COMPARING = {"nullif", "greatest", "least"}
+
+
 class ExpressionBinder:
     """Binds expressions over the columns of one relation."""
 
@@ -77,6 +74,7 @@ class ExpressionBinder:
         self.scope = scope
         self.catalog = catalog
         self.clause = clause
+        self.rows_beside: Callable[[exp.Window], Expression] | None = None  # where OVER may stand
 
     def bind(self, syntax: exp.Expr) -> Expression:
         try:
@@ -149,8 +147,8 @@ class ExpressionBinder:
                 return self.call("substr", [self.bind(part) for part in parts if part], span)
             case exp.Anonymous():
                 return self.function(syntax)
-            case _ if type(syntax) in _ARITHMETIC:
-                return self._arithmetic(syntax)
+            case _ if type(syntax) in ARITHMETIC:
+                return chain(self, syntax)
             case _ if type(syntax) in _COMPARISONS:
                 name = _COMPARISONS[type(syntax)]
                 return self._compare(name, syntax.this, syntax.expression, span)
@@ -163,15 +161,26 @@ class ExpressionBinder:
             case exp.Filter():
                 raise BindError("FILTER belongs to an aggregate", span=span)
             case exp.Window():
-                raise BindError(
-                    "OVER is not part of the dialect",
-                    span=span,
-                    hint="a window in brackets: [RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts]",
-                )
+                return self.over(syntax)
             case _:
                 raise BindError(f"{_written(span)} is not part of the dialect", span=span)
 
+    def over(self, syntax: exp.Window) -> Expression:
+        """What stands before OVER; only a SELECT list and QUALIFY have rows beside each other."""
+        if self.rows_beside is not None:
+            return self.rows_beside(syntax)
+        raise BindError(
+            f"OVER cannot stand in {self.clause}",
+            span=span_of(syntax),
+            expected="OVER in the SELECT list or in QUALIFY",
+            hint="a sub-query in FROM",
+        )
+
     def column(self, syntax: exp.Column) -> Expression:
+        if syntax.table and isinstance(syntax.this, exp.Identifier):
+            part = path(self, syntax)
+            if part is not None:
+                return part
         if syntax.args.get("db") or not isinstance(syntax.this, exp.Identifier):
             raise BindError(
                 "a column has a name and at most a relation before it", span=span_of(syntax)
@@ -236,6 +245,8 @@ class ExpressionBinder:
         )
         if function.name in ("date_trunc", "date_part"):
             check_unit(function.name, converted[0])
+        if function.name in _COMPARING:
+            refuse_nested(types[0], f"{function.name} cannot compare", span)
         made = Call(function.name, converted, function.returns(types), span=span)
         if function.name in PATTERNS:
             check_pattern(made)
@@ -247,33 +258,6 @@ class ExpressionBinder:
         name = "and" if isinstance(syntax, exp.And) else "or"
         parts = [self.condition(part, name.upper()) for part in _spine(syntax, type(syntax))]
         return Call(name, tuple(parts), BOOLEAN, span=span)
-
-    def _arithmetic(self, syntax: exp.Expr) -> Expression:
-        """A chain of operators, taken from the left without recursion."""
-        chain: list[exp.Expr] = []
-        while type(syntax) in _ARITHMETIC:
-            chain.append(syntax)
-            syntax = syntax.this
-        if len(chain) > MAX_CHAIN:
-            raise BindError(
-                f"{len(chain)} operators in a row",
-                span=span_of(chain[0]),
-                expected=f"up to {MAX_CHAIN}",
-            )
-        left = self.bind(syntax)
-        for operation in reversed(chain):
-            left = self._combine(operation, left, self.bind(operation.expression))
-        return left
-
-    def _combine(self, syntax: exp.Expr, left: Expression, right: Expression) -> Expression:
-        name = _ARITHMETIC[type(syntax)]
-        try:
-            types = arithmetic(name, left.type, right.type)
-        except BindError as error:
-            error.span = span_of(syntax)
-            raise
-        operands = (cast_to(left, types.left), cast_to(right, types.right))
-        return Call(name, operands, types.result, span=span_of(syntax))
 
     def _negate(self, syntax: exp.Neg, span: Span | None) -> Expression:
         operand = self.bind(syntax.this)

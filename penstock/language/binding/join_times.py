@@ -19,6 +19,7 @@ from penstock.plan import joins
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.joins import Bands, Difference, JoinWindow, Ranges, TimeCondition, Tumbling
 from penstock.plan.node import Node
+from penstock.plan.window_times import ticks_between
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 
 
@@ -62,11 +63,15 @@ class Timed(NamedTuple):
         return [each for each in self.times if self.node.promise(each.column) is not None]
 
     def apart(self, one: Column, other: Column) -> Limits | None:
-        """How far one of its times is behind another, as far as its own joins say so."""
+        """How far one of its times is behind another, as far as its own joins say so, or the
+        windows that it is made of."""
         if one == other:
             return Limits(0, 0)
+        if self.chosen is None:
+            ticks = ticks_between(self.node, one, other)
+            return None if ticks is None else Limits(ticks, ticks)
         i, j = self._part(one), self._part(other)
-        if self.chosen is None or i is None or j is None:
+        if i is None or j is None:
             return None
         if i == j:
             return self.parts[i].apart(one, other)
@@ -175,13 +180,14 @@ class _Pairs:
         """A time of every input, so that bands hold each of them to all others through a chain; of
         several choices, that with the narrowest bands."""
         tried = [self._reached(first) for first in self._progressing[0]]
-        best, _ = max(tried, key=lambda each: (len(each[0]), -each[1]))
+        best, _ = min(tried, key=lambda each: (-len(each[0]), each[1]))
         self._best = best
         return [best[i] for i in range(len(best))] if len(best) == len(self._inputs) else None
 
-    def _reached(self, first: Time) -> tuple[dict[int, Time], int]:
-        """What bands lead to from a time of the first input, and how wide they are together."""
-        reached, waiting, width = {0: first}, [(0, first)], 0
+    def _reached(self, first: Time) -> tuple[dict[int, Time], tuple[int, int]]:
+        """What bands lead to from a time of the first input, how wide they are together, and how
+        many of them only follow from what is said about other times."""
+        reached, waiting, width, followed = {0: first}, [(0, first)], 0, 0
         while waiting:
             i, one = waiting.pop()
             for j, others in enumerate(self._progressing):
@@ -189,12 +195,25 @@ class _Pairs:
                     continue
                 pairs = [(one, other) if i < j else (other, one) for other in others]
                 bands = [self.band(*pair) for pair in pairs]
-                found = [(b.high - b.low, place) for place, b in enumerate(bands) if b is not None]
+                found = [
+                    (band.high - band.low, not self._says(*pairs[place], band), place)
+                    for place, band in enumerate(bands)
+                    if band is not None
+                ]
                 if found:
-                    narrowest, place = min(found)
+                    narrowest, follows, place = min(found)
                     reached[j], width = others[place], width + narrowest
+                    followed += follows
                     waiting.append((j, others[place]))
-        return reached, width
+        return reached, (width, followed)
+
+    def _says(self, one: Time, other: Time, band: BandJoin) -> bool:
+        """Whether the band is said of these times themselves, by windows or by the condition."""
+        if one.stay is not None and other.stay is not None:
+            return True
+        said = self._said.get((self._owners[one.column], self._owners[other.column]), ())
+        own = (limits for near, far, limits in said if (near, far) == (one.column, other.column))
+        return any(limits.band == band for limits in own)
 
     def bands(self, chosen: list[Time]) -> list[tuple[int, int, BandJoin]]:
         found = []

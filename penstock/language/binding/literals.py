@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from penstock.errors import BindError, PenstockError, Span, shortened
+from penstock.errors import BindError, PenstockError, PlanError, Span, shortened
 from penstock.language.syntax import Quantity
 from penstock.model.domain import Domain
 from penstock.model.duration import microseconds, parse_duration
 from penstock.model.length import Length
+from penstock.model.plain_values import to_python
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -29,8 +30,10 @@ from penstock.model.types import (
     TIMESTAMP,
     Kind,
     Type,
+    array_of,
     decimal_type,
-    to_python,
+    map_of,
+    struct_of,
 )
 from penstock.plan.expressions import Literal
 from penstock.sources.fitting.text import parse_column
@@ -58,7 +61,10 @@ _TYPES: dict[str, Type] = {
     "TIMESTAMPNTZ": TIMESTAMP,
     "DATETIME": TIMESTAMP,
 }
-TYPE_NAMES = "BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p,s), STRING, BINARY, DATE, TIMESTAMP"
+TYPE_NAMES = (
+    "BOOLEAN, INT, BIGINT, DOUBLE, DECIMAL(p,s), STRING, BINARY, DATE, TIMESTAMP,"
+    " ARRAY<…>, STRUCT<…>, MAP<…>"
+)
 
 
 def span_of(syntax: exp.Expr) -> Span | None:
@@ -93,9 +99,28 @@ def sql_type(syntax: exp.Expr, span: Span | None) -> Type:
                 raise BindError(error.message, span=span) from None
         if name in _TYPES:
             return _TYPES[name]
+        if name in ("ARRAY", "LIST", "STRUCT", "MAP") and syntax.expressions:
+            return _nested_type(syntax, name, span)
     raise BindError(
         f"{syntax.sql()!r} is not a type that streams carry", span=span, expected=TYPE_NAMES
     )
+
+
+def _nested_type(syntax: exp.DataType, name: str, span: Span | None) -> Type:
+    try:
+        if name == "STRUCT":
+            fields = [each for each in syntax.expressions if isinstance(each, exp.ColumnDef)]
+            if len(fields) < len(syntax.expressions):
+                raise BindError("the fields of a STRUCT have names", span=span)
+            return struct_of([(each.name, sql_type(each.args["kind"], span)) for each in fields])
+        parts = [sql_type(each, span) for each in syntax.expressions]
+        if name == "MAP":
+            if len(parts) != 2:
+                raise BindError("a MAP has keys and values", span=span, hint="MAP<STRING, INT>")
+            return map_of(parts[0], parts[1])
+        return array_of(parts[0])
+    except PlanError as error:
+        raise BindError(error.message, span=span) from None
 
 
 def number(text: str, span: Span | None) -> Literal:
@@ -202,7 +227,7 @@ def constant_as(syntax: exp.Expr, wanted: Type) -> Any:
 def literal_as(literal: Literal, wanted: Type) -> Any:
     if literal.value is None:
         return None
-    text = text_of(literal, wanted)
+    text = None if wanted.is_nested else text_of(literal, wanted)
     if text is not None:
         return text_as(text, wanted, literal.span).value
     if literal.type == wanted:

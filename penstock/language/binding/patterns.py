@@ -1,13 +1,24 @@
-"""Constant regular expressions and formats of times: they are tried before anything runs."""
+"""Constant regular expressions, formats, paths and zones: they are tried before anything runs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.errors import BindError, RunError
 from penstock.plan.expressions import Call, Literal
+from penstock.scalars.json_paths import path_of
+from penstock.scalars.months import zone_of
 from penstock.scalars.regular_expressions import REGULAR_EXPRESSIONS, groups_of, on_one_text
 from penstock.scalars.time_formats import pieces_of, reading_of
 
-_FORMATS = {"date_format": pieces_of, "to_timestamp": reading_of, "try_to_timestamp": reading_of}
+_FORMATS: dict[str, Callable[[str], object]] = {
+    "date_format": pieces_of,
+    "to_timestamp": reading_of,
+    "try_to_timestamp": reading_of,
+    "json_get": path_of,
+    "json_text": path_of,
+    "at_time_zone": zone_of,
+}
 PATTERNS = {*REGULAR_EXPRESSIONS, *_FORMATS}
 
 

@@ -10,6 +10,7 @@ from penstock.errors import BindError, PenstockError, Span
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import span_of, ticks
 from penstock.language.binding.scope import Scope
+from penstock.language.binding.unnest import unnest
 from penstock.language.binding.windowed import with_windows
 from penstock.language.binding.windows import check_progress, only_progressing
 from penstock.language.syntax import (
@@ -22,6 +23,7 @@ from penstock.language.syntax import (
     SequenceRelation,
     SubqueryRelation,
     UnionRelation,
+    UnnestedRelation,
     WindowClause,
     WindowedRelation,
 )
@@ -65,6 +67,8 @@ class RelationBinder:
                 return self._sequence(relation)
             case WindowedRelation():
                 return self._windowed(relation)
+            case UnnestedRelation():
+                return self._unnested(relation)
 
     def _named(self, relation: NamedRelation) -> BoundSource:
         found = self.catalog.relation(relation.name.text, relation.name.span)
@@ -88,6 +92,12 @@ class RelationBinder:
         time = check_progress(source.node, binder.bind(relation.time), span_of(relation.time))
         node = with_windows(source.node, relation, time, binder)
         return BoundSource(node, relation.called, relation.window, relation.span)
+
+    def _unnested(self, relation: UnnestedRelation) -> BoundSource:
+        source = self.bind(relation.relation)
+        binder = ExpressionBinder(Scope(source.node.schema), self.catalog, "UNNEST")
+        node = pointing_at(relation.span, lambda: unnest(source.node, relation, binder))
+        return source._replace(node=node)
 
     def _union(self, relation: UnionRelation) -> BoundSource:
         branches = [self.bind(branch) for branch in relation.branches]
@@ -213,7 +223,9 @@ class RelationBinder:
 def refuse_modifiers(query: QuerySyntax) -> None:
     """What a query says about its own results has no meaning where another one reads them."""
     if query.modifiers is not None:
-        raise BindError("LATE and EMIT belong to the outermost query", span=query.modifiers)
+        raise BindError(
+            "LATE, EMIT and CONSISTENCY belong to the outermost query", span=query.modifiers
+        )
 
 
 def _keeps(relation: SequenceRelation) -> tuple[bool, bool]:

@@ -19,7 +19,10 @@ from penstock.language.binding.items import (
     starred,
     with_window_bounds,
 )
+from penstock.language.binding.limit import RowsBeside, refuse_limit_of_many
+from penstock.language.binding.limited_tuples import in_windows
 from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
+from penstock.language.binding.nested import refuse_nested
 from penstock.language.binding.peer_windows import in_our_words
 from penstock.language.binding.relations import (
     BoundSource,
@@ -42,11 +45,12 @@ from penstock.language.binding.windows import (
     refuse_kept,
 )
 from penstock.language.limits import MAX_COLUMNS
-from penstock.language.syntax import QuerySyntax, Select, SelectItem
+from penstock.language.syntax import ConsistencySyntax, QuerySyntax, Select, SelectItem
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.catalog import Catalog
+from penstock.plan.consistency import Consistency, Following
 from penstock.plan.counted_rows import to_be_counted
 from penstock.plan.expressions import (
     Call,
@@ -68,6 +72,7 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     """The plan of a query: its SELECTs, put together if there are several."""
     catalog = with_tables(syntax.tables, with_running(syntax, catalog))
+    refuse_limit_of_many(syntax.selects)
     sources = [
         BoundSource(SelectBinder(select, catalog).bind(), "", None, select.span)
         for select in syntax.selects
@@ -84,7 +89,8 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     early = length_of_time(syntax.early) if syntax.early else None
     amend_for = any_length(syntax.amend_for) if syntax.amend_for else None
     try:
-        query = QueryPlan(node, late, early, syntax.in_order, amend_for, syntax.changes)
+        following = _consistency(syntax.consistency) if syntax.consistency else None
+        query = QueryPlan(node, late, early, syntax.in_order, amend_for, syntax.changes, following)
     except PenstockError as error:
         error.span = syntax.modifiers
         raise
@@ -92,9 +98,19 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     return query
 
 
+def _consistency(syntax: ConsistencySyntax) -> Consistency:
+    rows = syntax.rows
+    if rows is not None and ((rows.unit and not rows.is_rows) or rows.amount != int(rows.amount)):
+        raise BindError(
+            f"CONSISTENCY LEVEL {rows}", span=rows.span, expected="a number of rows", hint="100"
+        )
+    count = None if rows is None else int(rows.amount)
+    return Consistency(Following(syntax.following.text), count, span=syntax.span)
+
+
 class SelectBinder:
     def __init__(self, select: Select, catalog: Catalog) -> None:
-        select = in_our_words(select)
+        select = in_windows(in_our_words(select), catalog)
         self.select = select
         self.catalog = catalog
         self.hints = bind_hints(select.hint)
@@ -112,6 +128,12 @@ class SelectBinder:
         projected = pointing_at(self.select.span, lambda: Project(node, columns))
         if not self._distinct_rows():
             return projected
+        if self.select.limit is not None:
+            raise BindError(
+                "DISTINCT stands before LIMIT",
+                span=self.select.limit.span,
+                hint="FROM (SELECT DISTINCT …) LIMIT …",
+            )
         if not projected.progress:
             if self.catalog.running is None:
                 raise self._endless("DISTINCT", "selected columns")
@@ -123,7 +145,7 @@ class SelectBinder:
     def _plain(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         select = self.select
         refuse_useless(self.hints, windows=False, joins=self.given.joins)
-        columns = self._selected()
+        node, columns = self._selected(node)
         if select.window is not None:
             raise BindError(
                 "the window has nothing to compute",
@@ -140,10 +162,11 @@ class SelectBinder:
             raise BindError("HAVING needs an aggregate", span=span_of(select.having), hint="WHERE")
         return node, columns
 
-    def _selected(self) -> tuple[Named, ...]:
+    def _selected(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
         """The columns of a SELECT that answers tuple by tuple."""
         select = self.select
         binder = ExpressionBinder(self.given.scope(), self.catalog, "this SELECT")
+        beside = RowsBeside(select, binder)
         found: list[tuple[Expression, SelectItem]] = []
         for item in select.items:
             stars = starred(item, self.given.schema, self.given.hidden)
@@ -153,7 +176,8 @@ class SelectBinder:
                 found.append((binder.bind(item.expression), item))
             if len(found) > MAX_COLUMNS:
                 raise BindError(f"a SELECT has up to {MAX_COLUMNS:,} columns", span=item.span)
-        return named(found)
+        beside.look(found)
+        return beside.above(node, ()), named(found)
 
     # --- with aggregates -------------------------------------------------------------------------
 
@@ -184,6 +208,7 @@ class SelectBinder:
             window_fields = list(shape.schema)
         sets = self._sets(keys, tuples)
         binder = GroupBinder(scope, self.catalog, keys, window_fields, self._tick_back(bound), sets)
+        beside = RowsBeside(select, binder)
         found = []
         for item in select.items:
             if starred(item, node.schema) is not None:
@@ -192,12 +217,15 @@ class SelectBinder:
         having = None
         if select.having is not None:
             having = binder.over_groups(select.having, select.items)
+        beside.look(found)
         refuse_useless(self.hints, windows=bound is not None, joins=self.given.joins)
         grouped = self._grouped(Aggregation(node, keys, binder.aggregates, bound), sets)
         if having is not None:
             grouped = Filter(grouped, having)
         columns = named(found)
         peers = select.window is not None and select.window.by_start
+        own = [] if peers else [each.field for each in grouped.progress if bound is not None]
+        grouped = beside.above(grouped, own)
         if window_fields and not peers and not selects_window_columns(select.items):
             columns = with_window_bounds(columns, Schema(tuple(window_fields)))
         return grouped, columns
@@ -264,6 +292,8 @@ class SelectBinder:
                 for item in select.items
                 if item.text.lower() not in WINDOW_COLUMNS
             ]
+        for each in expressions:
+            refuse_nested(each.type, "groups cannot be told apart by", each.span or select.span)
         return [Named(str(each), each) for each in dict.fromkeys(expressions)]
 
     def _sets(self, keys: list[Named], tuples: ExpressionBinder) -> GroupingSets:

@@ -76,7 +76,7 @@ def plain_select(test: SubqueryTest, catalog: Catalog) -> Select:
     said = {
         "UNION": len(query.selects) > 1,
         "WITH": bool(query.tables),
-        "LATE or EMIT": query.modifiers is not None,
+        "LATE, EMIT or CONSISTENCY": query.modifiers is not None,
         "DISTINCT ON": bool(select.distinct_on),
         "GROUP BY": bool(select.group_by),
         "HAVING": select.having is not None,

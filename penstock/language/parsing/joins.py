@@ -9,12 +9,14 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.relations import relation
+from penstock.language.parsing.unnest import after_comma, at_unnest, unnested
 from penstock.language.syntax import (
     ExceptRelation,
     JoinChain,
     JoinSyntax,
     Relation,
     SequenceRelation,
+    UnnestedRelation,
 )
 
 _KINDS = {
@@ -50,7 +52,10 @@ def from_clause(parser: Parser) -> tuple[JoinChain, ...]:
     while parser._match(TokenType.COMMA):
         if parser.at("WHERE", "GROUP", "GROUP BY", "WINDOW"):
             break
-        chains.append(_chain(parser))
+        if at_unnest(parser):
+            after_comma(parser, chains)
+        else:
+            chains.append(_chain(parser))
     return tuple(chains)
 
 
@@ -59,20 +64,20 @@ def _chain(parser: Parser) -> JoinChain:
     first = relation(parser)
     if parser.at_as_of() or parser.at("FOR"):
         parser.refuse("AS OF belongs to a JOIN", hint="a JOIN b AS OF a.ts ON …")
-    joins = []
-    while (join := _join(parser)) is not None:
-        joins.append(join)
-    return JoinChain(first, tuple(joins))
+    chain = JoinChain(first, ())
+    while (kind := _kind(parser)) is not None:
+        if at_unnest(parser):
+            chain = chain.with_last(unnested(parser, chain.relations[-1], kind))
+        else:
+            chain = replace(chain, joins=(*chain.joins, _join(parser, kind)))
+    return chain
 
 
-def _join(parser: Parser) -> JoinSyntax | None:
-    """join ::= CROSS JOIN relation
+def _join(parser: Parser, kind: str) -> JoinSyntax:
+    """join ::= CROSS JOIN (relation | unnest) | LEFT JOIN unnest ON TRUE
     | [kind] JOIN relation [as-of] (ON condition | USING '(' column {',' column} ')')
     kind ::= INNER | (LEFT | RIGHT | FULL) [OUTER] | [LEFT] SEMI | [LEFT] ANTI"""
     start = parser.here()
-    kind = _kind(parser)
-    if kind is None:
-        return None
     joined, as_of = _relation_as_of(parser)
     if kind == "CROSS":
         if parser.at("ON"):
@@ -114,7 +119,8 @@ def _relation_as_of(parser: Parser) -> tuple[Relation, exp.Expr | None]:
     time = parser.scalar("the time at which it is looked up")
     alias = parser.alias()
     if alias is not None:
-        if isinstance(found, SequenceRelation | ExceptRelation) or found.alias is not None:
+        nameless = (SequenceRelation, ExceptRelation, UnnestedRelation)
+        if isinstance(found, nameless) or found.alias is not None:
             parser.refuse("the relation has two names")
         found = replace(found, alias=alias)
     return found, time

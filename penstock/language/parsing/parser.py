@@ -28,6 +28,7 @@ _WORDLESS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType
 RESERVED = frozenset(
     [
         *("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "LATE", "EMIT", "UNION"),
+        "CONSISTENCY",
         *("EXCEPT", "ON", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER", "NATURAL"),
         *("ORDER", "LIMIT", "OFFSET", "AS", "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN"),
         *("CASE", "WHEN", "THEN", "ELSE", "END", "DISTINCT", "USING", "INTERSECT", "QUALIFY"),
@@ -43,11 +44,17 @@ _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 _CLAUSES = frozenset(
     [
         *("SELECT", "FROM", "ON", "WHERE", "GROUP BY", "HAVING", "WINDOW", "ORDER BY", "LIMIT"),
-        *("LATE", "EMIT", "PROGRESS", "VALUES", "FILES", "SOCKET", "INTO"),
+        *("LATE", "EMIT", "CONSISTENCY", "PROGRESS", "VALUES", "FILES", "SOCKET", "INTO"),
     ]
+)
+# What brackets begin with that hold a window.
+WINDOW_PARTS = (
+    *("RANGE", "SLIDE", "WA", "WATTR", "RATTR", "SATTR", "PA", "PATTR", "ORIGIN", "SESSION"),
+    "MAX",
 )
 _NEXT_IN_A_LIST = (TokenType.COMMA, TokenType.R_PAREN)
 _NO_UNITS = RESERVED | {
+    "BY",
     "KEEP",
     "ORDERED",
     "DELAY",
@@ -93,7 +100,15 @@ class Parser(SqlglotParser):
     COLUMN_OPERATORS = {
         token: SqlglotParser.COLUMN_OPERATORS[token] for token in (TokenType.DOT, TokenType.DCOLON)
     }
-    BRACKETS = frozenset()  # brackets hold windows, never subscripts
+    JSON_OPERATORS = {
+        TokenType.ARROW: lambda parser, this, path: parser.expression(
+            exp.JSONExtract(this=this, expression=path)
+        ),
+        TokenType.DARROW: lambda parser, this, path: parser.expression(
+            exp.JSONExtractScalar(this=this, expression=path)
+        ),
+    }
+    BRACKETS = frozenset()  # brackets may hold windows: see _parse_column_ops
     PLACEHOLDER_PARSERS = {TokenType.COLON: lambda parser: parser.parameter()}
     LAMBDAS = {}
     TYPE_LITERAL_PARSERS = {}
@@ -107,6 +122,8 @@ class Parser(SqlglotParser):
             message = f"expected an expression, found {self.found()}"
         elif message.startswith("Expecting "):
             message = f"expected {message.removeprefix('Expecting ')}, found {self.found()}"
+        elif message.startswith("Expected TYPE"):
+            message = f"expected a type, found {self.found()}"
         elif message.startswith("Invalid expression"):
             message = self._misplaced()
         if not token or token.token_type is TokenType.SENTINEL:
@@ -144,6 +161,46 @@ class Parser(SqlglotParser):
         made = super()._parse_function_call(*args, **kwargs)
         if isinstance(made, exp.Expr) and self._prev.token_type is not TokenType.SENTINEL:
             made.meta.update(start=first.start, end=self._prev.end, sql=self.sql)
+        return made
+
+    def _parse_column_ops(self, this: Any) -> Any:
+        """`a[1].b[2]`, unless the brackets are those of a window."""
+        this = super()._parse_column_ops(this)
+        chain = 0
+        while this is not None and self._at_subscript():
+            chain += 1
+            if chain > MAX_CHAIN:
+                self.refuse(f"there are more than {MAX_CHAIN} subscripts in a row")
+            this = super()._parse_column_ops(self._subscript(this))
+        return this
+
+    def _parse_bracket(self, this: Any = None) -> Any:
+        return self._subscript(None) if this is None and self._at_subscript() else this
+
+    def _at_subscript(self) -> bool:
+        return self._curr.token_type is TokenType.L_BRACKET and self.next_word not in WINDOW_PARTS
+
+    def _subscript(self, this: exp.Expr | None) -> exp.Expr:
+        """`a[1]`, or an ARRAY: `ARRAY[1, 2]` or `[1, 2]`."""
+        start = self._curr.start
+        self._advance()
+        is_array = this is None or _is_called(this, "ARRAY")
+        at_end = self._curr.token_type is TokenType.R_BRACKET
+        items = [] if at_end else list(self.list_of(self.scalar))
+        if not self._match(TokenType.R_BRACKET):
+            self.refuse(f"expected ], found {self.found()}")
+        if _is_called(this, "MAP") and items and len(items) % 2 == 0:
+            called: exp.Expr = self.expression(exp.Anonymous(this="map", expressions=items))
+            called.meta["start"] = this.meta.get("start", start) if this else start
+            return called
+        if not is_array and len(items) != 1:
+            self.refuse("an element has one place or key", hint="a[1] or m['key']")
+        made: exp.Expr
+        if is_array:
+            made = self.expression(exp.Array(expressions=items))
+        else:
+            made = self.expression(exp.Bracket(this=this, expressions=items))
+        made.meta["start"] = start if this is None else this.meta.get("start", start)
         return made
 
     def _parse_in(self, this: Any, alias: bool = False) -> Any:
@@ -393,6 +450,8 @@ class Parser(SqlglotParser):
 class Penstock(Dialect):
     """Texts in single or double quotes, names in back quotes, as in Spark SQL."""
 
+    NULL_ORDERING = "nulls_are_large"
+
     class Tokenizer(Tokenizer):
         QUOTES = ["'", '"']
         IDENTIFIERS = ["`"]
@@ -410,6 +469,10 @@ class Penstock(Dialect):
         }
 
     Parser = Parser
+
+
+def _is_called(this: exp.Expr | None, name: str) -> bool:
+    return isinstance(this, exp.Column) and not this.table and this.name.upper() == name
 
 
 def _word(token: Token) -> str:

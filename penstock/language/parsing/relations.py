@@ -18,6 +18,7 @@ from penstock.language.syntax import (
     SequenceRelation,
     SubqueryRelation,
     UnionRelation,
+    UnnestedRelation,
     WindowClause,
 )
 
@@ -48,7 +49,7 @@ def _union(parser: Parser) -> Relation:
         parser.accept("ALL")
         operands.append(operand(parser))
     last = operands[-1]
-    if len(operands) == 1 or isinstance(last, SequenceRelation | ExceptRelation):
+    if len(operands) == 1 or isinstance(last, SequenceRelation | ExceptRelation | UnnestedRelation):
         if len(operands) > 1:
             parser.refuse("a sequence or difference cannot be united as it stands")
         return last
@@ -90,7 +91,7 @@ def in_parentheses(parser: Parser) -> Relation:
     alias, window = _alias_and_window(parser)
     if alias is None and window is None:
         return found
-    if isinstance(found, SequenceRelation | ExceptRelation):
+    if isinstance(found, SequenceRelation | ExceptRelation | UnnestedRelation):
         parser.refuse("an alias or window after a sequence or difference")
     return replace(found, alias=alias or found.alias, window=window or found.window)
 

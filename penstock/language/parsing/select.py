@@ -14,10 +14,11 @@ from penstock.language.parsing.common_tables import common_tables
 from penstock.language.parsing.grouping import group_by
 from penstock.language.parsing.joins import from_clause
 from penstock.language.parsing.parser import Parser
+from penstock.language.parsing.row_clauses import at_named_window, row_clauses
 from penstock.language.parsing.window_clause import window_clause
 from penstock.language.syntax import (
+    ConsistencySyntax,
     Name,
-    OrderItem,
     Quantity,
     QuerySyntax,
     Select,
@@ -27,7 +28,7 @@ from penstock.language.syntax import (
 
 
 def query(parser: Parser) -> QuerySyntax:
-    """query ::= [with] select {operation select} [late] [emit]"""
+    """query ::= [with] select {operation select} [late] [emit] [consistency]"""
     start = parser.here()
     tables = common_tables(parser)
     selects = [_select(parser)]
@@ -35,13 +36,14 @@ def query(parser: Parser) -> QuerySyntax:
     while (operation := _operation(parser)) is not None:
         operations.append(operation)
         selects.append(_select(parser))
-    said = _late_and_emit(parser)
+    said = _modifiers(parser)
     return QuerySyntax(
         tuple(selects),
         said.late,
         said.amend_for,
         said.early,
         said.in_order,
+        said.consistency,
         said.span,
         parser.since(start),
         tuple(operations),
@@ -83,15 +85,7 @@ def _select(parser: Parser) -> Select:
     grouped = group_by(parser)
     having = parser.scalar("a condition") if parser.accept("HAVING") else None
     window_all = window_all or _window_all(parser)
-    order_by = _order_by(parser) if distinct_on else ()
-    for word, advice in (
-        ("ORDER BY", "EMIT IN ORDER, or sort where the rows arrive"),
-        ("LIMIT", "a stream has no last row; cut where the rows arrive"),
-        ("OFFSET", None),
-        ("QUALIFY", None),
-    ):
-        if parser.at(word):
-            parser.refuse(f"{word} is not part of a continuous query", hint=advice)
+    rows = row_clauses(parser, bool(distinct_on))
     return Select(
         items,
         distinct and not distinct_on,
@@ -102,9 +96,12 @@ def _select(parser: Parser) -> Select:
         grouped.keys,
         having,
         window_all,
-        order_by,
+        rows.order_by,
         hint,
         parser.since(start),
+        rows.limit,
+        rows.qualify,
+        rows.windows,
         grouped.sets,
     )
 
@@ -117,22 +114,6 @@ def _distinct_on(parser: Parser) -> tuple[exp.Expr, ...]:
     keys = parser.list_of(lambda: parser.scalar("a key"))
     parser.close_paren()
     return keys
-
-
-def _order_by(parser: Parser) -> tuple[OrderItem, ...]:
-    """ORDER BY expression [ASC | DESC] {',' …}, which says which row of a key is taken"""
-    if not parser.accept("ORDER BY"):
-        return ()
-    return parser.list_of(lambda: _order_item(parser))
-
-
-def _order_item(parser: Parser) -> OrderItem:
-    start = parser.here()
-    found = parser.scalar("a column to order by")
-    descending = parser.accept("DESC")
-    if not descending:
-        parser.accept("ASC")
-    return OrderItem(found, descending, parser.since(start))
 
 
 def _hint(parser: Parser) -> Name | None:
@@ -185,7 +166,9 @@ def _without(parser: Parser) -> tuple[Name, ...]:
 
 def _window_all(parser: Parser) -> Quantity | None:
     """WINDOW 10 MINUTES: the same window for every stream in FROM."""
-    return parser.quantity() if parser.accept("WINDOW") else None
+    if at_named_window(parser) or not parser.accept("WINDOW"):
+        return None
+    return parser.quantity()
 
 
 class _Modifiers(NamedTuple):
@@ -193,25 +176,31 @@ class _Modifiers(NamedTuple):
     amend_for: Quantity | None
     early: Quantity | None
     in_order: bool
+    consistency: ConsistencySyntax | None
     span: Span | None
     changes: bool
     keep_for: Quantity | None
 
 
-def _late_and_emit(parser: Parser) -> _Modifiers:
+def _modifiers(parser: Parser) -> _Modifiers:
     """late ::= LATE (DROP | SIDE | AMEND [FOR length])
-    emit ::= EMIT (CHANGES [KEEP FOR length] | [EARLY EVERY length] [IN ORDER])"""
+    emit ::= EMIT (CHANGES [KEEP FOR length] | [EARLY EVERY length] [IN ORDER])
+    consistency ::= CONSISTENCY (SERIAL | LEVEL number | WEAK)"""
     start = parser.here()
     late: Name | None = None
     amend_for: Quantity | None = None
     early: Quantity | None = None
     in_order = changes = False
+    consistency: ConsistencySyntax | None = None
     keep_for: Quantity | None = None
     seen: set[str] = set()
-    while parser.at("LATE", "EMIT"):
+    while parser.at("LATE", "EMIT", "CONSISTENCY"):
         if parser.word in seen:
             parser.refuse(f"{parser.word} is said twice")
         seen.add(parser.word)
+        if parser.at("CONSISTENCY"):
+            consistency = _consistency(parser)
+            continue
         if parser.accept("LATE"):
             if not parser.at("DROP", "SIDE", "AMEND"):
                 parser.refuse(f"expected DROP, SIDE or AMEND after LATE, found {parser.found()}")
@@ -240,4 +229,18 @@ def _late_and_emit(parser: Parser) -> _Modifiers:
                 f"expected CHANGES, EARLY EVERY or IN ORDER after EMIT, found {parser.found()}"
             )
     span = parser.since(start) if seen else None
-    return _Modifiers(late, amend_for, early, in_order, span, changes, keep_for)
+    return _Modifiers(late, amend_for, early, in_order, consistency, span, changes, keep_for)
+
+
+def _consistency(parser: Parser) -> ConsistencySyntax:
+    start = parser.here()
+    parser.expect("CONSISTENCY")
+    if not parser.at("SERIAL", "LEVEL", "WEAK"):
+        parser.refuse(
+            f"expected SERIAL, LEVEL or WEAK after CONSISTENCY, found {parser.found()}",
+            hint="CONSISTENCY LEVEL 100",
+        )
+    following = Name(parser.word, parser.here())
+    parser._advance()
+    rows = parser.quantity() if following.text == "LEVEL" else None
+    return ConsistencySyntax(following, rows, parser.since(start))

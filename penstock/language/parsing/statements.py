@@ -19,6 +19,7 @@ from penstock.language.syntax import (
     Drop,
     Explain,
     FilesSyntax,
+    IntoPlaces,
     Name,
     Show,
     SocketSyntax,
@@ -40,13 +41,16 @@ TYPES = (
     "TIMESTAMP",
 )
 _STARTS = ("CREATE", "SPLIT", "ALTER", "SHOW", "DROP", "WITH", "SELECT", "EXPLAIN")
+_EXPLAINED = ("PHYSICAL", "SCHEDULE", "DATAFLOW", "CONFLICTS", "ANALYZE")
 _CREATED = ("STREAM", "TABLE", "VIEW", "QUERY")
 
 
 def statement(parser: Parser) -> Statement | None:
     """statement ::= create-stream | create-table | create-view | create-query | alter-query
     | split | drop
-    | SHOW (STREAMS | QUERIES) | EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW] query | query"""
+    | SHOW (STREAMS | QUERIES)
+    | EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW | CONFLICTS | ANALYZE] query
+    | query"""
     parser._match(TokenType.SEMICOLON)  # sqlglot leaves one in if a comment follows it
     if not parser._tokens_left():
         return None
@@ -58,10 +62,9 @@ def _statement(parser: Parser) -> Statement:
     if parser.at("SELECT", "WITH"):
         return query(parser)
     if parser.accept("EXPLAIN"):
-        physical = bool(parser.accept("PHYSICAL"))
-        schedule = not physical and bool(parser.accept("SCHEDULE"))
-        dataflow = not physical and not schedule and bool(parser.accept("DATAFLOW"))
-        return Explain(query(parser), parser.since(start), physical, schedule, dataflow)
+        asked = next((each for each in _EXPLAINED if parser.accept(each)), None)
+        chosen = {} if asked is None else {asked.lower(): True}
+        return Explain(query(parser), parser.since(start), **chosen)
     if parser.accept("CREATE", "STREAM"):
         return _create_stream(parser)
     if parser.accept("CREATE", "TABLE"):
@@ -109,13 +112,26 @@ def _create_view(parser: Parser) -> CreateView | None:
 
 
 def _create_query(parser: Parser) -> CreateQuery:
-    """create-query ::= CREATE QUERY name AS query [INTO 'file']"""
+    """create-query ::= CREATE QUERY name AS query [INTO place {',' place}]
+    place ::= [LATE | REJECTED] 'file'"""
     start = parser.here()
     name = parser.name("a name for the query")
     parser.expect("AS")
     asked = query(parser)
-    into = parser.text("a file or directory") if parser.accept("INTO") else None
-    return CreateQuery(name, asked, parser.since(start), into)
+    places = _places(parser) if parser.accept("INTO") else {}
+    return CreateQuery(name, asked, parser.since(start), IntoPlaces(**places))
+
+
+def _places(parser: Parser) -> dict[str, Name]:
+    places: dict[str, Name] = {}
+    while True:
+        side = parser.word if parser.at("LATE", "REJECTED") else "ROWS"
+        if side.lower() in places:
+            parser.refuse(f"INTO says twice where {side} go")
+        parser.accept(side)
+        places[side.lower()] = parser.text("a file or directory")
+        if not parser._match(TokenType.COMMA):
+            return places
 
 
 def _alter_query(parser: Parser) -> AlterQuery:

@@ -8,22 +8,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import nearest
-from penstock.language.parsing.parser import Parser, SyntaxAt
+from penstock.language.parsing.parser import WINDOW_PARTS, Parser, SyntaxAt
 from penstock.language.syntax import Attribute, WindowClause
-
-_PARTS = (
-    "RANGE",
-    "SLIDE",
-    "WA",
-    "WATTR",
-    "RATTR",
-    "SATTR",
-    "PA",
-    "PATTR",
-    "ORIGIN",
-    "SESSION",
-    "MAX",
-)
 
 
 def window_clause(parser: Parser) -> WindowClause | None:
@@ -49,10 +35,10 @@ def _part(parser: Parser) -> dict[str, Any]:
     """part ::= RANGE … | SLIDE … | WA … | RATTR … | SATTR … | PA … | ORIGIN …
     | SESSION GAP … | MAX …"""
     word = parser.word
-    if word not in _PARTS:
-        close = nearest(word or "?", _PARTS)
+    if word not in WINDOW_PARTS:
+        close = nearest(word or "?", WINDOW_PARTS)
         parser.refuse(
-            f"expected a part of a window ({', '.join(_PARTS)}), found {parser.found()}",
+            f"expected a part of a window ({', '.join(WINDOW_PARTS)}), found {parser.found()}",
             hint=close[0] if close else "[RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts]",
         )
     parser._advance()

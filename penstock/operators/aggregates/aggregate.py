@@ -20,6 +20,7 @@ P = TypeVar("P")
 
 class Aggregate(ABC, Generic[P]):
     differential: bool = False
+    additive: bool = False  # whether running totals can be had, and subtracted
     holistic: bool = False
 
     @abstractmethod
@@ -42,6 +43,10 @@ class Aggregate(ABC, Generic[P]):
     def subtract(self, partial: P, other: P) -> None:  # noqa: ARG002
         """Take back what was merged."""
         raise TypeError(f"{type(self).__name__} is not differential")
+
+    def accumulate(self, partial: P) -> None:  # noqa: ARG002
+        """Let every group have all rows of those before it, too."""
+        raise TypeError(f"{type(self).__name__} is not additive")
 
     @abstractmethod
     def take(self, partial: P, codes: Codes) -> P:

@@ -24,6 +24,9 @@ class Counts:
     def fold(self, codes: Codes) -> None:
         add_ones(self.rows, codes)
 
+    def accumulate(self) -> None:
+        self.rows = np.cumsum(self.rows)
+
     def take(self, codes: Codes) -> Counts:
         return Counts.load(self.rows[codes])
 
@@ -51,6 +54,7 @@ class Counts:
 
 class Count(Aggregate[Counts]):
     differential = True
+    additive = True
 
     def new(self, size: int) -> Counts:
         return Counts(size)
@@ -66,6 +70,9 @@ class Count(Aggregate[Counts]):
 
     def subtract(self, partial: Counts, other: Counts) -> None:
         partial.subtract(other)
+
+    def accumulate(self, partial: Counts) -> None:
+        partial.accumulate()
 
     def take(self, partial: Counts, codes: Codes) -> Counts:
         return partial.take(codes)

@@ -79,6 +79,14 @@ class ExactSums:
         self._add_scaled(codes, 2 * high * low, 2 * exponents + _HALF)
         self._add_scaled(codes, low * low, 2 * exponents)
 
+    def accumulate(self) -> None:
+        """Let every group have the sums of those before it, too."""
+        self._bound = magnitude(self.limbs.reshape(-1)) if self.limbs.size else 0
+        if self._bound * self.size >= 1 << 62:
+            self._carry()
+        np.cumsum(self.limbs, axis=1, out=self.limbs)
+        self._bound *= self.size
+
     def take(self, codes: Codes) -> ExactSums:
         taken = ExactSums(0)
         taken.first, taken.limbs, taken._bound = self.first, self.limbs[:, codes], self._bound
@@ -183,12 +191,16 @@ class ExactSums:
         if self._bound + by >= 1 << 62:  # look whether it is really so: much is subtracted again
             self._bound = magnitude(self.limbs.reshape(-1))
         if self._bound + by >= 1 << 62:
-            self._add_limbs(0, 1)
-            for i in range(len(self.limbs) - 1):
-                self.limbs[i + 1] += self.limbs[i] >> _BITS
-                self.limbs[i] &= _MASK
-            self._bound = 1 << _BITS
+            self._carry()
         self._bound += by
+
+    def _carry(self) -> None:
+        """Leave 32 bits in every limb but a new last one."""
+        self._add_limbs(0, 1)
+        for i in range(len(self.limbs) - 1):
+            self.limbs[i + 1] += self.limbs[i] >> _BITS
+            self.limbs[i] &= _MASK
+        self._bound = 1 << _BITS
 
 
 def _split(values: Floats) -> tuple[Ints, Ints]:

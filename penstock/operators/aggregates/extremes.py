@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints
-from penstock.model.types import Kind, Type, to_arrow, to_python
+from penstock.model.plain_values import to_arrow, to_python
+from penstock.model.types import Kind, Type
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.folding.scatter import grown, spread
 from penstock.state.chunks import Tree

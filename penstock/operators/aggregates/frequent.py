@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Floats, Ints
+from penstock.model.plain_values import to_python
 from penstock.model.texts import frequencies_json
-from penstock.model.types import Type, to_python
+from penstock.model.types import Type
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.counted import OfFrequencies
 from penstock.operators.aggregates.frequencies import Frequencies

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.model.plain_values import to_python
 from penstock.model.texts import frequencies_json
-from penstock.model.types import STRING, Type, to_python
+from penstock.model.types import STRING, Type
 from penstock.operators.aggregates.counted import OfFrequencies
 from penstock.operators.aggregates.frequencies import Frequencies
 from penstock.operators.aggregates.sortable import from_sortable

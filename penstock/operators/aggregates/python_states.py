@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.errors import RunError
 from penstock.functions.python_aggregates import Guarded
 from penstock.model.arrays import Codes, Ints
-from penstock.model.types import to_arrow
+from penstock.model.plain_values import to_arrow
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.by_group import ByGroup
 from penstock.operators.aggregates.runs import Runs

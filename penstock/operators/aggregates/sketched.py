@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints
+from penstock.model.plain_values import to_python
 from penstock.model.texts import frequencies_json
-from penstock.model.types import Type, to_python
+from penstock.model.types import Type
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.by_group import ByGroup
 from penstock.operators.aggregates.counted import Counted, OfFrequencies, count_nothing

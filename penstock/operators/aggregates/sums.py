@@ -69,6 +69,12 @@ class Moments:
         ):
             add_ones(row, codes[test])
 
+    def accumulate(self) -> None:
+        for part in self.parts():
+            part.accumulate()
+        if self.special is not None:
+            self.special = np.cumsum(self.special, axis=1)
+
     def take(self, codes: Codes) -> Moments:
         taken = Moments(0, squares=False)
         taken.counts, taken.sums = self.counts.take(codes), self.sums.take(codes)
@@ -132,6 +138,7 @@ def halves(column: pa.Array) -> tuple[npt.NDArray[np.uint64], Ints]:
 
 class _OfMoments(Aggregate[Moments]):
     differential = True
+    additive = True
     squares = False
 
     def __init__(self, argument: Type, result: Type) -> None:
@@ -146,6 +153,9 @@ class _OfMoments(Aggregate[Moments]):
 
     def fold(self, partial: Moments, codes: Codes, arguments: list[pa.Array], *_: object) -> None:
         partial.fold(codes, arguments[0], self.argument.kind)
+
+    def accumulate(self, partial: Moments) -> None:
+        partial.accumulate()
 
     def take(self, partial: Moments, codes: Codes) -> Moments:
         return partial.take(codes)

@@ -20,7 +20,7 @@ from penstock.model.arrays import Codes, Ints
 from penstock.model.schema import Schema
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.build import build
-from penstock.operators.aggregates.counts import Counts
+from penstock.operators.aggregates.counts import Count, Counts
 from penstock.operators.folding.arguments import Arguments, ArgumentsOf
 from penstock.operators.folding.keys import KeyCodes
 from penstock.plan.aggregates import NamedAggregate
@@ -32,7 +32,8 @@ _TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
 
 @dataclass
 class Partials:
-    """The partial results of all aggregates over some tuples, and how many tuples there were."""
+    """The partial results of all aggregates over some tuples, and how many tuples there were.  What
+    count(*) has as its part may be `rows` itself: then it is folded and merged with them."""
 
     rows: Counts
     parts: list[Any]
@@ -107,6 +108,10 @@ class Folder:
         self._key_columns = [compile_expression(key.expression, schema) for key in keys]
         self.aggregates: list[Aggregate[Any]] = [build(each.call) for each in calls]
         self._arguments = [ArgumentsOf(each.call, schema) for each in calls]
+        self._counts_rows = [
+            isinstance(made, Count) and not each.call.arguments and each.call.where is None
+            for made, each in zip(self.aggregates, calls, strict=True)
+        ]
 
     @property
     def differential(self) -> bool:
@@ -123,12 +128,16 @@ class Folder:
         return self.keys.encode(keys, batch.num_rows)
 
     def new(self) -> Partials:
-        size = max(1, len(self.keys))
-        return Partials(Counts(size), [each.new(size) for each in self.aggregates])
+        return self._of_size(max(1, len(self.keys)))
+
+    def _of_size(self, size: int) -> Partials:
+        rows = Counts(size)
+        pairs = zip(self.aggregates, self._counts_rows, strict=True)
+        return Partials(rows, [rows if counts else each.new(size) for each, counts in pairs])
 
     def folded(self, rows: Rows, size: int) -> Partials:
         """New partial results of `size` groups that the codes of the rows number."""
-        partials = Partials(Counts(size), [each.new(size) for each in self.aggregates])
+        partials = self._of_size(size)
         self._fold(partials, rows)
         return partials
 
@@ -137,9 +146,12 @@ class Folder:
         self._fold(partials, rows)
 
     def _fold(self, partials: Partials, rows: Rows) -> None:
-        partials.rows.fold(rows.codes)
+        counts = partials.rows
+        counts.fold(rows.codes)
         pairs = zip(self.aggregates, partials.parts, rows.arguments, strict=True)
         for aggregate, part, arguments in pairs:
+            if part is counts:
+                continue
             if arguments.chosen is None:
                 aggregate.fold(part, rows.codes, arguments.columns, rows.positions)
             elif arguments.chosen.any():
@@ -156,31 +168,37 @@ class Folder:
         self.grow_to(partials, max(len(self.keys), least))
 
     def grow_to(self, partials: Partials, size: int) -> None:
-        if size > len(partials.rows.rows):
-            partials.rows.grow(size)
-            size = len(partials.rows.rows)
+        counts = partials.rows
+        if size > len(counts.rows):
+            counts.grow(size)
+            size = len(counts.rows)
             for aggregate, part in zip(self.aggregates, partials.parts, strict=True):
-                aggregate.grow(part, size)
+                if part is not counts:
+                    aggregate.grow(part, size)
 
     def merge(self, partials: Partials, other: Partials) -> None:
-        self.grow(partials, len(other.rows.rows))
+        self.grow_to(partials, len(other.rows.rows))
         self.merge_apart(partials, other)
 
     def merge_apart(self, partials: Partials, other: Partials) -> None:
         """The same where there is room for all groups, which are numbered apart."""
-        partials.rows.merge(other.rows)
+        counts = partials.rows
+        counts.merge(other.rows)
         for aggregate, part, its in zip(self.aggregates, partials.parts, other.parts, strict=True):
-            aggregate.merge(part, its)
+            if part is not counts:
+                aggregate.merge(part, its)
 
     def subtract(self, partials: Partials, other: Partials) -> None:
-        self.grow(partials, len(other.rows.rows))  # a pane may have grown since it was merged
+        self.grow_to(partials, len(other.rows.rows))  # a pane may have grown since it was merged
         self.subtract_apart(partials, other)
 
     def subtract_apart(self, partials: Partials, other: Partials) -> None:
         """The same where there is room for all groups, which are numbered apart."""
-        partials.rows.subtract(other.rows)
+        counts = partials.rows
+        counts.subtract(other.rows)
         for aggregate, part, its in zip(self.aggregates, partials.parts, other.parts, strict=True):
-            aggregate.subtract(part, its)
+            if part is not counts:
+                aggregate.subtract(part, its)
 
     def take(self, partials: Partials, codes: Codes) -> Partials:
         """The partial results of some groups, numbered by their place in `codes`."""

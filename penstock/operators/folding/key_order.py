@@ -14,6 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.model.arrays import Codes, Ints
+from penstock.model.plain_values import to_python
+from penstock.model.types import from_arrow
+from penstock.scalars.ordering import exact_key
 
 _FEW = 1024  # keys that may be sorted anew at any time
 _MANY = 4  # times as many keys as results, above which only those of the results are sorted
@@ -54,10 +57,25 @@ class KeyOrder:
         return len(self._codes) == size
 
 
+def comparable(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Numbers in the order of values that Arrow cannot compare: ARRAYs, STRUCTs and MAPs.
+
+    >>> comparable(pa.array([[2], None, [1, 7], [2]])).to_pylist()
+    [1, 2, 0, 1]
+    """
+    if not pa.types.is_nested(column.type):
+        return column
+    sql_type = from_arrow(column.type)
+    assert sql_type is not None
+    keys = [exact_key(value) for value in to_python(column, sql_type)]
+    ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    return pa.array([ranks[key] for key in keys], pa.int64())
+
+
 def sorted_places(columns: list[pa.Array]) -> Ints:
     """How to put rows in the order of some columns."""
     names = [str(number) for number in range(len(columns))]
-    table = pa.table(columns, names)
+    table = pa.table(list(map(comparable, columns)), names)
     # Arrow has NaN behind the numbers, and NULLs at the end
     order = pc.sort_indices(table, [(name, "ascending") for name in names])
     return np.asarray(order).astype(np.int64)

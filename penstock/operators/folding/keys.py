@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from penstock.expressions.columns import present, values_of
 from penstock.expressions.node import arrow
 from penstock.model.arrays import Codes, Ints
-from penstock.model.types import Kind, Type, to_arrow, to_python
+from penstock.model.plain_values import to_arrow, to_python
+from penstock.model.types import Kind, Type
 from penstock.operators.folding.dense_keys import DenseKeys
 from penstock.operators.folding.key_order import KeyOrder
 from penstock.operators.folding.text_keys import TextKeys
@@ -207,7 +208,7 @@ class KeyCodes:
     def present(self, rows: Ints) -> Codes:
         """The groups that have rows, in the order of their keys."""
         if not self.columns:
-            return np.flatnonzero(rows)
+            return rows.nonzero()[0]
         return self._order.present(rows, len(self), self._in_turn)
 
     def _in_turn(self, codes: Codes) -> list[pa.Array]:

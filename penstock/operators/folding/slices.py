@@ -94,6 +94,7 @@ class Slices(Generic[T]):
     def forget(self, bound: Bound) -> None:
         """Drop the slices that lie wholly below the bound."""
         gone = sum(start <= bound for start in self._starts)
+        self._touched.difference_update([each.number for each in self._slices[:gone]])
         del self._slices[:gone], self._starts[:gone]
 
     def save(self, store: ChunkStore) -> None:

@@ -84,6 +84,7 @@ class ChosenRows:
         """Windows before one will not be asked for any more."""
         for stop in [each for each in self._panes if each <= window]:
             del self._panes[stop]
+            self._touched.discard(stop)
 
     def spans(self, begin: Bound) -> Iterator[tuple[int, int]]:
         """From one window on, those that rows are in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from penstock.operators.joins.partners.side import Side
 
 _NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP)
 _HASHED = 30  # bits: so there is room for times beside them
+_NUMBERING = Lock()
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -38,12 +40,17 @@ class SharedCodes:
             return codes, present(column) if column.null_count else None
         equal = can_be_equal(columns, self._types)
         if equal is None:
-            return self._codes.encode(columns, size), None
+            return self._encode(columns, size), None
         codes = np.zeros(size, np.int64)
         kept = pa.array(equal)
         some = [column.filter(kept) for column in columns]
-        codes[equal] = self._codes.encode(some, int(np.count_nonzero(equal)))
+        codes[equal] = self._encode(some, int(np.count_nonzero(equal)))
         return codes, equal
+
+    def _encode(self, columns: list[pa.Array], size: int) -> Codes:
+        """One after the other: keys that are new get numbers."""
+        with _NUMBERING:
+            return self._codes.encode(columns, size)
 
     def forget(self, sides: Sequence[Side]) -> None:
         """Give up the numbers of keys that no tuple has, when these are the most."""

@@ -72,11 +72,11 @@ class GroupContents(ABC):
 
 
 def contents_of(node: GroupAggregate, folder: Folder) -> GroupContents:
-    from penstock.operators.running.kept_rows import KeptRows
+    from penstock.operators.running.rows_by_value import RowsByValue
 
     if not node.input.takes_back:
         return Folded(folder)
-    return Netted(folder) if folder.differential else KeptRows(node, folder)
+    return Netted(folder) if folder.differential else RowsByValue(node, folder)
 
 
 class Folded(GroupContents):

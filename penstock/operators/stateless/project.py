@@ -11,6 +11,7 @@ from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import Bound, JointPunctuation
 from penstock.model.schema import Field
+from penstock.model.types import Kind
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.groups.bounds import GroupBounds
@@ -36,9 +37,17 @@ class ProjectOperator(Stateless):
             if isinstance(each := column.expression, Column)
         }
 
+        plain = [c.expression for c in node.columns if isinstance(c.expression, Column)]
+        self._places: list[int] | None = None  # of columns that only get another name
+        if len(plain) == len(node.columns) and all(c.type.kind is not Kind.NULL for c in plain):
+            self._places = [column.position(node.input.schema) for column in plain]
+
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
         rows = batch.rows
-        columns = [column(rows) for column in self._columns]
+        if self._places is not None:
+            columns = [rows.column(place) for place in self._places]
+        else:
+            columns = [column(rows) for column in self._columns]
         made = batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         if batch.broken is not None:
             made = made.without_broken()

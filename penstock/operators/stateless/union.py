@@ -50,7 +50,8 @@ class Meld(Base):
         if batch.lineage is not None:
             lineage = of_branch(batch.lineage, port, len(self._names))
             batch = replace(batch, lineage=lineage)
-        return [*self._leaving(), self._renamed(port, batch)]
+        renamed = self._renamed(port, batch)
+        return [*self._leaving(), renamed] if self._adopted else [renamed]
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
         return [*self._leaving(), *self._melded(port, progress)]
@@ -78,7 +79,9 @@ class Meld(Base):
         before, self._promised = self._promised, promised
         if of_groups:
             return [replace(promised, groups=each) for each in of_groups]
-        return [promised] if promised != before else []
+        # how far the inputs have come is said with the next bound: alone it completes nothing
+        news = promised.bounds != before.bounds or promised.ended != before.ended
+        return [promised] if news else []
 
     def _slowest(self) -> dict[str, Bound]:
         """The lowest bound on each column about which all that go on have promised something."""

@@ -110,6 +110,7 @@ class EagerWindows:
     def close(self, wid: int) -> OpenWindow | None:
         """Take out a window."""
         found = self.open.pop(wid, None)
+        self._touched.discard(wid)
         if found is not None:
             self.bytes -= found.size
         return found

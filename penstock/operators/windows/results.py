@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,13 +61,15 @@ class Results:
             self._columns.append(columns)
             self._rows += rows
 
-    def repeat(self, first: int, stop: int, columns: list[pa.Array]) -> Iterator[Batch]:
+    def repeat(self, first: int, stop: int, columns: list[pa.Array]) -> Iterable[Batch]:
         """The same keys and results for the windows from `first` to before `stop`: in batches, as
         far as they are many."""
         if stop == first + 1:
             self.add(first, columns)
-            yield from self.many()
-            return
+            return self.many() if self._rows >= AT_ONCE else ()
+        return self._repeated(first, stop, columns)
+
+    def _repeated(self, first: int, stop: int, columns: list[pa.Array]) -> Iterator[Batch]:
         for ids, repeated_ in repeated(first, stop, columns):
             self._highest = max(stop - 1, stop - 1 if self._highest is None else self._highest)
             self._ids.append(ids)
@@ -145,7 +147,7 @@ def _window_bounds(node: WindowAggregate | DistinctOn, ids: Ints) -> tuple[Ints 
     at both ends fits in between, and its last 64 bits are all of it."""
     window, room = node.window, ticks_of(node.bound_type)
     assert not isinstance(window, Session)  # which ends where its tuples say
-    for wid in set(extremes(ids)) if len(ids) else ():
+    for wid in _ends_of(ids):
         for tick in window.bounds(wid):
             if tick is not None and not room.low <= tick <= room.high:
                 raise RunError(f"a window reaches beyond the range of {node.bound_type}")
@@ -154,6 +156,14 @@ def _window_bounds(node: WindowAggregate | DistinctOn, ids: Ints) -> tuple[Ints 
     over = window.over_rows if isinstance(window, RowWindow) else window
     ends = (ids + 1) * over.slide + over.origin
     return None if isinstance(over, Landmark) else ends - over.range, ends
+
+
+def _ends_of(ids: Ints) -> tuple[int, ...]:
+    """The lowest and the highest of some windows."""
+    if not len(ids):
+        return ()
+    lowest, highest = extremes(ids)
+    return (lowest,) if lowest == highest else (lowest, highest)
 
 
 def promised(

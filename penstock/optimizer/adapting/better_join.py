@@ -33,6 +33,7 @@ def can_change_join(node: PhysicalNode) -> bool:
         and join.tree is not None
         and join.hint is None
         and not join.signed
+        and node.consistency is None  # which it would not keep to with containers
     )
 
 

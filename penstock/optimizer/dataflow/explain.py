@@ -8,43 +8,49 @@ from collections.abc import Iterator
 from penstock.model.types import Kind
 from penstock.optimizer.dataflow.container import Container
 from penstock.optimizer.dataflow.expression import DataflowExpression, timed
-from penstock.optimizer.dataflow.translate import JoinPlan, translate, window_name
+from penstock.optimizer.dataflow.translate import JoinPlan, Translated, translate, window_name
 from penstock.optimizer.estimates.sizes import rate
-from penstock.optimizer.logical.arrange_joins import candidates, chosen
-from penstock.optimizer.logical.binary_joins import looks_at_names
+from penstock.optimizer.logical.arrange_joins import candidates
+from penstock.optimizer.optimize import executed_query
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
-from penstock.plan.algorithms import duration
-from penstock.plan.join_trees.join_tree import Joined, JoinTree
-from penstock.plan.joins import Join
-from penstock.plan.node import Node
+from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.algorithms import duration, size_text
+from penstock.plan.join_trees.join_tree import Joined, JoinTree, flat
 from penstock.plan.query import QueryPlan
 
 
 def explain_dataflow(query: QueryPlan, settings: Settings) -> str:
+    """Of what runs: the query as the rules have made it."""
     where = "in process" if settings.host is Host.LOCAL else "on Spark"
-    by_name = _finds_by_name(query)
-    found = translate(query.input, lambda join: chosen(join, settings, by_name[id(join)]))
+    found = expressions_of(executed_query(query, settings))
     lines = [f"Dataflow, {where}"]
     for each in found.expressions:
         lines += [str(each), f"  {_times(each)}"]
     for plan in found.joins:
-        lines += _considered(plan, settings, by_name[id(plan.join)])
+        lines += _considered(plan, settings)
+    for node in query.walk():
+        if isinstance(node, WindowAggregate) and node.choice is not None:
+            lines += _windows(node)
     return "\n".join(lines)
 
 
-def _finds_by_name(query: QueryPlan) -> dict[int, bool]:
-    """Of every join, whether what stands above finds its columns by their names."""
-    found: dict[int, bool] = {}
+def expressions_of(query: QueryPlan) -> Translated:
+    """Of a query whose joins have been put together."""
+    return translate(query.input, lambda join: join.tree or flat(len(join.branches)))
 
-    def look(node: Node, by_name: bool) -> None:
-        if isinstance(node, Join):
-            found[id(node)] = by_name
-        for each in node.inputs:
-            look(each, looks_at_names(node, by_name))
 
-    look(query.input, False)
-    return found
+def _windows(node: WindowAggregate) -> Iterator[str]:
+    """Every algorithm with the time of a window, and its state."""
+    assert node.choice is not None
+    yield f"windows {node.describe_window()}"
+    for each in node.choice.estimates:
+        mark = f", chosen: {node.choice.reason.value}" * (each.algorithm is node.choice.algorithm)
+        takes = f"{duration(each.time)} a window, {size_text(each.state)}"
+        yield f"  {each.algorithm.name}: {takes}{mark}"
+    for word, told in (("known", node.choice.known), ("assumed", node.choice.assumed)):
+        if told:
+            yield f"  {word}: {', '.join(told)}"
 
 
 def _times(expression: DataflowExpression) -> str:
@@ -52,12 +58,12 @@ def _times(expression: DataflowExpression) -> str:
     return f"T = {duration(block)} a tuple in blocks, {duration(item)} by item"
 
 
-def _considered(plan: JoinPlan, settings: Settings, by_name: bool) -> Iterator[str]:
+def _considered(plan: JoinPlan, settings: Settings) -> Iterator[str]:
     """Every way with the time of a tuple, on average over all inputs."""
     statistics = plan.costs.statistics
     tuples = sum(each.rate for each in statistics.inputs)
     yield f"join of {', '.join(plan.names)}"
-    for each in candidates(plan.join, settings, by_name):
+    for each in candidates(plan.join, settings):
         mark = ", chosen" if each.tree == plan.tree else ""
         yield f"  {each.tree.named(plan.names)}: {duration(each.time / tuples)} a tuple{mark}"
     for inside, readers in _containers(plan.tree):

@@ -101,4 +101,4 @@ class DataflowExpression:
 
 def timed(work: Work) -> float:
     """The nanoseconds of an operation without those of being called."""
-    return replace(work, calls=0.0).time
+    return replace(work, batches=0.0, calls=0.0).time

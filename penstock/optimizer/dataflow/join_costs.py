@@ -5,8 +5,9 @@ are found.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
-from math import log2
+from math import exp, log2
 
 from penstock.optimizer.dataflow.join_statistics import JoinStatistics
 from penstock.optimizer.dataflow.work import Work
@@ -61,9 +62,11 @@ class JoinCosts:
 
     def _kept(self, members: Inputs) -> float:
         """How many tuples, or combinations of some inputs, are kept: those of the window, and of
-        the time that the slowest of the others may be late."""
+        the time that the slowest of the others may be late, or is behind because it is read in
+        large batches."""
         others = [each for each in range(self.size) if each not in members]
-        late = max((self.statistics.inputs[each].disorder for each in others), default=0.0)
+        given = self.statistics.inputs
+        late = max((max(given[i].disorder, 2 * given[i].spread) for i in others), default=0.0)
         found = 0.0
         for origin in members:
             reach = max((self._bands[origin, each][1] for each in others), default=0.0)
@@ -89,7 +92,25 @@ class JoinCosts:
         )
         found = self.combinations(both, origin) / tested
         looked = log2(2 + self.kept(new))
-        return Work(asked=asking, looked=asking * looked, found=found)
+        calls = self.some_of(bound, origin) / self.statistics.inputs[origin].batch
+        return Work(calls=calls, asked=asking, looked=asking * looked, found=found)
+
+    def some_of(self, bound: Inputs, origin: int) -> float:
+        """How often a batch of an input has any combination with some others: where it has none,
+        nobody looks for more."""
+        if len(bound) == 1:
+            return 1.0
+        return 1 - exp(-self.statistics.inputs[origin].batch * self.combinations(bound, origin))
+
+    def indexes(self, part: Inputs, orders: Iterable[tuple[Inputs, ...]]) -> int:
+        """By how many sets of keys a part is looked up, by others that come to it in these orders:
+        each begins with the one that looks.  Its tuples are put into an index for every set."""
+        found = set()
+        for order in orders:
+            before = frozenset[int]().union(*order[: order.index(part)])
+            equal = enumerate(self.statistics.equalities)
+            found.add(frozenset(n for n, each in equal if each & before and each & part))
+        return max(1, len(found))
 
 
 def _band(join: Join, left: int, right: int) -> tuple[float, float]:

@@ -67,8 +67,26 @@ class Search:
         """Of any tree."""
         if isinstance(tree, JoinInput):
             return 0.0
+        return self._time_here(tree) + sum(map(self.time, tree.parts))
+
+    def _time_here(self, tree: Joined) -> float:
+        """Of the operator at the top alone."""
         here = sum(self._part_time(own, order) for own, order in _asked(tree))
-        return here + sum(map(self.time, tree.parts))
+        return here + self._indexing(tree).time
+
+    def _indexing(self, tree: Joined) -> Work:
+        """Tuples that are put into more than one index."""
+        if len(tree.parts) == 2:
+            return Work()
+        costs, total = self._costs, Work()
+        asked = list(_asked(tree))
+        for part, _ in asked:
+            orders = [(own, *order) for own, order in asked if own != part]
+            more = costs.indexes(part, orders) - 1
+            if more:
+                come = sum(costs.rate(i) * costs.combinations(part, i) for i in part)
+                total += costs.recording() * (more * come)
+        return total
 
     # --- all of them -----------------------------------------------------------------------------
 
@@ -85,7 +103,7 @@ class Search:
                 continue
             sets = [frozenset(block) for block in blocks]
             tree = Joined(tuple(tree for tree, _ in below), self._probes(sets))
-            time = so_far + sum(self._part_time(own, order) for own, order in _asked(tree))
+            time = so_far + self._time_here(tree)
             if found is None or time < found[1]:
                 found = tree, time
         assert found is not None
@@ -155,7 +173,7 @@ class Search:
                 bound |= new
             spent += costs.writing(bound) * costs.combinations(bound, origin)
             batch = costs.statistics.inputs[origin].batch
-            spent += Work(calls=(1 + len(order)) / batch)
+            spent += Work(batches=costs.some_of(own, origin) / batch)
             total += spent * costs.rate(origin)
         return total
 
@@ -168,7 +186,7 @@ class Search:
             found += self.work(own, order)
         for part in tree.parts:
             found += self.total(part)
-        return found
+        return found + self._indexing(tree)
 
 
 def _asked(tree: Joined) -> Iterator[tuple[Inputs, tuple[Inputs, ...]]]:

@@ -13,7 +13,7 @@ from penstock.optimizer.dataflow.join_costs import Inputs, JoinCosts
 from penstock.optimizer.dataflow.join_statistics import JoinStatistics, statistics_of
 from penstock.optimizer.dataflow.sampling import sample_of
 from penstock.optimizer.dataflow.work import ASK, RECORD, Work
-from penstock.optimizer.estimates.sizes import assumed_flow, flow_of
+from penstock.optimizer.estimates.sizes import assumed_flow, flow_of, sizes_of
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.equalities import conditions_of
 from penstock.plan.expressions import Column, Expression, columns_of
@@ -22,8 +22,10 @@ from penstock.plan.joins import Difference, Join, Lookup
 from penstock.plan.joins import Sequence as SequenceJoin
 from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.unnest import Unnest
+from penstock.windows.sliding import Sliding
 
-_FILTER, _PROJECT, _UNION, _FOLD = 8.0, 3.0, 1.0, 60.0  # nanoseconds a tuple
+FILTER, PROJECT, _UNION, _FOLD = 8.0, 3.0, 1.0, 60.0  # nanoseconds a tuple
 
 # how a join is put together
 Arrange: TypeAlias = Callable[[Join], Joined]
@@ -71,18 +73,20 @@ class _Translating:
                 part = 1.0
                 if sample is not None and before is not None and before.passing:
                     part = sample.passing / before.passing
-                own = Operation("σ", by=_names(node.predicate), tau=_FILTER, factor=part)
+                own = Operation("σ", by=_names(node.predicate), tau=FILTER, factor=part)
             case Project():
-                own = Operation("ϱ", tau=_PROJECT)
+                own = Operation("ϱ", tau=PROJECT)
             case Stamp():
-                own = Operation("ϱ", by=node.column.name, tau=_PROJECT)
+                own = Operation("ϱ", by=node.column.name, tau=PROJECT)
+            case Unnest():
+                own = Operation("μ", by=_names(node.expression), tau=PROJECT)
             case Lookup():
                 by = _names(node.condition) if node.condition is not None else ""
                 table = next(each for each in node.table.walk() if isinstance(each, Scan))
                 own = Operation("⋈", table.alias, by, tau=ASK)
             case WindowAggregate() | GroupAggregate():
                 keys = [each.name for each in node.keys]
-                own = Operation("γ", by=_joined(keys), tau=_FOLD)
+                own = Operation("γ", by=_joined(keys), tau=_folding_time(node))
             case Distinct():
                 own = Operation("γ", by=_joined(node.schema.names), tau=_FOLD)
             case Union():
@@ -131,6 +135,16 @@ class _Translating:
         return made
 
 
+def _folding_time(node: WindowAggregate | GroupAggregate) -> float:
+    """A tuple, by the algorithm that was chosen for its windows."""
+    if not isinstance(node, WindowAggregate) or node.choice is None:
+        return _FOLD
+    assert isinstance(node.window, Sliding)
+    tuples, part = sizes_of(node).tuples, node.window.slide / node.window.range
+    chosen = next(e for e in node.choice.estimates if e.algorithm is node.choice.algorithm)
+    return chosen.time / max(1.0, tuples * min(1.0, part))
+
+
 # --- joins ---------------------------------------------------------------------------------------
 
 
@@ -140,15 +154,29 @@ def operations_of(plan: JoinPlan, origin: int) -> list[Operation]:
     for tree in _path(plan.tree, origin):
         sets = [frozenset(part.leaves) for part in tree.parts]
         own = next(number for number, part in enumerate(sets) if origin in part)
-        writing = plan.costs.recording()
+        writing = plan.costs.recording() + _called(plan, sets, own, origin, tree.probes[own])
         if len(sets[own]) > 1:  # a row is made of the combination
             writing += plan.costs.writing(sets[own])
-        made.append(Operation("→", _window(plan, sets[own]), tau=timed(writing)))
+        made.append(Operation("→", _window(plan, sets[own]), tau=writing.time))
         bound = sets[own]
         for number in tree.probes[own]:
             made.append(_probe(plan, bound, sets[number], origin))
             bound |= sets[number]
     return made
+
+
+def _called(
+    plan: JoinPlan, sets: list[Inputs], own: int, origin: int, order: Sequence[int]
+) -> Work:
+    """The part of a tuple in what its batch takes, however many tuples it has: to be taken in, and
+    to be handed from one probe to the next."""
+    costs, bound = plan.costs, sets[own]
+    calls = 0.0
+    for number in order:
+        calls += costs.some_of(bound, origin)
+        bound |= sets[number]
+    batch = costs.statistics.inputs[origin].batch
+    return Work(batches=costs.some_of(sets[own], origin) / batch, calls=calls / batch)
 
 
 def _probe(plan: JoinPlan, bound: Inputs, new: Inputs, origin: int) -> Operation:

@@ -15,6 +15,7 @@ from penstock.plan.joins import Lookup
 from penstock.plan.monotone import rises_with
 from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.unnest import Unnest
 from penstock.sources.extent import extent
 from penstock.windows.sliding import Sliding
 
@@ -89,7 +90,7 @@ def flow_of(node: Node, attribute: Expression) -> Flow | None:
             return _of_scan(node, column)
         case Stamp():
             return flow_of(node.input, column)
-        case Filter() | Lookup():
+        case Filter() | Lookup() | Unnest():
             flow = flow_of(node.input, column)
             return None if flow is None else replace(flow, filtered=True)
         case Project():

@@ -45,15 +45,17 @@ def arrange_joins(query: QueryPlan, settings: Settings) -> QueryPlan:
     >>> join.probes
     ((2, 1), (2, 0), (1, 0))
     """
-    made = with_inputs(query, lambda node: _arranged(node, settings))
+    contains = query.consistency is None  # otherwise, containers would be conflicts
+    made = with_inputs(query, lambda node: _arranged(node, settings, contains))
     return binary_joins(made, settings)
 
 
-def _arranged(node: Node, settings: Settings) -> Node:
-    node = with_inputs(node, lambda each: _arranged(each, settings))
+def _arranged(node: Node, settings: Settings, contains: bool) -> Node:
+    node = with_inputs(node, lambda each: _arranged(each, settings, contains))
     if not isinstance(node, Join) or not can_be_arranged(node, settings):
         return node
-    return put_together(node, chosen(node, settings))
+    tree = chosen(node, settings) if contains else candidates(node, settings)[0].tree
+    return put_together(node, tree)
 
 
 def put_together(join: Join, tree: Joined) -> Join:

@@ -14,9 +14,11 @@ from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode
 from penstock.plan.node import Node
+from penstock.plan.over import Over
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
 from penstock.plan.streams import StreamDefinition
+from penstock.plan.unnest import Unnest
 from penstock.sources.source import KnowsItsTypes
 
 _Needed: TypeAlias = frozenset[tuple[str | None, str]] | None  # relation and name; None: all
@@ -56,10 +58,14 @@ def _pruned(node: Node, needed: _Needed) -> Node:
             below = _with(needed, [node.predicate])
         case Stamp():
             below = _with(needed, [node.column])
+        case Unnest():
+            below = _with(needed, [node.expression])
         case Project():
             below = _with(_NOTHING, [column.expression for column in node.columns])
         case DistinctOn():
             below = _with(_NOTHING, [node.attribute, *node.keys, *node.columns])
+        case Over():
+            below = _with(needed, node.looked_at)
         case WindowAggregate() | GroupAggregate():
             below = _with(_NOTHING, _looked_at(node))
         case Join():

@@ -10,7 +10,10 @@ from penstock.optimizer.estimates.sizes import assumed_flow, counted, flow_of, r
 from penstock.optimizer.settings import Settings
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.expressions import Column
 from penstock.plan.joins import Join
+from penstock.plan.node import Node
+from penstock.plan.window_times import time_of_window
 
 MANY = 1_000_000  # tuples of an input that are worth a warning
 
@@ -21,7 +24,8 @@ def expect_state(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noq
     after:  the same, with what it expects to keep of a and of b
 
     A tuple is kept until the other input has promised to be beyond its window: for as long as the
-    window is, and as the other input may be out of order.
+    window is, and as the other input may be out of order.  Results of windows come when those
+    have closed.
 
     >>> import penstock as ps
     >>> from penstock.optimizer.physical.lower import lower
@@ -58,7 +62,7 @@ def _expected(join: Join) -> Iterator[str]:
     reach = (window.partner_bounds(0)[1], window.partner_bounds_of_right(0)[1])
     for port, (_, attribute) in enumerate(sides):
         own, other = flows[port], flows[1 - port]
-        ticks = max(0, reach[port]) + round(other.disorder)
+        ticks = max(0, reach[port]) + round(other.disorder) + _lag(*sides[1 - port])
         tuples = own.volume * ticks
         if own.rows is not None:
             tuples = min(tuples, own.rows)
@@ -72,3 +76,12 @@ def _expected(join: Join) -> Iterator[str]:
                 f"note: that is much; a shorter window or band would keep less,"
                 f" DELAY alone {counted(own.volume * other.disorder, 'tuple')}"
             )
+
+
+def _lag(branch: Node, attribute: Column) -> int:
+    """How long results of windows are behind the stream that they are made of."""
+    found = time_of_window(branch, attribute)
+    if found is None or found.node.attribute is None:
+        return 0
+    flow = flow_of(found.node.input, found.node.attribute)
+    return found.window.range - found.ticks + (round(flow.disorder) if flow is not None else 0)

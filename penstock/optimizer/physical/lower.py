@@ -28,9 +28,11 @@ from penstock.plan.join_trees.join_tree import Joined
 from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode, equal_keys
 from penstock.plan.lineage import steady_columns
 from penstock.plan.node import Node
+from penstock.plan.over import Over
 from penstock.plan.query import QueryPlan
 from penstock.plan.running_join import RunningJoin
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.unnest import Unnest
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow
 from penstock.windows.session import Session
@@ -68,7 +70,7 @@ def lower(query: QueryPlan, settings: Settings) -> PhysicalPlan:
     if query.in_order:
         ports = (Port(root, keys=()),)
         root = PhysicalNode(planned, OperatorKind.ORDER, ports, asked, Ordering.SORTED)
-    return PhysicalPlan(query, root, host)
+    return PhysicalPlan(query, root, host, shared=query.shared)
 
 
 def lower_node(
@@ -128,6 +130,8 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.STAMP
         case Union():
             return OperatorKind.UNION
+        case Unnest():
+            return OperatorKind.UNNEST
         case Lookup():
             return OperatorKind.LOOKUP
         case WindowAggregate():
@@ -136,6 +140,10 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.GROUPED
         case DistinctOn():
             return OperatorKind.DISTINCT_ON
+        case Over() if node.completing is not None:
+            return OperatorKind.COMPLETE_PARTITIONS
+        case Over():
+            return OperatorKind.ROWS_AHEAD if node.waits else OperatorKind.ROWS_IN_TIME
         case Distinct():
             return OperatorKind.DISTINCT
         case Join(branches=(_, _)):
@@ -198,6 +206,8 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
             return tuple(columns)
         case DistinctOn():
             return node.keys
+        case Over():
+            return node.partition
     return () if node.stateful else None
 
 

@@ -91,6 +91,8 @@ def castable(found: pa.DataType, declared: Type) -> bool:
         return castable(found.value_type, declared)
     if is_.is_null(found):
         return True
+    if declared.is_nested:
+        return _nested_castable(found, declared)
     match declared.kind:
         case Kind.BOOLEAN:
             fits = is_.is_boolean(found)
@@ -118,6 +120,23 @@ def castable(found: pa.DataType, declared: Type) -> bool:
     return bool(fits)
 
 
+def _nested_castable(found: pa.DataType, declared: Type) -> bool:
+    is_ = pa.types
+    match declared.kind:
+        case Kind.ARRAY:
+            lists = is_.is_list(found) or is_.is_large_list(found) or is_.is_fixed_size_list(found)
+            return lists and castable(found.value_type, declared.item)
+        case Kind.MAP:
+            (_, key), (_, item) = declared.parts
+            fits = is_.is_map(found) and castable(found.key_type, key)
+            return fits and castable(found.item_type, item)
+        case _:
+            names = [found.field(i).name for i in range(found.num_fields * is_.is_struct(found))]
+            return names == [name for name, _ in declared.parts] and all(
+                castable(found.field(i).type, part) for i, (_, part) in enumerate(declared.parts)
+            )
+
+
 _AS_TIMES = "cast the column; only dicts and tuples may hold times as texts or integers"
 _EXPECTED = {
     Kind.NULL: "no column",
@@ -131,6 +150,9 @@ _EXPECTED = {
     Kind.DATE: "dates",
     Kind.TIMESTAMP: "timestamps or dates",
     Kind.INTERVAL: "no column",
+    Kind.ARRAY: "lists of such values",
+    Kind.STRUCT: "structs with these fields in this order",
+    Kind.MAP: "maps of such values",
 }
 
 

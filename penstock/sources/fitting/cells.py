@@ -48,7 +48,8 @@ def parse_cell(text: str, sql_type: Type) -> Any | None:
     if sql_type.kind is Kind.STRING:
         return text
     if sql_type.kind not in _PARSERS:
-        raise SourceError(f"a stream cannot carry {sql_type}")
+        hint = "FORMAT JSON or FORMAT PARQUET" if sql_type.is_nested else None
+        raise SourceError(f"a text cannot be read as {sql_type.a}", hint=hint)
     return _PARSERS[sql_type.kind](text.strip(SPACES), sql_type)
 
 

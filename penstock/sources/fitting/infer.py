@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PenstockError, PlanError, SourceError
@@ -17,13 +19,16 @@ from penstock.model.types import (
     DATE,
     DOUBLE,
     INTERVAL,
+    NULL,
     STRING,
     TIMESTAMP,
     Kind,
     Type,
+    array_of,
     as_decimal,
     decimal_type,
     from_arrow,
+    struct_of,
 )
 from penstock.sources.fitting.objects import scalar_of
 
@@ -58,7 +63,8 @@ def _type_of_arrow(field: pa.Field) -> Type:
     if found is None or found == INTERVAL:
         raise SourceError(
             f"column {field.name}: a stream cannot carry {field.type}",
-            expected="booleans, numbers, strings, binary, dates or timestamps",
+            expected="booleans, numbers, strings, binary, dates, timestamps, or lists, structs and"
+            " maps of them",
             hint="give a schema without the column",
         )
     return found
@@ -85,9 +91,18 @@ def _type_of(value: object, name: str) -> Type | None:
     for python_class, sql_type in _CLASSES:
         if isinstance(value, python_class):
             return sql_type
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        item: Type | None = None
+        for each in value:
+            item = _joined(item, _type_of(each, name), name)
+        return array_of(item or NULL)
+    if isinstance(value, Mapping) and value and all(isinstance(each, str) for each in value):
+        return struct_of([(key, _type_of(each, name) or NULL) for key, each in value.items()])
     raise SourceError(
         f"column {name}: a stream cannot carry {type(value).__name__} values",
-        expected="bool, int, float, str, bytes, date, datetime or Decimal",
+        expected="bool, int, float, str, bytes, date, datetime, Decimal, lists or dicts of them",
         hint="give a schema without the column",
     )
 
@@ -115,6 +130,10 @@ def _joined(left: Type | None, right: Type | None, name: str) -> Type | None:
     kinds = frozenset({left.kind, right.kind})
     if kinds in _MIXES:
         return _MIXES[kinds]
+    if Kind.NULL in kinds:  # of what an empty list has many
+        return right if left.kind is Kind.NULL else left
+    if kinds in ({Kind.ARRAY}, {Kind.STRUCT}):
+        return _joined_parts(left, right, name)
     if kinds <= {Kind.DECIMAL, Kind.BIGINT}:
         left, right = as_decimal(left), as_decimal(right)
         whole = max(left.precision - left.scale, right.precision - right.scale)
@@ -126,12 +145,24 @@ def _joined(left: Type | None, right: Type | None, name: str) -> Type | None:
     )
 
 
+def _joined_parts(left: Type, right: Type, name: str) -> Type:
+    """The fields of both, in the order in which they first appear."""
+    parts: dict[str, Type] = dict(left.parts)
+    for each, part in right.parts:
+        parts[each] = _joined(parts.get(each), part, name) or NULL
+    return Type(left.kind, parts=tuple(parts.items()))
+
+
 def _roomy(found: Type | None) -> Type:
     """Leave room for DECIMALs after the sample: 18 digits, or 38 where that is not enough."""
     if found is None:
         return STRING
     if found.kind is Kind.DECIMAL:
         return decimal_type(18 if found.precision <= 18 else 38, found.scale)
+    if found.kind is Kind.NULL:
+        return STRING
+    if found.is_nested:
+        return replace(found, parts=tuple((name, _roomy(part)) for name, part in found.parts))
     return found
 
 

@@ -7,7 +7,7 @@ classes; cell by cell, everything that means the same is taken.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.duration import DAY
-from penstock.model.types import INT64_MAX, INT64_MIN, Kind, Type, to_arrow
+from penstock.model.plain_values import to_arrow
+from penstock.model.types import INT64_MAX, INT64_MIN, Kind, Type
 from penstock.sources.fitting.cells import exact_decimal, parse_cell, why_bad
 from penstock.sources.fitting.columns import Converted, all_good
 from penstock.sources.fitting.text import parse_column
@@ -77,8 +78,34 @@ def plain_value(value: object, sql_type: Type) -> Any:
     value = scalar_of(value)
     if value is None:
         return None
+    if sql_type.is_nested:
+        return _nested(value, sql_type)
     reader = _READERS.get(sql_type.kind)
     return reader(value, sql_type) if reader else _BAD
+
+
+def _nested(value: object, sql_type: Type) -> Any:
+    """Lists and tuples are ARRAYs, dicts are STRUCTs or MAPs, pairs MAPs; all parts, or none."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    parts = [part for _, part in sql_type.parts]
+    made: tuple[Any, ...]
+    if sql_type.kind is Kind.MAP:
+        pairs = list(value.items()) if isinstance(value, Mapping) else value
+        if not isinstance(pairs, list | tuple) or any(
+            not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs
+        ):
+            return _BAD
+        made = tuple((plain_value(k, parts[0]), plain_value(v, parts[1])) for k, v in pairs)
+        bad = any(k is _BAD or k is None or v is _BAD for k, v in made)
+        return _BAD if bad else made
+    if sql_type.kind is Kind.ARRAY and isinstance(value, list | tuple):
+        made = tuple(plain_value(each, parts[0]) for each in value)
+    elif sql_type.kind is Kind.STRUCT and isinstance(value, Mapping):
+        made = tuple(plain_value(value.get(name), part) for name, part in sql_type.parts)
+    else:
+        return _BAD
+    return _BAD if any(each is _BAD for each in made) else made
 
 
 def scalar_of(value: object) -> object:

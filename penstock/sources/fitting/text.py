@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.model.types import Kind, Type, to_arrow
+from penstock.model.plain_values import to_arrow
+from penstock.model.types import Kind, Type
 from penstock.sources.fitting.cells import parse_cell
 from penstock.sources.fitting.columns import Converted, all_good
 

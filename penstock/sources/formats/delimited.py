@@ -33,11 +33,21 @@ _LARGEST = 64 << 20
 _PER_COLUMN = 4 << 10  # bytes of a block; looking at a column once costs as much as some 100 cells
 
 
+def refuse_nested(schema: Schema, name: str) -> None:
+    for each in schema:
+        if each.type.is_nested:
+            raise SourceError(
+                f"{name}: a CSV file has no place for {each.name}, {each.type.a}",
+                hint="FORMAT JSON or FORMAT PARQUET",
+            )
+
+
 def read_delimited(
     file: DataFile, schema: Schema, rejects: StreamRejects, block: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     with file.reading("CSV"):
         file.refuse_binary("CSV")
+        refuse_nested(schema, file.name)
         header, has_rows = _header(file)
         if header is None:
             return

@@ -19,6 +19,7 @@ from penstock.model.schema import Field, Schema
 from penstock.model.types import Kind
 from penstock.sources.fitting.text import parse_column
 from penstock.sources.formats.data_file import DataFile
+from penstock.sources.formats.few_json_lines import FEW, read_few_lines
 from penstock.sources.formats.json_values import SPACES, read_lines
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Restart
@@ -61,11 +62,7 @@ def read_json_blocks(
             lines = piece.strip(SPACES).replace(b"\r\n", b"\n")
             if not lines:
                 continue
-            batch = read_at_once(lines, schema)
-            if batch is None:
-                batch, rows = read_lines(lines, schema, file.name, rows_before, rejects)
-            else:
-                rows = batch.num_rows
+            batch, rows = read_block(lines, schema, file.name, rows_before, rejects)
             rows_before += rows
             yield batch, None if file.is_compressed else Restart(offset, rows_before)
 
@@ -99,10 +96,21 @@ def _pieces(file: DataFile, block: int, offset: int = 0) -> Iterator[bytes]:
     yield pending
 
 
+def read_block(
+    lines: bytes, schema: Schema, source: str, rows_before: int, rejects: StreamRejects
+) -> tuple[pa.RecordBatch, int]:
+    """The rows of some lines that fit, and how many lines there are apart from blank ones."""
+    read = read_few_lines if lines.count(b"\n") < FEW else read_at_once
+    batch = read(lines, schema)
+    if batch is None:
+        return read_lines(lines, schema, source, rows_before, rejects)
+    return batch, batch.num_rows
+
+
 def read_at_once(lines: bytes, schema: Schema) -> pa.RecordBatch | None:
     """The rows of the lines, or None if they need a closer look."""
     rows = _one_object_per_line(lines)
-    if rows is None or _is_odd(lines):
+    if rows is None or _is_odd(lines) or not all(map(_as_arrow_reads, schema)):
         return None
     try:
         table = pa.json.read_json(
@@ -119,6 +127,17 @@ def read_at_once(lines: bytes, schema: Schema) -> pa.RecordBatch | None:
     if table.num_rows != rows or any(column is None for column in columns):
         return None
     return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
+
+
+def _as_arrow_reads(field: Field) -> bool:
+    """Whether what is nested has no parts that Arrow would read in another way, or not at all."""
+    pending = [field.type] if field.type.is_nested else []
+    while pending:
+        each = pending.pop()
+        if each.kind in (*_AS_TEXT, Kind.DECIMAL, Kind.MAP):
+            return False
+        pending += [part for _, part in each.parts]
+    return True
 
 
 def _one_object_per_line(lines: bytes) -> int | None:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Schema
 from penstock.model.types import Kind, Type
-from penstock.sources.fitting.cells import why_bad
+from penstock.sources.fitting.cells import parse_cell, why_bad
 from penstock.sources.fitting.columns import Converted, whole_rows
 from penstock.sources.fitting.text import parse_column
 from penstock.sources.reasons import is_not, quoted, row_as_json
@@ -29,6 +30,7 @@ class _Number(str):
     __slots__ = ()
 
 
+_BAD: Any = object()  # what is not of its type
 _DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_Number)
 
 
@@ -79,6 +81,10 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _column(values: list[Any], sql_type: Type) -> Converted:
+    if sql_type.is_nested:
+        found = [_nested(value, sql_type) for value in values]
+        bad = np.fromiter((each is _BAD for each in found), np.bool_, len(found))
+        return to_arrow([None if each is _BAD else each for each in found], sql_type), bad
     fits = [value is None or _may_be(value, sql_type.kind) for value in values]
     wrong_kind = ~np.array(fits, dtype=np.bool_)
     kept = [value if fit else None for value, fit in zip(values, fits, strict=True)]
@@ -86,6 +92,38 @@ def _column(values: list[Any], sql_type: Type) -> Converted:
         return pa.array(kept, pa.bool_()), wrong_kind
     column, bad = parse_column(pa.array(kept, pa.string()), sql_type)
     return column, bad | wrong_kind
+
+
+def _nested(value: Any, sql_type: Type) -> Any:
+    """A plain value of a JSON array or object, and of what is in it."""
+    if value is None:
+        return None
+    parts = [part for _, part in sql_type.parts]
+    made: tuple[Any, ...]
+    match sql_type.kind:
+        case Kind.ARRAY if isinstance(value, list):
+            made = tuple(_nested(each, parts[0]) for each in value)
+        case Kind.STRUCT if isinstance(value, dict):
+            made = tuple(_nested(value.get(name), part) for name, part in sql_type.parts)
+        case Kind.MAP if isinstance(value, dict):
+            keys = [_key(key, parts[0]) for key in value]
+            items = [_nested(each, parts[1]) for each in value.values()]
+            bad = any(each is _BAD for each in (*keys, *items))
+            return _BAD if bad else tuple(zip(keys, items, strict=True))
+        case Kind.BOOLEAN if isinstance(value, bool):
+            return value
+        case Kind.ARRAY | Kind.STRUCT | Kind.MAP | Kind.BOOLEAN:
+            return _BAD
+        case _:
+            read = parse_cell(value, sql_type) if _may_be(value, sql_type.kind) else None
+            return _BAD if read is None else read
+    return _BAD if any(each is _BAD for each in made) else made
+
+
+def _key(text: str, sql_type: Type) -> Any:
+    """The keys of JSON are texts, whatever they stand for."""
+    read = parse_cell(text, sql_type) if _is_whole(text) else None
+    return _BAD if read is None else read
 
 
 def _may_be(value: Any, kind: Kind) -> bool:
@@ -111,6 +149,8 @@ def _is_whole(text: str) -> bool:
 def _why_bad(value: Any, sql_type: Type) -> str:
     if isinstance(value, str) and not _is_whole(value):
         return f"{quoted(value)} holds half a surrogate pair"
+    if sql_type.is_nested:
+        return is_not(_named(value), sql_type)
     if not _may_be(value, sql_type.kind):
         reason = is_not(_named(value), sql_type)
         if isinstance(value, _Number) and sql_type.kind in (Kind.TIMESTAMP, Kind.DATE):

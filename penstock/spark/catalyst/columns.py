@@ -45,6 +45,8 @@ def spark_column(expression: Expression, schema: Schema) -> SparkColumn | None:
 
 def column_or_reason(expression: Expression, schema: Schema) -> SparkColumn | str:
     """The column, or why Spark is not asked for it."""
+    if expression.type.is_nested and not isinstance(expression, Column):
+        return f"{expression.type} is put together in Arrow"
     if expression.type.kind in (Kind.INTERVAL, Kind.NULL):
         return f"{expression.type} is no type of a column"
     try:

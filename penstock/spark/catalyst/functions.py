@@ -226,6 +226,10 @@ def _split_part(call: Call, given: list[SparkColumn]) -> SparkColumn:
     return F.split_part(given[0], given[1], F.lit(_small(call, 2)))
 
 
+def _sha2(bits: int) -> Build:
+    return lambda _, given: F.sha2(given[0], bits)
+
+
 def _strpos(_: Call, given: list[SparkColumn]) -> SparkColumn:
     return F.call_function("instr", *given).cast("bigint")
 
@@ -280,6 +284,14 @@ FUNCTIONS: dict[str, Build] = {
     "strpos": _strpos,
     "split_part": _split_part,
     "like": _like,
+    "bitand": _simple(lambda a, b: a.bitwiseAND(b)),
+    "bitor": _simple(lambda a, b: a.bitwiseOR(b)),
+    "bitxor": _simple(lambda a, b: a.bitwiseXOR(b)),
+    "bitnot": _simple(F.bitwise_not),
+    "md5": _simple(F.md5),
+    "sha1": _simple(F.sha1),
+    **{f"sha{bits}": _sha2(bits) for bits in (224, 256, 384, 512)},
+    "crc32": _simple(F.crc32),
     **{
         name: _field(name)
         for name in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
@@ -297,9 +309,36 @@ _OTHER_DIGITS = "Java's last digit differs from the C library's"
 _OTHER_PATTERNS = "Java's regular expressions are others, and may take for ever"
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
+        (
+            *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"),
+            *("degrees", "radians"),
+        ),
+        _OTHER_DIGITS,
+    ),
+    "bit_count": "Spark gives an INT",
+    **dict.fromkeys(("shiftleft", "shiftright"), "Spark takes any number of places"),
+    **dict.fromkeys(("json_get", "json_text"), "Spark writes numbers in another way"),
+    "add_months": "Spark makes a DATE of it",
+    "at_time_zone": "Spark knows other zones",
+    **dict.fromkeys(
         ("regexp_like", "regexp_extract", "regexp_replace", "regexp_count"), _OTHER_PATTERNS
     ),
     "split_index": "Spark has no such function",
+    **dict.fromkeys(
+        (
+            *(
+                "array",
+                "map",
+                "element",
+                "map_value",
+                "struct_field",
+                "cardinality",
+                "array_contains",
+            ),
+            *("map_keys", "map_values", "string_split", "array_join"),
+        ),
+        "Spark fails where there is no element, and counts NULL in another way",
+    ),
     "date_format": "Spark writes years before 1 and after 9999 in another way",
     **dict.fromkeys(("to_timestamp", "try_to_timestamp"), "Spark reads other texts"),
     **dict.fromkeys(("time_bucket", "number_bucket"), "Spark has no such function"),

@@ -17,7 +17,10 @@ from penstock.model.types import (
     TIMESTAMP,
     Kind,
     Type,
+    array_of,
     decimal_type,
+    map_of,
+    struct_of,
 )
 
 _TO_SPARK: dict[Kind, spark.DataType] = {
@@ -56,22 +59,49 @@ def to_spark(schema: Schema) -> spark.StructType:
 def spark_type(sql_type: Type) -> spark.DataType:
     if sql_type.kind is Kind.DECIMAL:
         return spark.DecimalType(sql_type.precision, sql_type.scale)
+    match sql_type.kind:
+        case Kind.ARRAY:
+            return spark.ArrayType(spark_type(sql_type.item))
+        case Kind.MAP:
+            (_, key), (_, item) = sql_type.parts
+            return spark.MapType(spark_type(key), spark_type(item))
+        case Kind.STRUCT:
+            fields = [spark.StructField(name, spark_type(part)) for name, part in sql_type.parts]
+            return spark.StructType(fields)
     return _TO_SPARK[sql_type.kind]
 
 
 def from_spark(schema: spark.StructType) -> Schema:
     """The columns of a DataFrame as a stream has them."""
-    return Schema(tuple(Field(field.name, _from_spark(field)) for field in schema.fields))
+    return Schema(tuple(Field(field.name, _of_column(field)) for field in schema.fields))
 
 
-def _from_spark(field: spark.StructField) -> Type:
-    if isinstance(field.dataType, spark.DecimalType):
-        return decimal_type(field.dataType.precision, field.dataType.scale)
-    found = _FROM_SPARK.get(type(field.dataType))
+def _from_spark(found: spark.DataType) -> Type | None:
+    match found:
+        case spark.DecimalType():
+            return decimal_type(found.precision, found.scale)
+        case spark.ArrayType():
+            item = _from_spark(found.elementType)
+            return None if item is None else array_of(item)
+        case spark.MapType():
+            key, value = _from_spark(found.keyType), _from_spark(found.valueType)
+            if key is None or value is None or key.is_nested or key == DOUBLE:
+                return None
+            return map_of(key, value)
+        case spark.StructType():
+            parts = [(each.name, _from_spark(each.dataType)) for each in found.fields]
+            known = [(name, part) for name, part in parts if part is not None]
+            return struct_of(known) if known and len(known) == len(parts) else None
+    return _FROM_SPARK.get(type(found))
+
+
+def _of_column(field: spark.StructField) -> Type:
+    found = _from_spark(field.dataType)
     if found is None:
         raise BindError(
             f"column {field.name!r} is of Spark's type {field.dataType.simpleString()}",
-            expected="numbers, strings, binary, booleans, dates or timestamps",
+            expected="numbers, strings, binary, booleans, dates, timestamps, or arrays, structs and"
+            " maps of them",
             hint=f"df.drop({field.name!r}), or select the fields of it that are needed",
         )
     return found
@@ -84,5 +114,7 @@ def holds_as_declared(found: spark.DataType, declared: Type) -> bool:
             return isinstance(found, spark.ByteType | spark.ShortType | spark.IntegerType)
         case spark.DoubleType():
             return isinstance(found, spark.FloatType | spark.DoubleType)
+        case spark.ArrayType() | spark.StructType() | spark.MapType():
+            return bool(_from_spark(found) == declared)
         case wanted:
             return found == wanted

@@ -16,6 +16,7 @@ from penstock.plan.expressions import Expression
 from penstock.plan.joins import Lookup
 from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.unnest import Unnest
 from penstock.spark.tasks.tables import TableFile
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class TableStep:
         return self.lookup.schema
 
 
-Step: TypeAlias = Filter | Project | Stamp | Branch | TableStep
+Step: TypeAlias = Filter | Project | Stamp | Unnest | Branch | TableStep
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def entries_of(node: PhysicalNode, tables: TableFiles | None = None) -> tuple[En
     if isinstance(logical, Lookup):
         step = TableStep(logical, tables.whole(logical) if tables is not None else None)
     else:
-        assert isinstance(logical, Filter | Project | Stamp)
+        assert isinstance(logical, Filter | Project | Stamp | Unnest)
         step = logical
     return tuple(entry.then(step) for entry in entries_of(node.inputs[0], tables))
 

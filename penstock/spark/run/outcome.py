@@ -15,6 +15,7 @@ from penstock.operators.batch import Batch, from_signed_record
 from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.runs.answer import Account
+from penstock.runs.gathered import in_order
 from penstock.runs.status import SourceStatus
 from penstock.sources.rejects import Reject, RejectKind
 from penstock.spark.tasks.messages import PackedKind, unpack_rows
@@ -126,13 +127,6 @@ def all_signed(rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
         else batch.append_column(SIGN, pa.array(np.ones(batch.num_rows, np.int8)))
         for batch in rows
     ]
-
-
-def in_order(table: pa.Table, column: str) -> pa.Table:
-    """Rows in the order of a column; of equal ones, the other columns decide, not the buckets that
-    they come from."""
-    others = [name for name in table.column_names if name != column]
-    return table.sort_by([(name, "ascending") for name in (column, *others)])
 
 
 def rejects_of(batch: pa.RecordBatch) -> list[Reject]:

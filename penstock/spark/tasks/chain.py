@@ -15,7 +15,9 @@ from penstock.operators.operator import Operator, Progress
 from penstock.operators.stateless.filter import FilterOperator
 from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.stamp import StampOperator
+from penstock.operators.stateless.unnest import UnnestOperator
 from penstock.plan.stateless import Filter, Project, Stamp
+from penstock.plan.unnest import Unnest
 from penstock.spark.plan.stages import Branch, Step, TableStep
 from penstock.spark.tasks.tables import filled
 
@@ -70,6 +72,8 @@ def _link(step: Step, clock: Clock) -> _OneToOne | _Beside:
             return _Through(FilterOperator(step))
         case Project():
             return _Through(ProjectOperator(step))
+        case Unnest():
+            return _Through(UnnestOperator(step))
         case Stamp():
             return _Through(StampOperator(step, clock))
         case Branch():

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.expressions.columns import present, values_of
+from penstock.model.plain_values import to_python
 from penstock.model.texts import to_json
-from penstock.model.types import Kind, Type, to_python
+from penstock.model.types import Kind, Type
 from penstock.operators.folding.keys import ColumnCodes
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]

@@ -21,6 +21,7 @@ from penstock.model.schema import Schema
 from penstock.operators.batch import Batch, signed_record
 from penstock.plan.can_fail import may_fail
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
+from penstock.plan.unnest import Unnest
 from penstock.promises.ingest import Ingest
 from penstock.runs.answer import Account
 from penstock.sources.fitting.arrow_columns import fit_batches
@@ -165,6 +166,8 @@ def _applied(step: Step, frame: DataFrame) -> DataFrame | str:
             return _projected(step, step.input.schema, frame)
         case Branch():
             return frame.toDF(*step.union.schema.names)
+        case Unnest():
+            return "items are taken apart in Arrow"
         case Stamp():
             return "tuples are stamped by the kernel's clock"
         case TableStep():

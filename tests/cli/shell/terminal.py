@@ -56,7 +56,7 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait()
+        self.process.wait(_LONGEST)
         os.close(self._own)
 
     def type(self, keys: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell.terminal import CTRL_C, CTRL_D, PROMPT, TAB, UP, Terminal
+from tests.waiting import LONGEST
 
 pytest.importorskip("prompt_toolkit")
 
@@ -29,6 +30,7 @@ def place(tmp_path: Path) -> Path:
 @pytest.fixture
 def server() -> Iterator[socket.socket]:
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        listening.settimeout(LONGEST)
         yield listening
 
 

@@ -14,6 +14,7 @@ import penstock as ps
 from penstock.cli.shell.start import _said
 from penstock.language.words import is_complete, statements_of, words
 from tests.cli.conftest import ROOT, STREAM, Outcome
+from tests.waiting import LONGEST
 
 COUNT = (
     "CREATE QUERY counts AS SELECT count(*) AS n [RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] FROM s;"
@@ -83,6 +84,7 @@ def test_standard_input_is_a_script_with_commands(here: Path) -> None:
         cwd=here,
         env={"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
         check=True,
+        timeout=LONGEST,
     )
     assert "counts  ended" in ran.stdout
     assert "readings.csv" not in ran.stdout, "it has left before"

@@ -100,6 +100,18 @@ def test_readers_have_places_of_their_own() -> None:
     assert buffer.rows == 0
 
 
+def test_some_readers_have_handled_a_batch_already() -> None:
+    buffer = Buffer()
+    one, other = buffer.read_by(Owner()), buffer.read_by(Owner())
+    buffer.put(rows(1))
+    assert read(one) == [[1]]
+    buffer.put(rows(2), readers=[other])  # which could not take it at once
+    assert (one.waiting, other.waiting, buffer.rows) == (0, 2, 2)
+    buffer.put(rows(3))
+    assert (read(one), read(other)) == ([[3]], [[1, 2, 3]])
+    assert buffer.rows == 0
+
+
 def test_a_reader_that_leaves_frees_what_waited_for_it() -> None:
     buffer = Buffer()
     first, second = buffer.read_by(Owner()), buffer.read_by(Owner())

@@ -7,6 +7,7 @@ which queries have to be there.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import random
@@ -20,6 +21,7 @@ from pathlib import Path
 import penstock as ps
 from tests.engine.kills import FILES, STREAMS
 from tests.engine.kills import Place as Data
+from tests.waiting import LONGEST
 
 BOTH = "(SELECT k, v, t FROM parts UNION ALL SELECT k, v, t FROM log) AS both"
 ASKED = (
@@ -104,6 +106,7 @@ class LivePlace:
         """Whether the child came to its end."""
         child = os.fork()
         if child == 0:
+            faulthandler.dump_traceback_later(LONGEST, exit=True)  # nobody waits for ever
             try:
                 told = self.run(statements, follow)
                 (self.folder / "told.json").write_text(json.dumps(told))

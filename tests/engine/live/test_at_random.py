@@ -88,15 +88,17 @@ class Seen:
 
 
 class Story:
-    def __init__(self, again: list[Row], carriage: str, cut: int | None) -> None:
+    def __init__(
+        self, again: list[Row], carriage: str, ets: str, cut: int | None, threads: int
+    ) -> None:
         self.source = Told()
         self.again = again
         self.db = database(s=self.stream([]), r=Stream(SCHEMA, again, ps.progress("t", delay=0)))
         speak(self.db, "s", self.source)
         recut(self.db, cut)
         speak(self.db, "s", self.source)
-        scheduling = Scheduling.of("dfs", "on demand", carriage)
-        self.engine = LiveEngine(ManualClock(), scheduling=scheduling)
+        scheduling = Scheduling.of("dfs", ets, carriage)
+        self.engine = LiveEngine(ManualClock(), scheduling=scheduling, threads=threads)
         self.told: list[Row] = []
         self.seen: dict[str, Seen] = {}
         self.engine.start()
@@ -170,13 +172,20 @@ class Story:
     ROWS,
     STEPS,
     st.sampled_from(("arcs", "punctuations")),
+    st.sampled_from(("on demand", "none", "1 millisecond")),
     st.sampled_from((1, 3, None)),
+    st.sampled_from((1, 2, 3)),
 )
 @settings(deadline=None, max_examples=40)
 def test_at_random(
-    again: list[Row], steps: list[tuple[str, Any]], carriage: str, cut: int | None
+    again: list[Row],
+    steps: list[tuple[str, Any]],
+    carriage: str,
+    ets: str,
+    cut: int | None,
+    threads: int,
 ) -> None:
-    story = Story(again, carriage, cut)
+    story = Story(again, carriage, ets, cut, threads)
     try:
         for what, value in steps:
             if what == "say":

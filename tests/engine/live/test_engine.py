@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,8 +19,18 @@ from penstock.sinks.sink import Collected
 from tests.engine.live.scripted import speak
 from tests.engine.test_scheduler import Spoken
 from tests.planning import in_process
+from tests.waiting import join
 
 COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA v] FROM a"
+
+THREADS = [1]  # of the engines that tests make
+
+
+@pytest.fixture(autouse=True, params=[1, 3])
+def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    THREADS.append(request.param)
+    yield
+    THREADS.pop()
 
 
 class Live:
@@ -27,7 +38,7 @@ class Live:
 
     def __init__(self, *streams: str, **options: Any) -> None:
         self.db = ps.connect(clock=ManualClock())
-        self.engine = LiveEngine(ManualClock(), **options)
+        self.engine = LiveEngine(ManualClock(), **{"threads": THREADS[-1], **options})
         self.sources = {name: Spoken() for name in streams}
         for name, source in self.sources.items():
             progress = ps.progress("v", delay=0)
@@ -258,7 +269,7 @@ def test_many_threads_change_it_at_once() -> None:
         for value in range(20):
             live.sources["a"].said.put([value])
         for thread in threads:
-            thread.join()
+            join(thread)
         live.end()
         assert live.engine.wait("q", timeout=20)
         assert live.values("q") == list(range(20))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.live.kills import ENDINGS, LivePlace, in_one_go, rows_of, state_of, summary
+from tests.waiting import LONGEST
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,6 +28,7 @@ def check(tmp_path: Path, kills: int, follow: bool, seed: int) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
+        timeout=5 * LONGEST,
     )
     assert done.returncode == 0, done.stderr
     place = LivePlace.__new__(LivePlace)

@@ -15,6 +15,7 @@ import pytest
 
 from penstock.errors import RunError
 from penstock.functions.aggregates import AGGREGATES
+from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -29,8 +30,6 @@ from penstock.model.types import (
     Kind,
     Type,
     decimal_type,
-    to_arrow,
-    to_python,
 )
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.build import _BUILDERS, build

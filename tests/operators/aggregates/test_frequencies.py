@@ -13,7 +13,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model.types import DOUBLE, STRING, Type, to_arrow
+from penstock.model.plain_values import to_arrow
+from penstock.model.types import DOUBLE, STRING, Type
 from penstock.operators.aggregates.counted import Counted
 from penstock.operators.aggregates.frequencies import Frequencies, count, merge
 from penstock.operators.aggregates.frequent import between

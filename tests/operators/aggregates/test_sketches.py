@@ -17,6 +17,7 @@ import penstock as ps
 from penstock.engine.local import answer
 from penstock.functions.aggregates import AGGREGATES
 from penstock.model.clock import ManualClock
+from penstock.model.plain_values import to_arrow
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -26,7 +27,6 @@ from penstock.model.types import (
     TIMESTAMP,
     Type,
     decimal_type,
-    to_arrow,
 )
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.build import build

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -25,8 +26,6 @@ from penstock.model.types import (
     TIMESTAMP,
     Type,
     decimal_type,
-    to_arrow,
-    to_python,
 )
 from penstock.operators.folding.keys import ColumnCodes, KeyCodes
 from penstock.scalars.ordering import canonical

@@ -208,6 +208,7 @@ def test_state_is_forgotten() -> None:
             pushed(paned, t)
             assert len(paned.panes._panes) <= 5
             assert len(paned.panes._numbers) <= 5
+            assert len(paned.panes._touched) <= 5  # although nobody saves
         pushed(paned, BEGINNING, ended=True)
         assert not paned.stragglers
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.model.plain_values import to_python
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -20,7 +21,6 @@ from penstock.model.types import (
     TIMESTAMP,
     Type,
     decimal_type,
-    to_python,
 )
 from penstock.sources.fitting.arrow_columns import castable, fit_column
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.model.plain_values import to_python
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -23,7 +24,6 @@ from penstock.model.types import (
     TIMESTAMP,
     Type,
     decimal_type,
-    to_python,
 )
 from penstock.sources.fitting.objects import fit_objects, plain_value, why_misfit
 

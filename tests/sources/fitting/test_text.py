@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SourceError
+from penstock.model.plain_values import to_python
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -24,7 +25,6 @@ from penstock.model.types import (
     TIMESTAMP,
     Type,
     decimal_type,
-    to_python,
 )
 from penstock.sources.fitting.cells import parse_cell, why_bad
 from penstock.sources.fitting.text import parse_cells, parse_column, parse_whole

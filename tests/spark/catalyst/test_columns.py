@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.errors import RunError
 from penstock.functions.scalar import SCALARS
+from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.schema import Field, Schema
 from penstock.model.types import (
     BIGINT,
@@ -24,8 +25,6 @@ from penstock.model.types import (
     TIMESTAMP,
     Type,
     decimal_type,
-    to_arrow,
-    to_python,
 )
 from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import FUNCTION_NAMES, Call, Cast, Column, Expression, Literal

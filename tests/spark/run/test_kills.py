@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.helpers import FOLDER
+from tests.queries import FOLDER
 from tests.spark.processes import (
     DISTURBED,
     Differences,

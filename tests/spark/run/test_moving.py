@@ -15,8 +15,10 @@ from penstock.errors import CheckpointError, EngineError
 from penstock.spark.run.options import Options
 from penstock.spark.run.streaming import SparkRun
 from tests.planning import on_spark
+from tests.queries import bound
 from tests.reference.helpers import bag, tuples
-from tests.spark.helpers import Committed, CrashError, fixture
+from tests.spark.helpers import Committed, CrashError
+from tests.waiting import join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +61,7 @@ def moved(checkpoint: Path) -> Path:
 def test_a_checkpoint_that_was_carried(
     spark: SparkSession, tmp_path: Path, carry: Callable[[Path], Path]
 ) -> None:
-    query = fixture("union")
+    query = bound("union")
     checkpoint = tmp_path / "a"
     received = interrupted(query, spark, Options(checkpoint, portions=5, buckets=2))
     checkpoint = carry(checkpoint)
@@ -72,7 +74,7 @@ def test_a_checkpoint_that_was_carried(
 
 
 def test_two_runs_on_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    query = fixture("union")
+    query = bound("union")
     options = Options(tmp_path / "a", buckets=2)
     first = SparkRun(on_spark(query.plan), spark, Committed(), options)
     with pytest.raises(CheckpointError, match="is in use by another run"):
@@ -84,7 +86,7 @@ def test_two_runs_on_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_run_that_somebody_else_stops(spark: SparkSession, tmp_path: Path) -> None:
-    query = fixture("union")
+    query = bound("union")
     received = Committed()
     run = SparkRun(on_spark(query.plan), spark, received, Options(tmp_path, portions=5, buckets=2))
 
@@ -97,7 +99,7 @@ def test_a_run_that_somebody_else_stops(spark: SparkSession, tmp_path: Path) -> 
     run.start()
     with pytest.raises(EngineError, match="the run was ended by somebody else"):
         run.wait()
-    stopping.join()
+    join(stopping)
 
 
 def test_a_name_that_leads_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
@@ -122,7 +124,7 @@ def test_a_name_that_leads_elsewhere(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_names_of_streaming_queries(spark: SparkSession) -> None:
-    query = fixture("union")
+    query = bound("union")
     runs = [
         SparkRun(on_spark(query.plan), spark, Committed(), Options(trigger="1 hour", name=name))
         for name in (None, "sums", "sums")

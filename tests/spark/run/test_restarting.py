@@ -20,9 +20,11 @@ from penstock.spark.sources.feed import Feed
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.sources.filling import fill
 from tests.planning import on_spark
+from tests.queries import bound
 from tests.reference.helpers import bag, tuples
-from tests.spark.helpers import Committed, CrashError, fixture
+from tests.spark.helpers import Committed, CrashError
 from tests.spark.test_fixtures import NAMES
+from tests.waiting import join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +61,7 @@ def assert_reference(query: ps.Query, received: Committed, late: int) -> None:
 
 @pytest.mark.parametrize("name", SOME)
 def test_failures(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    query = fixture(name)
+    query = bound(name)
     received, late, runs = run_with_failures(query, spark, tmp_path, 3, {1})
     assert runs == 2
     assert_reference(query, received, late)
@@ -68,14 +70,14 @@ def test_failures(spark: SparkSession, tmp_path: Path, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_failure_in_every_micro_batch(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    query = fixture(name)
+    query = bound(name)
     received, late, runs = run_with_failures(query, spark, tmp_path, 3, {0, 1, 2, 3})
     assert runs > 1
     assert_reference(query, received, late)
 
 
 def test_a_run_that_is_stopped_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    query = fixture("union")
+    query = bound("union")
     received = Committed()
     options = Options(tmp_path, portions=5, buckets=2, final=True)
     first = SparkRun(on_spark(query.plan), spark, received, options)
@@ -83,7 +85,7 @@ def test_a_run_that_is_stopped_goes_on(spark: SparkSession, tmp_path: Path) -> N
     received.after = lambda batch: stopping.start() if batch == 1 else None
     first.start()
     first.wait()
-    stopping.join()
+    join(stopping)
     assert max(received.rows) < 5  # there is something left
     received.after = None
     second = SparkRun(on_spark(query.plan), spark, received, options)
@@ -94,7 +96,7 @@ def test_a_run_that_is_stopped_goes_on(spark: SparkSession, tmp_path: Path) -> N
 
 def test_a_feed_that_was_begun_is_filled_up(tmp_path: Path) -> None:
     """The process may end between any two portions."""
-    query = fixture("tumbling")
+    query = bound("tumbling")
     (stream,) = streams_of(query.plan).values()
     whole, begun = Feed(tmp_path / "whole"), Feed(tmp_path / "begun")
     fill(whole, stream, portions=3)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from penstock.spark.run.options import Options
 from penstock.spark.run.streaming import SparkRun
 from tests.planning import on_spark
+from tests.queries import bound
 from tests.reference.helpers import bag, tuples
-from tests.spark.helpers import Committed, fixture
+from tests.spark.helpers import Committed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +45,7 @@ def own_workers() -> Iterator[int]:
 
 
 def test_workers_that_are_killed(spark: SparkSession, tmp_path: Path) -> None:
-    query = fixture("union")
+    query = bound("union")
     received = Committed()
     killed = []
 

@@ -16,13 +16,12 @@ from penstock.sources.rejects import Reject
 from penstock.spark.catalyst.columns import SETTINGS
 from penstock.spark.run.answer import answer
 from penstock.spark.run.job import Job
-from penstock.spark.run.streaming import Options, SparkRun
 from penstock.spark.session.session import setting
 from penstock.spark.sources.given import Frame, Sources
-from tests.language.test_fixture_queries import FOLDER
 from tests.planning import on_spark
+from tests.queries import bound
 from tests.reference.helpers import bag, tuples
-from tests.spark.helpers import Committed
+from tests.spark.helpers import streamed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,13 +36,6 @@ ROWS = [
 ]
 
 
-def fixture(name: str) -> ps.Query:
-    text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
-    *_, query = ps.connect("reference").script(text)
-    assert isinstance(query, ps.Query)
-    return query
-
-
 def plan(sql: str, rows: Sequence[object] = ROWS, progress: str | None = None) -> ps.Query:
     db = ps.connect("reference")
     db.stream(
@@ -55,22 +47,11 @@ def plan(sql: str, rows: Sequence[object] = ROWS, progress: str | None = None) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_fixture_in_batch(spark: SparkSession, name: str) -> None:
-    query = fixture(name)
-    found = answer(on_spark(query.plan), spark)
+def test_fixture_in_micro_batches(spark: SparkSession, name: str) -> None:
+    query = bound(name)
+    found = streamed(query, spark, portions=3)
     assert bag(tuples(found.table)) == bag(tuples(query.collect()))
     assert found.account == query.account
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_fixture_in_micro_batches(spark: SparkSession, name: str) -> None:
-    query = fixture(name)
-    collected = Committed()
-    run = SparkRun(on_spark(query.plan), spark, collected, Options(portions=3))
-    run.start()
-    run.wait()
-    assert bag(tuples(collected.table(query.plan))) == bag(tuples(query.collect()))
-    assert run.account() == query.account
 
 
 def test_rows_without_a_progress_value_are_set_aside(spark: SparkSession) -> None:

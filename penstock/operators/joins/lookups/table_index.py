@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from penstock.expressions.columns import flags_of, present, values_of
 from penstock.model.arrays import Codes, Ints, Mask
-from penstock.model.types import Kind, Type, to_python
+from penstock.model.plain_values import to_python
+from penstock.model.types import Kind, Type
 from penstock.operators.folding.text_keys import TextKeys
 from penstock.windows.columns import extremes
 

@@ -46,6 +46,11 @@ class Dataflow:
             if len(found):
                 yield found
 
+    def settle(self) -> None:
+        """Let everything be in its place, so that nothing changes while it is looked at."""
+        for index in (each for own in self.indexes for each in own):
+            index.side.settle()
+
     def forget_keys(self) -> None:
         """Give up the numbers of keys that no tuple has."""
         for keys, codes in self._codes.items():

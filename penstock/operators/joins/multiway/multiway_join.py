@@ -21,25 +21,33 @@ from penstock.operators.batch import Batch, Signs
 from penstock.operators.joins.join_state import JoinState, at_least
 from penstock.operators.joins.multiway.combinations import ChosenTuples, Combinations
 from penstock.operators.joins.multiway.dataflow import Dataflow
+from penstock.operators.joins.multiway.following import in_step
 from penstock.operators.joins.multiway.multiway_inputs import MultiwayInputs
 from penstock.operators.joins.multiway.multiway_progress import MultiwayProgress
+from penstock.operators.joins.multiway.threads import cores, side_by_side
 from penstock.operators.joins.pair_lineage import input_lineages
 from penstock.operators.joins.partners.tuples import Tuples
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
 from penstock.physical.asked import Asked
+from penstock.plan.consistency import Consistency
 from penstock.plan.identity import origins
 from penstock.plan.joins import Join
 from penstock.state.chunks import ChunkStore, Within
 
 _MANY = 1 << 18  # results that are more than is held in memory at once
+_SMALL, _PART = 1 << 11, 1 << 14  # tuples that are worth a thread, and those that it has at a time
 
 
 class MultiwayJoin(Base):
     """With LATE AMEND, tuples count that are late, so everything is final so much later; nothing is
-    ever taken back."""
+    ever taken back.  Where a `consistency` is asked for, tuples of a batch look for others side by
+    side, in threads: all of them read what was there before the batch."""
 
-    def __init__(self, node: Join, asked: Asked | None = None) -> None:
+    def __init__(
+        self, node: Join, asked: Asked | None = None, consistency: Consistency | None = None
+    ) -> None:
+        self._consistency = consistency
         self._inputs = MultiwayInputs(node, asked)
         self._dataflow = Dataflow(node)
         self._indexes = self._dataflow.indexes
@@ -65,14 +73,35 @@ class MultiwayJoin(Base):
         if not given.num_rows:
             return items
         self._record(port, given, times)
-        come = Combinations({port: ChosenTuples.all_of(given)}, given.num_rows)
-        results, made = map(self._made, self._dataflow.run(port, come)), 0
+        results, made = self._results(port, given), 0
         for each in results:
             items.append(each)
             made += each.num_rows
             if made > _MANY:
                 return chain(items, results)
         return items
+
+    def _results(self, port: int, given: Batch) -> Iterator[Batch]:
+        come = ChosenTuples.all_of(given)
+        if self._consistency is None:
+            everything = Combinations({port: come}, given.num_rows)
+            yield from map(self._made, self._dataflow.run(port, everything))
+            return
+        at_most, numbers = self._consistency.at_most, np.arange(given.num_rows)
+
+        def found_by(items: Ints) -> list[Batch]:
+            some = Combinations({port: come.take(items)}, len(items))
+            found = self._dataflow.run(port, some)
+            return in_step([(self._made(each), each.chosen[port].rows) for each in found], at_most)
+
+        size = min(_PART, max(_SMALL, -(-given.num_rows // cores())))
+        parts = [numbers[begin : begin + size] for begin in range(0, given.num_rows, size)]
+        if len(parts) == 1:
+            yield from found_by(numbers)
+            return
+        self._dataflow.settle()
+        for found in side_by_side(found_by, parts):
+            yield from found
 
     def _record(self, port: int, given: Batch, ticks: Ints) -> None:
         """Keep what may be in a result with later tuples.  Tuples do not look for others of their

@@ -49,15 +49,15 @@ class Side:
     def add_few(self, tuples: Tuples) -> None:
         if len(tuples):
             if not self._newest.takes(tuples):
-                self._settle()
+                self.settle()
             self._newest.add(tuples)
 
     def add(self, run: SortedRun) -> None:
         if len(run):
-            self._settle()
+            self.settle()
             self._append(run)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Let tuples that came alone be a run."""
         if len(self._newest):
             self._append(SortedRun.of(self._newest.leave(), self.places))
@@ -78,13 +78,13 @@ class Side:
 
     def runs(self, lowest: int, highest: int) -> list[SortedRun]:
         """Those that may have tuples from one tick to another."""
-        self._settle()
+        self.settle()
         return self._within(lowest, highest)
 
     def runs_for(self, few: Sequence[tuple[int, int, int]]) -> list[list[SortedRun]]:
         """Those that may have partners for tuples with a key and the bounds of their times."""
         if any(self._newest.has(*each) for each in few):
-            self._settle()  # before any of them is looked at: runs are merged
+            self.settle()  # before any of them is looked at: runs are merged
         return [self._within(lowest, highest) for _, lowest, highest in few]
 
     def _within(self, lowest: int, highest: int) -> list[SortedRun]:
@@ -92,14 +92,14 @@ class Side:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """All tuples that are kept, for a join that stands in for this one."""
-        self._settle()
+        self.settle()
         for run in self._runs:
             assert run.signs is None, "only joins of plain tuples stand in for each other"
             yield run.rows
 
     def batches(self) -> Iterator[Batch]:
         """The same with what is beside them."""
-        self._settle()
+        self.settle()
         for run in self._runs:
             yield Batch(run.rows, run.signs, lineage=run.lineage)
 
@@ -108,7 +108,7 @@ class Side:
     def finish_below(self, limit: Bound) -> Iterator[pa.RecordBatch]:
         """The rows below the limit that were not done with; now they are."""
         if self._newest.lowest < limit:
-            self._settle()
+            self.settle()
         for run in self._runs:
             if run.lowest < limit:
                 alone = run.finish_below(limit)
@@ -118,7 +118,7 @@ class Side:
     def forget(self, limit: Bound) -> None:
         """Tuples below the limit find no partner any more."""
         if self._newest.lowest < limit:
-            self._settle()
+            self.settle()
         if limit == END:
             self._runs.clear()
             return
@@ -148,7 +148,7 @@ class Side:
 
     def mark(self, live: Mask) -> None:
         """Mark the keys that tuples have."""
-        self._settle()
+        self.settle()
         for run in self._runs:
             live[run.codes] = True
 
@@ -163,12 +163,12 @@ class Side:
     @property
     def waiting(self) -> int:
         """How many tuples are given out alone if no partner comes."""
-        self._settle()
+        self.settle()
         return sum(len(run) - run.finished for run in self._runs)
 
     def save(self, store: ChunkStore) -> None:
         """Keys and times follow from the tuples."""
-        self._settle()
+        self.settle()
         for run in self._runs:
             if run.number not in self._stored:
                 chunk = {"rows": run.rows, "signs": run.signs, "lineage": run.lineage}

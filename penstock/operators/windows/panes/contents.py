@@ -39,6 +39,7 @@ class Panes:
         self._numbers: list[int] = []  # a heap; may name panes that are gone
         self._touched: set[int] = set()  # since the last save
         self._stored: set[int] = set()
+        self._gone: set[int] = set()  # of those that are stored
 
     def open(self, number: int) -> Partials:
         """A pane to fold tuples into."""
@@ -54,6 +55,9 @@ class Panes:
 
     def drop(self, number: int) -> None:
         self._panes.pop(number, None)
+        self._touched.discard(number)  # perhaps nobody ever saves
+        if number in self._stored:
+            self._gone.add(number)
 
     def drop_before(self, number: int) -> None:
         while (lowest := self.lowest()) is not None and lowest < number:
@@ -83,9 +87,12 @@ class Panes:
 
     def changed(self) -> tuple[set[int], set[int]]:
         """The panes that tuples came to, and those that are gone, since the last save."""
-        touched, gone = self._touched & self._panes.keys(), self._stored - self._panes.keys()
-        self._stored = (self._stored | touched) - gone
-        self._touched = set()
+        panes = self._panes
+        touched = {number for number in self._touched if number in panes}
+        gone = {number for number in self._gone if number not in panes}
+        self._stored |= touched
+        self._stored -= gone
+        self._touched, self._gone = set(), set()
         return touched, gone
 
     def restore(self, number: int, pane: Partials) -> None:
@@ -252,11 +259,13 @@ class Unchanged:
     def until(self, window: int, last: Bound) -> int:
         """The last window up to `last` that has the same panes as `window`, which has been asked
         for: what lies before it is gone."""
+        if last <= window + _FEW:
+            return window
         lowest = self._panes.lowest()
         if lowest is not None:
             last = min(last, (lowest + self._per_window) // self._per_slide - 1)
-        if last <= window + _FEW:
-            return window
+            if last <= window + _FEW:
+                return window
         end = (window + 1) * self._per_slide
         if self._panes.get(end) is not None:
             return window

@@ -52,6 +52,7 @@ class KeptPanes(Panes):
             panes.append(pane)
             super().drop(number)
         del self.numbers[:gone]
+        self.lowest()  # which no longer names those that are gone
         return panes
 
     def load(self, store: ChunkStore) -> None:

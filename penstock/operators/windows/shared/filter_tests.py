@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from penstock.expressions.columns import present, values_of
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints
+from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Schema
-from penstock.model.types import INT64_MAX, INT64_MIN, Kind, to_arrow
+from penstock.model.types import INT64_MAX, INT64_MIN, Kind
 from penstock.plan.expressions import COMPARISONS, Call, Expression, Literal
 
 # The answers for the rows of a batch, and how many there can be.

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.model.plain_values import to_arrow
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -22,7 +23,6 @@ from penstock.model.types import (
     TIMESTAMP,
     Type,
     decimal_type,
-    to_arrow,
 )
 from penstock.operators.joins.lookups.table_index import TableIndex
 

@@ -9,11 +9,11 @@ from penstock.model.arrays import Codes, Ints
 _FEW = 1024  # rows that are looked through one by one
 
 
-class ByGroup:
+class RowsByGroup:
     """The groups of rows that are numbered as they are added.  Most are sorted by group; those that
     were added last are not.
 
-    >>> rows = ByGroup()
+    >>> rows = RowsByGroup()
     >>> rows.add(np.array([5, 7, 5]))
     >>> rows.of(np.array([5])), rows.of(np.array([3]))
     (array([0, 2]), array([], dtype=int64))

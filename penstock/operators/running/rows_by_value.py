@@ -15,8 +15,8 @@ from penstock.operators.folding.folder import Folder
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.folding.scatter import grown
-from penstock.operators.running.by_group import ByGroup
 from penstock.operators.running.contents import Change, GroupContents
+from penstock.operators.running.rows_by_group import RowsByGroup
 from penstock.operators.ticks import to_ticks
 from penstock.plan.aggregates import GroupAggregate
 from penstock.state.chunks import ChunkStore, Within, required
@@ -24,7 +24,7 @@ from penstock.state.chunks import ChunkStore, Within, required
 _BLOCK = 4096  # counts that are saved together
 
 
-class KeptRows(GroupContents):
+class RowsByValue(GroupContents):
     def __init__(self, node: GroupAggregate, folder: Folder) -> None:
         super().__init__(folder)
         schema = node.input.schema
@@ -34,7 +34,7 @@ class KeptRows(GroupContents):
         self._time = None if time is None else (compile_expression(time, schema), time.type)
         self._rows = KeyCodes(self._types)
         self._counts: Ints = np.zeros(0, np.int64)  # how often each of them is there
-        self._groups = ByGroup()  # the groups of rows
+        self._groups = RowsByGroup()  # the groups of rows
         self._totals: Ints = np.zeros(0, np.int64)  # rows of every group
         self._touched: set[int] = set()
         self._blocks = 0
@@ -97,7 +97,7 @@ class KeptRows(GroupContents):
         kept = np.flatnonzero(self._counts[: len(self._rows)])
         groups = place[self._groups.groups[kept]]
         self._rows, self._counts = self._rows.only(kept), self._counts[kept]
-        self._groups = ByGroup()
+        self._groups = RowsByGroup()
         self._groups.add(groups)
         self._touched = set(range(self._needed))
 

@@ -1,0 +1,155 @@
+"""Where the rows of queries on a live engine go, with their late and rejected ones: to files that
+SQL or a program has named, and to whoever subscribes while they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock.errors import BindError, EngineError, nearest
+from penstock.language.syntax import IntoPlaces, Name
+from penstock.plan.query import QueryPlan
+from penstock.runs.delivery import SIDES, Delivery
+from penstock.runs.isolated import IsolatedOutlet
+from penstock.runs.targets import SinkLike
+from penstock.sinks.sink import Sink
+from penstock.sinks.subscribers import Subscribers
+
+if TYPE_CHECKING:
+    from penstock.api.database import Database
+
+Sinks: TypeAlias = tuple[SinkLike | None, SinkLike | None, SinkLike | None]
+Paths: TypeAlias = tuple[str | None, str | None, str | None]
+"""For rows, late tuples and rejected rows."""
+
+NOWHERE: Sinks = (None, None, None)
+
+
+@dataclass
+class Fans:
+    """Whoever gets something of one query, side by side."""
+
+    rows: Subscribers
+    late: Subscribers
+    rejected: Subscribers
+
+    @staticmethod
+    def of(sinks: Sinks, delivery: Delivery) -> Fans:
+        """With the sinks that are named, if any."""
+        asked = [Subscribers() if each is None else each for each in sinks]
+        (target,) = delivery.targets([asked])
+        found = (target.rows, target.late, target.rejected)
+        assert target.late is not None
+        assert target.rejected is not None
+        return Fans(
+            *(each if isinstance(each, Subscribers) else Subscribers(each) for each in found)
+        )
+
+    def outlet(self, query: QueryPlan) -> IsolatedOutlet:
+        return IsolatedOutlet(query, self.rows, self.late, self.rejected)
+
+    def side(self, name: str) -> Subscribers:
+        if name not in SIDES:
+            close = nearest(name, SIDES)
+            raise EngineError(
+                f"a query gives out no {name!r}",
+                expected=" or ".join(map(repr, SIDES)),
+                hint=close[0] if close else None,
+            )
+        found: Subscribers = getattr(self, name)
+        return found
+
+
+@dataclass
+class LiveOutputs:
+    """The files that queries write, which are where the database may read as well if not everything
+    is allowed."""
+
+    database: Database
+    kept: bool  # whether there is a checkpoint
+    _taken: dict[str, list[Path]] = field(default_factory=dict)  # by query
+
+    def path(self, into: Name) -> str:
+        """With a stroke at its end if it was written with one: then it is a directory."""
+        base = self.database.base or Path.cwd()
+        return f"{base / into.text}{'/' * into.text.endswith('/')}"
+
+    def paths(self, places: IntoPlaces) -> Paths:
+        return _each(places, self.path)
+
+    def places(self, places: IntoPlaces, name: str) -> Paths:
+        """The paths that a query may write to."""
+        return _each(places, lambda into: self._place(into, name))
+
+    def _place(self, into: Name, name: str) -> str:
+        """The files of a directory appear when they are saved."""
+        path = self.path(into)
+        directory = path.endswith("/") or not Path(path).suffix or Path(path).is_dir()
+        if directory and not self.kept:
+            raise BindError(
+                f"{into.text!r} names a directory",
+                span=into.span,
+                expected="a file, whose ending tells the format; or a checkpoint",
+                hint="INTO 'rows.jsonl', or db.live(checkpoint=…)",
+            )
+        allowed = self.database.allowed
+        if allowed is not None and not allowed.file(Path(path)):
+            raise BindError(
+                f"{into.text!r} may not be written",
+                span=into.span,
+                expected=f"what is allowed: {allowed}",
+            )
+        taken = [other for other, paths in self._taken.items() if Path(path).resolve() in paths]
+        if self.kept and taken and taken[0].casefold() != name.casefold():
+            raise BindError(
+                f"the rows of query {taken[0]} go to {into.text!r}",
+                span=into.span,
+                expected="a place of its own for every query",
+            )
+        return path
+
+    def take(self, name: str, sinks: Sinks) -> None:
+        paths = [Path(each).resolve() for each in sinks if isinstance(each, str)]
+        if paths:
+            self._taken[name] = paths
+
+    def forget(self, name: str) -> None:
+        self._taken.pop(name, None)
+
+
+def check_apart(places: IntoPlaces) -> None:
+    """Rows, late tuples and rejected rows have different columns."""
+    seen: dict[str, Name] = {}
+    for each in (places.rows, places.late, places.rejected):
+        if each is not None and each.text in seen:
+            raise BindError(
+                f"{each.text!r} is said twice",
+                span=each.span,
+                expected="a place each for rows, late tuples and rejected rows",
+            )
+        if each is not None:
+            seen[each.text] = each
+
+
+def _fan(sink: Sink | None) -> Subscribers:
+    return sink if isinstance(sink, Subscribers) else Subscribers(sink)
+
+
+def _each(places: IntoPlaces, path: Callable[[Name], str]) -> Paths:
+    rows, late, rejected = (
+        None if each is None else path(each) for each in (places.rows, places.late, places.rejected)
+    )
+    return rows, late, rejected
+
+
+def closing(delivery: Delivery) -> Callable[[BaseException | None], None]:
+    """What to do when nothing follows: files are put into place unless something went wrong."""
+
+    def close(error: BaseException | None) -> None:
+        kind: Any = type(error) if error else None
+        delivery.__exit__(kind, error, None)
+
+    return close

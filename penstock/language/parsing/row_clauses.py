@@ -1,0 +1,92 @@
+"""The clauses about rows beside each other: WINDOW w AS (…), QUALIFY, ORDER BY, LIMIT n BY …"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from penstock.language.parsing.parser import Parser, SyntaxAt
+from penstock.language.syntax import LimitClause, OrderItem
+
+
+class RowClauses(NamedTuple):
+    """What stands behind HAVING."""
+
+    windows: tuple[exp.Window, ...]
+    qualify: exp.Expr | None
+    order_by: tuple[OrderItem, ...]
+    limit: LimitClause | None
+
+
+def row_clauses(parser: Parser, distinct_on: bool) -> RowClauses:
+    """[WINDOW name AS '(' … ')' {',' …}] [QUALIFY condition] [ORDER BY …] [LIMIT n [BY key, …]]"""
+    windows = _named_windows(parser)
+    qualify = parser.scalar("a condition") if parser.accept("QUALIFY") else None
+    windows = windows or _named_windows(parser)
+    start = parser.here()
+    order_by = _order_by(parser)
+    limit = _limit(parser)
+    if order_by and limit is None and not distinct_on:
+        raise SyntaxAt(
+            "ORDER BY alone is not part of a continuous query",
+            start,
+            "EMIT IN ORDER, ORDER BY … LIMIT n in a window, or sort where the rows arrive",
+        )
+    if parser.at("OFFSET"):
+        parser.refuse("OFFSET is not part of a continuous query", hint="row_number() … QUALIFY")
+    return RowClauses(windows, qualify, order_by, limit)
+
+
+def at_named_window(parser: Parser) -> bool:
+    """Whether `WINDOW w AS (…)` follows, and not `WINDOW 10 MINUTES`."""
+    return parser.at("WINDOW") and bool(parser.next_word) and parser.word_after(2) == "AS"
+
+
+def _named_windows(parser: Parser) -> tuple[exp.Window, ...]:
+    if not at_named_window(parser):
+        return ()
+    parser.expect("WINDOW")
+    return parser.list_of(lambda: _named_window(parser))
+
+
+def _named_window(parser: Parser) -> exp.Window:
+    made = parser._parse_named_window()
+    if not isinstance(made, exp.Window):
+        parser.refuse(f"expected a window, found {parser.found()}", hint="w AS (PARTITION BY …)")
+    return made
+
+
+def _order_by(parser: Parser) -> tuple[OrderItem, ...]:
+    """ORDER BY expression [ASC | DESC] [NULLS (FIRST | LAST)] {',' …}"""
+    if not parser.accept("ORDER BY"):
+        return ()
+    return parser.list_of(lambda: _order_item(parser))
+
+
+def _order_item(parser: Parser) -> OrderItem:
+    start = parser.here()
+    found = parser.scalar("a column to order by")
+    descending = parser.accept("DESC")
+    if not descending:
+        parser.accept("ASC")
+    nulls_first = descending
+    if parser.accept("NULLS"):
+        nulls_first = parser.accept("FIRST")
+        if not nulls_first:
+            parser.expect("LAST")
+    return OrderItem(found, descending, parser.since(start), nulls_first)
+
+
+def _limit(parser: Parser) -> LimitClause | None:
+    start = parser.here()
+    if not parser.accept("LIMIT"):
+        return None
+    quantity = parser.quantity()
+    rows = int(quantity.amount)
+    if rows != quantity.amount or rows < 1 or not (quantity.unit is None or quantity.is_rows):
+        raise SyntaxAt(f"LIMIT is {quantity}", quantity.span, "a whole number from 1 on")
+    by: tuple[exp.Expr, ...] = ()
+    if parser.accept("BY"):
+        by = parser.list_of(lambda: parser.scalar("a key"))
+    return LimitClause(rows, by, parser.since(start))

@@ -1,0 +1,1 @@
+"""Rows beside each other: OVER, top-n and the like."""

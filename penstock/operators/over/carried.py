@@ -1,0 +1,182 @@
+"""What is carried from row to row of a partition, so that the rows themselves need not be kept:
+numbers of rows, running aggregates and first values.
+
+Partitions have codes, and everything is arrays by them, saved in blocks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expressions.columns import of_64_bits
+from penstock.expressions.compile import compile_expression
+from penstock.model.arrays import Codes, Ints
+from penstock.model.schema import Schema
+from penstock.operators.folding.scatter import grown
+from penstock.operators.over.calls import numbers
+from penstock.operators.over.frame_bounds import RowsInPartitions
+from penstock.operators.over.framed_aggregates import AggregateOverFrames, Seen
+from penstock.plan.over_calls import FramedAggregate, Numbering, NumberKind, OverCall, ValueAt
+from penstock.state.chunks import ChunkStore, Tree
+
+_BLOCK = 1024  # partitions that are saved together
+
+
+class CarriedCall(ABC):
+    """A call whose frame begins with the partition and ends with the row."""
+
+    @abstractmethod
+    def of(self, given: RowsInPartitions, size: int) -> pa.Array:
+        """The values for new rows, which are all that have come since; there are partitions with
+        codes below `size`."""
+
+    @abstractmethod
+    def save(self, codes: Codes) -> Tree:
+        """What is carried for some partitions."""
+
+    @abstractmethod
+    def load(self, saved: Tree, codes: Codes, size: int) -> None: ...
+
+
+def carried_call(call: OverCall, schema: Schema) -> CarriedCall | None:
+    """The call, if it runs with the rows."""
+    match call:
+        case Numbering():
+            return CarriedNumber(call.kind)
+        case ValueAt(place=1, frame=frame) if frame.runs:
+            return CarriedFirst(call, schema)
+        case FramedAggregate(frame=frame) if frame.runs:
+            return CarriedAggregate(call, schema)
+    return None
+
+
+class CarriedNumber(CarriedCall):
+    def __init__(self, kind: NumberKind) -> None:
+        self._kind = kind
+        self._counts: Ints = np.zeros(0, np.int64)  # rows, or kinds of rows
+
+    def of(self, given: RowsInPartitions, size: int) -> pa.Array:
+        self._counts = grown(self._counts, size, 0)
+        found = numbers(self._kind, given) + self._counts[given.codes]
+        last = given.stops - 1
+        own = found[last]
+        if self._kind is NumberKind.RANK:
+            own = self._counts[given.codes[last]] + given.stops - given.starts
+        self._counts[given.codes[last]] = own
+        return of_64_bits(found)
+
+    def save(self, codes: Codes) -> Tree:
+        return self._counts[codes]
+
+    def load(self, saved: Tree, codes: Codes, size: int) -> None:
+        self._counts = grown(self._counts, size, 0)
+        self._counts[codes] = saved
+
+
+class CarriedFirst(CarriedCall):
+    """Partitions are numbered as they are first seen, so new ones stand behind all others."""
+
+    def __init__(self, call: ValueAt, schema: Schema) -> None:
+        self._value = compile_expression(call.value, schema)
+        self._firsts: pa.Array = pa.array([], call.value.type.arrow)
+
+    def of(self, given: RowsInPartitions, size: int) -> pa.Array:
+        known = len(self._firsts)
+        if size > known:
+            codes = given.codes[given.starts]
+            new = codes >= known
+            places = np.empty(size - known, np.int64)
+            places[codes[new] - known] = given.starts[new]
+            found = self._value(given.rows).take(pa.array(places))
+            self._firsts = pa.concat_arrays([self._firsts, found])
+        return self._firsts.take(pa.array(given.codes))
+
+    def save(self, codes: Codes) -> Tree:
+        return self._firsts.take(pa.array(codes))
+
+    def load(self, saved: Tree, codes: Codes, size: int) -> None:  # noqa: ARG002
+        self._firsts = pa.concat_arrays([self._firsts, saved])  # blocks come in turn
+
+
+class CarriedAggregate(CarriedCall):
+    def __init__(self, call: FramedAggregate, schema: Schema) -> None:
+        self._over = AggregateOverFrames(call.call, call.frame, schema)
+        self._aggregate = self._over.aggregate
+        self._partial = self._aggregate.new(0)
+
+    def of(self, given: RowsInPartitions, size: int) -> pa.Array:
+        aggregate = self._aggregate
+        aggregate.grow(self._partial, size)
+        seen = Seen(self._over.arguments, given.rows)
+        low, high = given.bounds(self._over.frame, np.arange(len(given)))
+        low, high = seen.among(low), seen.among(high)
+        if aggregate.additive:
+            own = self._over.between(self._over.totals(seen), low, high)
+        else:
+            own = self._best(seen, low, high)
+        aggregate.merge(own, aggregate.take(self._partial, given.codes))
+        results = aggregate.finish(own, np.arange(len(given)))
+        if seen.size:
+            codes = given.codes if seen.chosen is None else given.codes[seen.chosen]
+            zeros = np.zeros(seen.size, np.int64)
+            aggregate.fold(self._partial, codes, seen.columns, zeros)
+        return results
+
+    def _best(self, seen: Seen, low: Ints, high: Ints) -> Any:
+        """Partial results over stretches that begin with their partition: the best so far."""
+        partial = self._aggregate.new(len(low))
+        some = np.flatnonzero(high > low)
+        if not len(some):
+            return partial
+        ranks = self._over.ranks(seen)
+        width = int(ranks.max()) + 1
+        # partitions from the last to the first, so that the best so far never is of another one
+        begins = np.zeros(seen.size + 1, np.int64)
+        begins[low] = 1
+        turn = np.cumsum(begins[: seen.size])
+        best = np.minimum.accumulate(ranks - turn * width) + turn * width
+        rows = np.zeros(width, np.int64)
+        rows[ranks] = np.arange(seen.size)
+        places = pa.array(rows[best[high[some] - 1]])
+        columns = [each.take(places) for each in seen.columns]
+        self._aggregate.fold(partial, some, columns, np.zeros(len(some), np.int64))
+        return partial
+
+    def save(self, codes: Codes) -> Tree:
+        return self._aggregate.save(self._aggregate.take(self._partial, codes))
+
+    def load(self, saved: Tree, codes: Codes, size: int) -> None:
+        aggregate = self._aggregate
+        aggregate.grow(self._partial, size)
+        aggregate.merge(self._partial, aggregate.spread(aggregate.load(saved), codes, size))
+
+
+class Carried:
+    """All calls of a node that are carried."""
+
+    def __init__(self, calls: list[CarriedCall]) -> None:
+        self._calls = calls
+        self._touched: set[int] = set()  # blocks of partitions, since the last save
+
+    def of(self, given: RowsInPartitions, size: int) -> list[pa.Array]:
+        if self._calls:
+            blocks = np.bincount(given.codes[given.starts] // _BLOCK)
+            self._touched.update(np.flatnonzero(blocks).tolist())
+        return [call.of(given, size) for call in self._calls]
+
+    def save(self, store: ChunkStore, size: int) -> None:
+        for block in sorted(self._touched):
+            codes = np.arange(block * _BLOCK, min(size, (block + 1) * _BLOCK))
+            store.put(f"carried/{block}", [call.save(codes) for call in self._calls])
+        self._touched.clear()
+
+    def load(self, store: ChunkStore, size: int) -> None:
+        for block in range(-(-size // _BLOCK) if self._calls else 0):
+            codes = np.arange(block * _BLOCK, min(size, (block + 1) * _BLOCK))
+            saved = store.get(f"carried/{block}")
+            for call, own in zip(self._calls, saved or (), strict=False):
+                call.load(own, codes, size)

@@ -1,0 +1,168 @@
+"""OVER where the order begins with time: rows leave one after the other, as the bound passes them.
+
+What frames hold that begin with the partition is carried along; other frames look at rows that are
+kept for as long as somebody may look back at them.  Rows that look ahead wait (`waiting_ahead`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expressions.compile import compile_expression
+from penstock.model.arrays import Ints
+from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.schema import Schema
+from penstock.operators.batch import Batch
+from penstock.operators.folding.keys import KeyCodes
+from penstock.operators.groups.grouped import as_batch
+from penstock.operators.open_results import OpenResults
+from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.over.calls import CallOverRows, call_over_rows
+from penstock.operators.over.carried import Carried, CarriedCall, carried_call
+from penstock.operators.over.frame_bounds import RowsInPartitions
+from penstock.operators.over.history import History, HistoryRows, joined
+from penstock.operators.over.promises import Promises
+from penstock.operators.over.row_order import RowOrder
+from penstock.operators.revising.amendment import in_time_of
+from penstock.operators.waiting import InTurn, WaitingRows
+from penstock.physical.asked import Asked
+from penstock.plan.expressions import columns_of
+from penstock.plan.over import Over
+from penstock.plan.over_calls import NamedOver
+from penstock.state.chunks import ChunkStore
+
+
+class RowsInTime(Base):
+    def __init__(self, node: Over, asked: Asked | None) -> None:
+        given = node.input.schema
+        self._node = node
+        self._schema = node.schema.arrow
+        self._names = given.arrow.names
+        self._in_time = in_time_of(list(node.times), node.input, asked)
+        self._promises = Promises(node, asked)
+        self._waiting = WaitingRows()
+        self._partition = [compile_expression(each, given) for each in node.partition]
+        self._keys = KeyCodes([each.type for each in node.partition])
+        self._order = RowOrder(node, given)
+        self._peers = 0  # how many kinds of rows there have been
+        self._carried_calls: dict[int, CarriedCall] = {}
+        self._framed: dict[int, CallOverRows] = {}
+        framed = self._divide(node.calls, given)
+        self._kept = _columns_of_calls(framed, given)
+        kept = Schema(tuple(given.fields[place] for place in self._kept))
+        self._framed = {
+            place: call_over_rows(node.calls[place].call, kept)
+            for place in range(len(node.calls))
+            if place not in self._carried_calls
+        }
+        self._carried = Carried(list(self._carried_calls.values()))
+        self._history = History(node.rows_back, node.ticks_back or None)
+
+    def _divide(self, calls: tuple[NamedOver, ...], schema: Schema) -> tuple[NamedOver, ...]:
+        """The calls that look at rows; the others are carried."""
+        framed = []
+        for place, each in enumerate(calls):
+            carried = carried_call(each.call, schema)
+            if carried is None:
+                framed.append(each)
+            else:
+                self._carried_calls[place] = carried
+        return tuple(framed)
+
+    # --- tuples ----------------------------------------------------------------------------------
+
+    @at_once
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+        rows, ticks, late = self._in_time.split(batch)
+        yield from late
+        self._promises.wait(rows, ticks[0])
+        self._waiting.add(rows, ticks[0])
+
+    @at_once
+    def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
+        bound, *_ = self._in_time.final(progress)
+        if bound != BEGINNING:
+            taken = self._waiting.take(bound if bound == END else bound - 1)
+            if taken is not None:
+                answered = self._answered(taken, bound)
+                self._promises.leave(answered)
+                yield Batch(answered)
+        yield self._promises.progress(progress, bound)
+
+    def _answered(self, taken: InTurn, bound: Bound) -> pa.RecordBatch:
+        """Rows that the bound has passed, in the order of their times, with what is asked."""
+        rows, ticks = taken
+        codes = self._keys.encode([column(rows) for column in self._partition], len(ticks))
+        order = self._order.sort(rows, codes, ticks)
+        places = order.places
+        peers = order.peers + self._peers
+        self._peers = int(peers[-1]) + 1
+        turned = pa.array(places)
+        new = RowsInPartitions(rows, codes[places], peers)
+        if self._carried_calls:
+            new.rows = rows.take(turned)
+        carried = self._carried.of(new, max(1, len(self._keys)))
+        made = dict(zip(self._carried_calls, carried, strict=True))
+        if self._framed:
+            own = HistoryRows(rows.select(self._kept).take(turned), new.codes, ticks[places], peers)
+            made |= self._over_frames(own, new.starts, bound)
+        back = np.empty(len(places), np.int64)
+        back[places] = np.arange(len(places))
+        columns = [made[place].take(pa.array(back)) for place in range(len(made))]
+        batch = as_batch([*rows.columns, *columns], self._schema)
+        return self._within_limit(batch, columns)
+
+    def _over_frames(self, own: HistoryRows, starts: Ints, bound: Bound) -> dict[int, pa.Array]:
+        before = self._history.of(own.codes[starts])
+        whole, targets = own, np.arange(len(own.codes))
+        if before:
+            old = joined(before)
+            # rows of a partition stand behind those that were kept of it
+            targets = targets + np.searchsorted(old.codes, own.codes, side="right")
+            whole = joined([old, own])
+        given = RowsInPartitions(whole.rows, whole.codes, whole.peers, whole.ticks)
+        made = {place: call.of(given, targets) for place, call in self._framed.items()}
+        self._history.add(own, bound)
+        return made
+
+    def _within_limit(self, batch: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
+        if self._node.most is None:
+            return batch
+        place, limit = self._node.most
+        return batch.filter(pa.array(np.asarray(columns[place]) <= limit))
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def rows_held(self) -> int:
+        return len(self._waiting) + len(self._history)
+
+    def open_results(self) -> OpenResults:
+        return OpenResults(others=len(self._waiting))
+
+    def save(self, store: ChunkStore) -> None:
+        self._keys.save(store)
+        self._waiting.save(store)
+        self._carried.save(store, len(self._keys))
+        self._history.save(store)
+        store.put("run", {"peers": self._peers, "promises": self._promises.save()})
+
+    def load(self, store: ChunkStore) -> None:
+        saved = store.get("run")
+        if saved is None:
+            return
+        self._peers = saved["peers"]
+        self._promises.load(saved["promises"])
+        self._keys.load(store)
+        self._waiting.load(store, self._names)
+        self._carried.load(store, len(self._keys))
+        self._history.load(store, [self._names[place] for place in self._kept])
+
+
+def _columns_of_calls(calls: tuple[NamedOver, ...], schema: Schema) -> list[int]:
+    """The places of the columns that calls look at; one at least, for rows to be counted by."""
+    expressions = [each for call in calls for each in call.call.expressions]
+    found = {column.position(schema) for each in expressions for column in columns_of(each)}
+    return sorted(found) or [0]

@@ -1,0 +1,174 @@
+"""What can stand before OVER: numbers of rows, neighbours, and what a frame around a row holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from penstock.model.types import BIGINT, Type
+from penstock.plan.expressions import AggregateCall, Expression
+
+
+@dataclass(frozen=True, slots=True)
+class OrderKey:
+    """NULL is above everything, and NaN above all numbers, unless it is said where NULLs stand."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool = False
+
+    def __str__(self) -> str:
+        words = [str(self.expression), *(["DESC"] if self.descending else [])]
+        if self.nulls_first != self.descending:
+            words.append(f"NULLS {'FIRST' if self.nulls_first else 'LAST'}")
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class RowFrame:
+    """The rows of a partition from `first` to `last`, counted from the row that looks at them; None
+    is without end.  By rows they are numbers of rows.  Otherwise they are ticks of the only key of
+    the order; 0 then stands for the first or the last row that is equal in the whole order."""
+
+    by_rows: bool
+    first: int | None
+    last: int | None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it grows with every row: from the beginning of the partition to the row."""
+        return self.first is None and self.last == 0
+
+    @property
+    def has_lengths(self) -> bool:
+        """Whether it is measured in ticks."""
+        return not self.by_rows and any(each not in (None, 0) for each in (self.first, self.last))
+
+    def __str__(self) -> str:
+        ends = [_end(self.first, "PRECEDING"), _end(self.last, "FOLLOWING")]
+        return f"{'ROWS' if self.by_rows else 'RANGE'} BETWEEN {' AND '.join(ends)}"
+
+
+def _end(offset: int | None, side: str) -> str:
+    """
+    >>> print(RowFrame(True, -3, 0), RowFrame(False, None, 2), sep="; ")
+    ROWS BETWEEN 3 PRECEDING AND CURRENT ROW; RANGE BETWEEN UNBOUNDED PRECEDING AND 2 FOLLOWING
+    """
+    if offset is None:
+        return f"UNBOUNDED {side}"
+    if offset == 0:
+        return "CURRENT ROW"
+    return f"{abs(offset)} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
+
+
+class NumberKind(Enum):
+    ROW_NUMBER = "row_number"
+    RANK = "rank"
+    DENSE_RANK = "dense_rank"
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """The number of a row in its partition, from 1 on; rows that are equal in the order share one,
+    or have different ones."""
+
+    kind: NumberKind
+
+    @property
+    def type(self) -> Type:
+        return BIGINT
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return ()
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}()"
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A value of the row so many places behind (lead), or before (lag, below zero)."""
+
+    value: Expression
+    offset: int
+    default: Expression | None = None
+
+    @property
+    def type(self) -> Type:
+        return self.value.type
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.value,) if self.default is None else (self.value, self.default)
+
+    def __str__(self) -> str:
+        name = "lag" if self.offset < 0 else "lead"
+        default = "" if self.default is None else f", {self.default}"
+        return f"{name}({self.value}, {abs(self.offset)}{default})"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueAt:
+    """A value of the n-th row of a frame; of the last one if `place` is -1."""
+
+    value: Expression
+    place: int
+    frame: RowFrame
+
+    @property
+    def type(self) -> Type:
+        return self.value.type
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.value,)
+
+    def __str__(self) -> str:
+        name = {1: "first_value", -1: "last_value"}.get(self.place, "nth_value")
+        place = f", {self.place}" if name == "nth_value" else ""
+        return f"{name}({self.value}{place}) {self.frame}"
+
+
+@dataclass(frozen=True, slots=True)
+class FramedAggregate:
+    call: AggregateCall
+    frame: RowFrame
+
+    @property
+    def type(self) -> Type:
+        return self.call.type
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        where = self.call.where
+        return self.call.arguments if where is None else (*self.call.arguments, where)
+
+    def __str__(self) -> str:
+        return f"{self.call} {self.frame}"
+
+
+OverCall: TypeAlias = Numbering | Neighbour | ValueAt | FramedAggregate
+
+
+@dataclass(frozen=True, slots=True)
+class NamedOver:
+    name: str
+    call: OverCall
+
+    def __str__(self) -> str:
+        return str(self.call)
+
+
+def frames_of(calls: tuple[NamedOver, ...]) -> Iterator[RowFrame]:
+    """Where all calls look: a neighbour is a frame of one row."""
+    for each in calls:
+        match each.call:
+            case Neighbour(offset=offset):
+                yield RowFrame(True, offset, offset)
+            case ValueAt(frame=frame) | FramedAggregate(frame=frame):
+                yield frame
+            case Numbering():
+                yield RowFrame(False, None, 0)

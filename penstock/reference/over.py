@@ -1,0 +1,189 @@
+"""OVER by definition: every partition in order, and for each of its rows what its frames hold."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+from penstock.model.domain import Domain
+from penstock.model.schema import Schema
+from penstock.plan.over import Over
+from penstock.plan.over_calls import (
+    FramedAggregate,
+    Neighbour,
+    Numbering,
+    NumberKind,
+    OrderKey,
+    OverCall,
+    RowFrame,
+    ValueAt,
+)
+from penstock.reference.aggregate_functions import Input, aggregate
+from penstock.reference.group_aggregate import in_time, reached
+from penstock.reference.relation import Relation, Row
+from penstock.reference.run import Run
+from penstock.scalars.evaluate import evaluator
+from penstock.scalars.ordering import canonical, exact_key, sort_key
+
+
+class _Partition(NamedTuple):
+    """Rows in order; those that are equal in it have one number in `peers`; `ticks` are of the only
+    key of the order, None for NULL, if frames are measured on it."""
+
+    rows: list[tuple[Any, ...]]
+    peers: list[int]
+    ticks: list[int | None]
+
+
+def over(node: Over, given: Relation, run: Run) -> Relation:
+    rows = [row.values for row in in_time(given, list(node.times), run)]
+    key_of = [evaluator(each, given.schema) for each in node.partition]
+    parts: dict[Hashable, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        parts.setdefault(tuple(canonical(key(row)) for key in key_of), []).append(row)
+    calls = [_evaluator(each.call, given.schema) for each in node.calls]
+    time, domain = evaluator(node.time, given.schema), Domain(node.time.type)
+    found: list[tuple[Any, tuple[Any, ...]]] = []
+    for unordered in parts.values():
+        part = _in_order(node, unordered, given.schema)
+        keys = [sort_key(key(part.rows[0])) for key in key_of]
+        for number, row in enumerate(part.rows):
+            made = tuple(call(part, number) for call in calls)
+            if node.most is None or made[node.most[0]] <= node.most[1]:
+                place = (domain.tick(time(row)), keys, number)
+                found.append((place, (*row, *made)))
+    found.sort(key=lambda each: each[0])
+    answers = [Row(values) for _, values in found]
+    return Relation(node.schema, answers, reached(node.schema, node.progress, answers))
+
+
+def _in_order(node: Over, rows: list[tuple[Any, ...]], schema: Schema) -> _Partition:
+    ties = [evaluator(column, schema) for column in node.ties]
+    rows = sorted(rows, key=lambda row: [exact_key(value(row)) for value in ties])
+    for key in reversed(node.order):
+        rows = sorted(rows, key=_sorting(key, schema), reverse=key.descending)
+    values = [evaluator(key.expression, schema) for key in node.order]
+    peers: list[int] = []
+    for number, row in enumerate(rows):
+        same = number > 0 and all(
+            canonical(value(row)) == canonical(value(rows[number - 1])) for value in values
+        )
+        peers.append(peers[-1] if same else number)
+    ticks: list[int | None] = []
+    if any(_measured(each.call) for each in node.calls):
+        domain = Domain(node.order[0].expression.type)
+        found = [values[0](row) for row in rows]
+        ticks = [None if each is None else domain.tick(each) for each in found]
+    return _Partition(rows, peers, ticks)
+
+
+def _sorting(key: OrderKey, schema: Schema) -> Callable[[tuple[Any, ...]], Any]:
+    """By which rows are sorted, from the back if the key descends."""
+    value = evaluator(key.expression, schema)
+    turned = key.nulls_first != key.descending
+
+    def place(row: tuple[Any, ...]) -> Any:
+        null, *others = sort_key(value(row))
+        return (null != turned, *others)
+
+    return place
+
+
+def _measured(call: OverCall) -> bool:
+    return isinstance(call, FramedAggregate | ValueAt) and call.frame.has_lengths
+
+
+def _evaluator(call: OverCall, schema: Schema) -> Callable[[_Partition, int], Any]:
+    match call:
+        case Numbering():
+            return _numbering(call.kind)
+        case Neighbour():
+            return _neighbour(call, schema)
+        case ValueAt():
+            return _value_at(call, schema)
+        case FramedAggregate():
+            return _aggregated(call, schema)
+
+
+def _numbering(kind: NumberKind) -> Callable[[_Partition, int], int]:
+    match kind:
+        case NumberKind.ROW_NUMBER:
+            return lambda _, number: number + 1
+        case NumberKind.RANK:
+            return lambda part, number: part.peers[number] + 1
+        case NumberKind.DENSE_RANK:
+            return lambda part, number: len(set(part.peers[: number + 1]))
+
+
+def _neighbour(call: Neighbour, schema: Schema) -> Callable[[_Partition, int], Any]:
+    value = evaluator(call.value, schema)
+    default = None if call.default is None else evaluator(call.default, schema)
+
+    def found(part: _Partition, number: int) -> Any:
+        place = number + call.offset
+        if 0 <= place < len(part.rows):
+            return value(part.rows[place])
+        return None if default is None else default(part.rows[number])
+
+    return found
+
+
+def _value_at(call: ValueAt, schema: Schema) -> Callable[[_Partition, int], Any]:
+    value = evaluator(call.value, schema)
+
+    def found(part: _Partition, number: int) -> Any:
+        rows = _held(call.frame, part, number)
+        place = call.place - 1 if call.place > 0 else len(rows) - 1
+        return value(rows[place]) if 0 <= place < len(rows) else None
+
+    return found
+
+
+def _aggregated(call: FramedAggregate, schema: Schema) -> Callable[[_Partition, int], Any]:
+    arguments = [evaluator(each, schema) for each in call.call.arguments]
+    where = None if call.call.where is None else evaluator(call.call.where, schema)
+
+    def found(part: _Partition, number: int) -> Any:
+        inputs = [
+            Input(tuple(argument(row) for argument in arguments), 0)
+            for row in _held(call.frame, part, number)
+            if where is None or where(row)
+        ]
+        return aggregate(call.call, inputs)
+
+    return found
+
+
+def _held(frame: RowFrame, part: _Partition, number: int) -> list[tuple[Any, ...]]:
+    return part.rows[_begin(frame, part, number) : _end(frame, part, number)]
+
+
+def _begin(frame: RowFrame, part: _Partition, number: int) -> int:
+    if frame.first is None:
+        return 0
+    if frame.by_rows:
+        return max(0, number + frame.first)
+    tick = part.ticks[number] if part.ticks else None
+    if frame.first == 0 or tick is None:
+        return part.peers[number]
+    known = [each for each in part.ticks if each is not None]
+    before = _nulls_before(part)
+    return before + bisect_left(known, tick + frame.first)
+
+
+def _end(frame: RowFrame, part: _Partition, number: int) -> int:
+    if frame.last is None:
+        return len(part.rows)
+    if frame.by_rows:
+        return max(0, number + frame.last + 1)
+    tick = part.ticks[number] if part.ticks else None
+    if frame.last == 0 or tick is None:
+        return bisect_right(part.peers, part.peers[number])
+    known = [each for each in part.ticks if each is not None]
+    return _nulls_before(part) + bisect_right(known, tick + frame.last)
+
+
+def _nulls_before(part: _Partition) -> int:
+    """How many rows without a tick stand first; others stand last."""
+    return next((place for place, tick in enumerate(part.ticks) if tick is not None), 0)

@@ -1,0 +1,94 @@
+"""Values inside JSON texts: `$.a.b[0]`.  A text that is no JSON has none."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from penstock.errors import RunError, shortened
+
+Path: TypeAlias = tuple[str | int, ...]
+_STEP = re.compile(r"""\.([^.\[\]"']+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]|\."([^"]*)\"""")
+
+
+class _Digits(str):
+    """A number, as it is written."""
+
+    __slots__ = ()
+
+
+_DECODER = json.JSONDecoder(parse_int=_Digits, parse_float=_Digits, parse_constant=_Digits)
+_NOWHERE: Any = object()
+
+
+@lru_cache(256)
+def path_of(text: str) -> Path:
+    """
+    >>> path_of("$.a[2]['b c']")
+    ('a', 2, 'b c')
+    """
+    if not text.startswith("$"):
+        return (text,)  # of `->`
+    steps: list[str | int] = []
+    place = 1
+    while place < len(text):
+        found = _STEP.match(text, place)
+        if found is None:
+            raise RunError(f"{shortened(text)} is not a path of JSON", expected="$.name[0].other")
+        number = found[2]
+        name = next((each for each in found.groups() if each is not None), "")
+        steps.append(int(number) if number is not None else name)
+        place = found.end()
+    return tuple(steps)
+
+
+def json_get(text: str, path: str) -> str | None:
+    """What is there, as JSON."""
+    found = _found(text, path_of(path))
+    return None if found is _NOWHERE else _written(found)
+
+
+def json_text(text: str, path: str) -> str | None:
+    """What is there, a string without its quotes; JSON's null is NULL."""
+    found = _found(text, path_of(path))
+    if found is _NOWHERE or found is None:
+        return None
+    return str(found) if isinstance(found, str) else _written(found)
+
+
+def _found(text: str, path: Path) -> Any:
+    try:
+        value = _decoded(text)
+    except (ValueError, RecursionError):
+        return _NOWHERE
+    for step in path:
+        if not _has(value, step):
+            return _NOWHERE
+        value = value[step]
+    return value
+
+
+def _has(value: Any, step: str | int) -> bool:
+    if isinstance(step, str):
+        return isinstance(value, dict) and step in value
+    return isinstance(value, list) and step < len(value)
+
+
+@lru_cache(1)  # several values of one text are asked for one after the other
+def _decoded(text: str) -> Any:
+    return _DECODER.decode(text)
+
+
+def _written(value: Any) -> str:
+    match value:
+        case _Digits():
+            return str(value)
+        case dict():
+            members = (f"{_written(str(name))}:{_written(each)}" for name, each in value.items())
+            return "{" + ",".join(members) + "}"
+        case list():
+            return "[" + ",".join(map(_written, value)) + "]"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
