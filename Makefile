@@ -30,7 +30,8 @@ demo: $(READY)
 	@$(BIN)/penstock demo
 
 test: $(READY)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" --hypothesis-profile=same
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" --hypothesis-profile=same \
+	  -o faulthandler_timeout=300
 
 check: $(READY)
 	$(BIN)/ruff check

@@ -82,25 +82,28 @@ class LocalRun:
         lasting: bool = False,
         saved: Placement | None = None,
     ) -> None:
-        """One more query, between any two chunks; see `QueryGraph.add`.  Before the first one,
-        queries that are there share what they have in common with it, unless it is saved."""
+        """One more query, between any two chunks; see `QueryGraph.add`.  It shares panes with those
+        that are there, unless it is saved."""
         if not self._resumable and not lasting:
             plan = self._sharing(plan)
         self._add(plan, outlet, lasting, saved)
 
     def _sharing(self, plan: PhysicalPlan) -> PhysicalPlan:
-        wanted = set(shareable_panes(plan))
+        """Others that have had no tuple yet share with it from the beginning.  Those that have had
+        some go on as they are; the new one begins panes that whoever comes later can join."""
+        wanted, known = set(shareable_panes(plan)), set[SharedPanes]()
         for outlet, placed in list(self.graph.queries.items()) if wanted else ():
+            if placed.lasting:
+                continue
             common = [each for each in shareable_panes(placed.plan) if each in wanted]
-            if common and _can_change(placed):
+            known.update(common)
+            known.update(
+                node.logical
+                for node in placed.plan.root.walk()
+                if isinstance(node.logical, SharedPanes)
+            )
+            if common and not any(source.begun for source in placed.sources):
                 self._register(self.graph.exchange(sharing(placed.plan, common), outlet))
-        known = {
-            node.logical
-            for placed in self.graph.queries.values()
-            if _can_change(placed)
-            for node in placed.plan.root.walk()
-            if isinstance(node.logical, SharedPanes)
-        }
         return sharing(plan, [each for each in wanted if each in known])
 
     def _add(
@@ -328,8 +331,3 @@ class LocalRun:
 def _goes_on(node: OperatorNode) -> bool:
     """Whether its queries are not paused."""
     return node.component is None or not node.component.held
-
-
-def _can_change(placed: PlacedQuery) -> bool:
-    """Whether nothing has come to a query, and nothing of it is saved."""
-    return not placed.lasting and not any(source.begun for source in placed.sources)

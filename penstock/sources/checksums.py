@@ -82,6 +82,9 @@ def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes | memoryview]:
     chunks = [chunk.drop_null() for chunk in column.chunks]
     if pa.types.is_null(column.type):
         return
+    if pa.types.is_nested(column.type):
+        yield from _bytes_of_nested(chunks, column.type)
+        return
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         for chunk in chunks:
             yield np.asarray(pc.binary_length(chunk)).tobytes()
@@ -96,3 +99,28 @@ def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes | memoryview]:
         if len(chunk):
             begin = chunk.offset * width
             yield memoryview(chunk.buffers()[1])[begin : begin + len(chunk) * width]
+
+
+def _bytes_of_nested(chunks: list[pa.Array], nested: pa.DataType) -> Iterator[bytes | memoryview]:
+    """How long arrays and maps are, and all their elements; the fields of structs."""
+    if pa.types.is_struct(nested):
+        for place in range(nested.num_fields):
+            of_field = [chunk.flatten()[place] for chunk in chunks]
+            yield from _bytes_of(pa.chunked_array(of_field, nested.field(place).type))
+        return
+    for chunk in chunks:
+        yield np.asarray(pc.list_value_length(_as_list(chunk))).tobytes()
+    elements = [_as_list(chunk).flatten() for chunk in chunks]
+    yield from _bytes_of(pa.chunked_array(elements, _as_list_type(nested).value_type))
+
+
+def _as_list_type(nested: pa.DataType) -> pa.DataType:
+    """A map is a list of pairs."""
+    if not pa.types.is_map(nested):
+        return nested
+    pair = pa.struct([nested.key_field, nested.item_field])
+    return pa.list_(pair)
+
+
+def _as_list(array: pa.Array) -> pa.Array:
+    return array.cast(_as_list_type(array.type)) if pa.types.is_map(array.type) else array

@@ -132,6 +132,7 @@ def test_while_it_waits_for_a_socket(
     assert err == "stopped: 2 rows read, 2 rows written to standard output\n"
 
 
+@pytest.mark.slow
 def test_on_spark_and_twice(process: Process, here: Path) -> None:
     """Queries that do not end run side by side; on a pipe, the results of the second one wait for
     those of the first.  The main thread waits for Java when interrupts come, both at once."""

@@ -41,12 +41,14 @@ from unittest import mock
 
 import pytest
 
+from penstock.api import running_on_spark
 from penstock.api.database import Database
 from penstock.api.running import ENGINES
 from penstock.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ON_SPARK = {"life-of-a-query.md", "spark.md", "sql.md"}  # pages with examples that need it
 OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md")]
 
 _FENCE = re.compile(r"```(\S*) ?(.*)")
@@ -277,10 +279,28 @@ def _anchors(page: str) -> Iterator[str]:
             yield re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples(page: Path, tmp_path: Path) -> None:
-    wrong = wrong_examples(page.read_text(encoding="utf-8"), tmp_path)
+def assert_right(page: Path, directory: Path) -> None:
+    wrong = wrong_examples(page.read_text(encoding="utf-8"), directory)
     assert not wrong, "\n\n".join([page.name, *wrong])
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name not in ON_SPARK], ids=lambda page: page.name
+)
+def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError(f"{page.name} uses Spark, and is not listed in ON_SPARK")
+
+    monkeypatch.setattr(running_on_spark, "session", refuse)
+    assert_right(page, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name in ON_SPARK], ids=lambda page: page.name
+)
+def test_examples_on_spark(page: Path, tmp_path: Path, spark: Any) -> None:
+    """In the session of the tests, which they find as they would find any that is there."""
+    assert_right(page, tmp_path)
 
 
 @pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.name)

@@ -23,9 +23,10 @@ examples = settings(deadline=None, max_examples=60)
 CUTS = (1, 7, None)  # rows per batch; None leaves the batches of the source as they are
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Cut:
-    """A source whose chunks are cut into batches of `rows` rows."""
+    """A source whose chunks are cut into batches of `rows` rows; a plan need not be made anew to
+    have others."""
 
     inner: Source
     rows: int
@@ -43,12 +44,15 @@ class Cut:
 
 
 def recut(db: ps.Database, rows: int | None) -> None:
-    """Cut what the streams of a database read; queries that are bound later see it."""
+    """Cut what the streams of a database read; queries that are bound later see it, and those that
+    were bound since it was cut for the first time."""
     if rows is None:
         return
     for key, stream in db.catalog.streams.items():
         source = stream.source
-        if source is not None and not isinstance(source, Cut):
+        if isinstance(source, Cut):
+            source.rows = rows
+        elif source is not None:
             db.catalog.streams[key] = replace(stream, source=Cut(source, rows))
 
 
@@ -70,11 +74,17 @@ def late_rows(found: Answer) -> list[Row]:
 def assert_same(sql: str, cuts: tuple[int | None, ...] = CUTS, **streams: Stream | Table) -> None:
     """The local engine gives the rows and the late tuples of the reference, however batches are
     cut."""
-    query = database(**streams).sql(sql)
+    db = database(**streams)
+    query = db.sql(sql)
     assert isinstance(query, ps.Query)
     rows, late = bag(tuples(query.collect())), bag(tuples(query.late))
+    recut(db, 1)
+    again = db.sql(sql)
+    assert isinstance(again, ps.Query)
+    plans = {False: in_process(query.plan), True: in_process(again.plan)}
     for cut in cuts:
-        found = locally(sql, cut, **streams)
+        recut(db, cut)
+        found = answer(plans[cut is not None], ManualClock())
         assert bag(tuples(found.table)) == rows, f"rows of batches of {cut}"
         assert late_rows(found) == late, f"late tuples of batches of {cut}"
         assert found.account == query.account

@@ -56,9 +56,35 @@ PROMISES: list[dict[str, Any]] = [
 ]
 PROMISE = st.sampled_from(PROMISES).map(lambda given: ps.progress("t", **given))
 STREAM = st.builds(Stream, st.just(SCHEMA), ROWS, PROMISE)
+# of which several can be joined: all combinations of their tuples are tried
+FEW_ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", None]),
+        st.sampled_from([None, 0.0, -0.0, 1.5, float("nan")]),
+        st.integers(0, 2),
+        st.integers(-9, 9) | st.sampled_from([-(2**31), 2**31 - 1]),
+    ),
+    max_size=7,
+)
+SHORT = st.builds(Stream, st.just(SCHEMA), FEW_ROWS, PROMISE)
+THREE = (
+    "a [RANGE 5, WA t], b [RANGE 2, WA t], c [RANGE 0, WA t]",
+    "a, b [RANGE TUMBLING 4, WA t], c",
+    "a JOIN b ON b.t BETWEEN a.t AND a.t + 2 JOIN c ON c.t = b.t + 1",
+    "a, b JOIN c ON c.t BETWEEN a.t - 1 AND a.t + 3 AND b.t - 2 <= c.t AND c.t < b.t + 2",
+)
+SELECT_OF_THREE = (
+    "SELECT {columns} FROM {source} {where}",
+    "SELECT count(*) AS c, sum(b.n) AS s [RANGE 6, SLIDE 3, WA {side}.t] FROM {source} {where}",
+    "SELECT {side}.t, b.k, b.t, count(*) AS c FROM {source} {where} GROUP BY {side}.t, b.k, b.t",
+)
 CUT = st.sampled_from((1, 3, 7, None))
 RESTART = st.sampled_from([None, 1, 3])
 PICKS = st.lists(st.integers(0, 2), max_size=12)
+
+
+def all_columns(streams: str) -> str:
+    return ", ".join(f"{name}.{column}" for name in streams for column in "kxnt")
 
 
 def of_kind(plan: QueryPlan, kind: JoinKind) -> QueryPlan:

@@ -47,7 +47,7 @@ def check(places: tuple[str, str, str], kills: int, tmp_path: Path, asked: str =
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=5 * LONGEST,
+        timeout=LONGEST + 5 * kills,
     )
     assert done.returncode == 0, done.stderr
     killed = Place(tmp_path / "unused", *places, seed=kills, asked=asked)

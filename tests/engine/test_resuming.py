@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,29 @@ import pytest
 from penstock.engine.checkpoint import Checkpoints
 from penstock.errors import CheckpointError, RunError
 from penstock.runs.final_rows import final_rows
-from penstock.state.chunks import MemoryStore
+from penstock.state.chunks import ChunkStore, MemoryStore
 from tests.engine.resumed import Part, run_in_parts
 from tests.queries import NAMES, assert_late, bound, expected, is_strict, lines
 
 
-@pytest.mark.parametrize(("cut", "chunks"), [(1, 3), (7, 1), (None, 1)])
-@pytest.mark.parametrize("name", NAMES)
-def test_rows_before_and_after(name: str, cut: int | None, chunks: int, tmp_path: Path) -> None:
+def check(name: str, cut: int | None, chunks: int, store: Callable[[], ChunkStore]) -> None:
     query = bound(name, cut)
+    found = run_in_parts(query.plan, chunks, store, strict=is_strict(name))
+    assert found.parts > 1
+    table = final_rows(found.rows, "_sign") if query.plan.revises else found.rows
+    assert lines(table) == expected(name)
+    assert_late(name, found.late)
+
+
+@pytest.mark.parametrize(("cut", "chunks"), [(1, 3), (None, 1)])
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_before_and_after(name: str, cut: int | None, chunks: int) -> None:
+    kept = MemoryStore()
+    check(name, cut, chunks, lambda: kept)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_before_and_after_on_disk(name: str, tmp_path: Path) -> None:
     opened: list[Checkpoints] = []
 
     def store() -> Checkpoints:
@@ -27,12 +42,8 @@ def test_rows_before_and_after(name: str, cut: int | None, chunks: int, tmp_path
         opened.append(Checkpoints(tmp_path))
         return opened[-1]
 
-    found = run_in_parts(query.plan, chunks, store, strict=is_strict(name))
+    check(name, 7, 1, store)
     opened[-1].close()
-    assert found.parts > 1
-    table = final_rows(found.rows, "_sign") if query.plan.revises else found.rows
-    assert lines(table) == expected(name)
-    assert_late(name, found.late)
 
 
 def test_other_queries_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.resuming import load_run, save_run, shared_as_begun
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
@@ -20,6 +22,7 @@ from penstock.physical.node import OperatorKind
 from penstock.runs.answer import Account
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
+from penstock.sources.source import Chunk
 from penstock.state.chunks import MemoryStore
 from tests.engine.helpers import recut
 from tests.planning import in_process
@@ -200,15 +203,75 @@ def test_a_query_that_leaves_is_forgotten() -> None:
     assert several.outcome(1) == expected(query)
 
 
-def test_who_comes_later_has_panes_of_its_own() -> None:
+def test_who_comes_later_shares_what_comes() -> None:
     texts = [SELECT.format(20, 10, 1), SELECT.format(20, 20, 1), SELECT.format(10, 10, 2)]
     queries = queries_over(MANY, *texts, cut=1000)
     several = Several(queries[:2])
     (scan,) = several.run.scans
     several.run.feed(scan, next(iter(scan.chunks())))
     several.run.add(in_process(queries[2].plan), Outlet(queries[2].plan, Collected()))
-    assert several.kinds.count(OperatorKind.SHARED_PANES) == 1
-    assert several.kinds.count(OperatorKind.WINDOWS_OF_PANES) == 2
+    assert several.kinds.count(OperatorKind.WINDOWS_OF_PANES) == 3
+
+
+class Coming:
+    """Queries over one live stream that come one by one, each before a chunk; and perhaps leave."""
+
+    def __init__(
+        self, texts: Sequence[str], rows: list[Row], when: list[int], gone: int, share: bool
+    ) -> None:
+        db = database(s=Stream(SCHEMA, rows, ps.progress("t", delay=3)))
+        queries = [query for query in map(db.sql, texts) if isinstance(query, ps.Query)]
+        self.rows = [Collected() for _ in queries]
+        self.late = [Collected() for _ in queries]
+        self.run = LocalRun([], [], ManualClock(), strict=True)
+        outlets = [Outlet(q.plan, *s) for q, *s in zip(queries, self.rows, self.late, strict=True)]
+        add = self.run.add if share else self.run.graph.add
+        left = sorted(zip(when, queries, outlets, strict=True), key=lambda each: each[0])
+        number = 0
+        self._add(add, left, 0)
+        (scan,) = self.run.scans
+        with patch.object(SourceNode, "can_be_joined", True):  # as if it could be read only once
+            for chunk in scan.chunks():
+                for begin in range(0, chunk.batch.num_rows, 4):
+                    self._add(add, left, number)
+                    if number == gone and outlets[0] in self.run.graph.queries:
+                        self.run.drop(outlets[0])
+                    if self.run.scans:
+                        self.run.feed(scan, Chunk(chunk.batch.slice(begin, 4)))
+                    number += 1
+            self.kinds = [node.node.operator for node in self.run.graph.operators]
+            if self.run.scans:
+                self.run.end(scan)
+
+    @staticmethod
+    def _add(add: Any, left: list[Any], number: int) -> None:
+        while left and left[0][0] <= number:
+            _, query, outlet = left.pop(0)
+            add(in_process(query.plan), outlet)
+
+    @property
+    def outcome(self) -> list[object]:
+        late = [[row for batch in each.batches for row in batch.to_pylist()] for each in self.late]
+        late_rows = [bag([tuple(row.values()) for row in each]) for each in late]
+        return [[bag(tuples(each.table)) for each in self.rows], late_rows]
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    texts=st.lists(QUERY, min_size=2, max_size=5),
+    rows=ROWS,
+    when=st.lists(st.integers(0, 6), min_size=5, max_size=5),
+    gone=st.integers(1, 9),
+    by_cell=st.booleans(),
+)
+def test_queries_that_come_and_go(
+    texts: list[str], rows: list[Row], when: list[int], gone: int, by_cell: bool
+) -> None:
+    when = [0, *when[1 : len(texts)]]
+    with patch.object(cell_panes, "_SPARSE", 1000 if by_cell else 0):
+        shared = Coming(texts, rows, when, gone, share=True)
+    event(f"{shared.kinds.count(OperatorKind.WINDOWS_OF_PANES)} share")
+    assert shared.outcome == Coming(texts, rows, when, gone, share=False).outcome
 
 
 @pytest.mark.parametrize(

@@ -66,12 +66,24 @@ def test_another_value(rows: list[tuple[object, ...]], place: int) -> None:
         [datetime(2026, 1, 31, tzinfo=UTC), None],
         [b"\x00", b"", None],
         [None, None],
+        [[1, None, 3], None, []],
+        [[["a"], None, []], [], None],
+        [{"a": 1, "b": ["x"]}, None, {"a": None, "b": None}],
+        pa.array([[("k", 1)], None, [("a", None), ("b", 2)]], pa.map_(pa.string(), pa.int32())),
     ],
 )
-def test_every_type(values: list[object]) -> None:
+def test_every_type(values: object) -> None:
     table = pa.table({"x": values})
     held_otherwise = pa.concat_tables([table.slice(0, 1), table.slice(1)])
     assert rows_checksum(table) == rows_checksum(held_otherwise) != rows_checksum(table[:1])
+
+
+def test_another_value_within_an_array() -> None:
+    one, *others = (
+        rows_checksum(pa.table({"x": pa.array(rows, pa.list_(pa.list_(pa.int32())))}))
+        for rows in ([[[1], [2]]], [[[1, 2]]], [[[1], [3]]], [[[1], [2], None]], [[[1]], [[2]]])
+    )
+    assert one not in others
 
 
 def test_what_stands_under_null_does_not_count() -> None:

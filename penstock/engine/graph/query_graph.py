@@ -32,7 +32,7 @@ from penstock.operators.build import operator_for
 from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.optimizer.share_readings import check_can_be_read_in_turn, read_in_turn
-from penstock.physical.node import PhysicalNode
+from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.stateless import Scan
 from penstock.runs.outlet import Outlet
@@ -158,7 +158,8 @@ class QueryGraph(Topology):
             self._put(made, place, node, placed, below)
             placed.remember(made, sources)
             return (made, None), sources
-        known = [] if begun and _keeps(node) else self._computing.get(computes, [])
+        apart = begun and _keeps(node) and node.operator is not OperatorKind.SHARED_PANES
+        known = [] if apart else self._computing.get(computes, [])
         # in one query, equal branches are apart unless the plan says that they are shared
         others = [each for each in known if each not in placed.operators and each.is_clear]
         made = doing_the_same(node, producers, others) or self._new(node, producers, computes)

@@ -25,14 +25,18 @@ from penstock.plan.join_trees.join_tree import Joined, JoinTree
 from penstock.plan.joins import JoinKind
 from penstock.reference.engine import answer as definition
 from tests.engine.interleaved import plainly, run_interleaved
-from tests.engine.joining import CUT, RESTART, planned
+from tests.engine.joining import (
+    CUT,
+    RESTART,
+    SELECT_OF_THREE,
+    SHORT,
+    THREE,
+    all_columns,
+    planned,
+)
 from tests.operators.joins.multiway.test_multiway_join import (
     PICKS,
-    SELECT,
-    STREAM,
-    THREE,
     WHERE,
-    all_columns,
     planned_as,
     trees,
 )
@@ -111,10 +115,10 @@ def _check_promises(patch: pytest.MonkeyPatch) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(
-    several=st.tuples(STREAM, STREAM, STREAM),
+    several=st.tuples(SHORT, SHORT, SHORT),
     first=trees(range(3)),
     others=st.lists(trees(range(3)), min_size=1, max_size=4),
-    select=st.sampled_from(SELECT),
+    select=st.sampled_from(SELECT_OF_THREE),
     source=st.sampled_from(THREE),
     where=st.sampled_from(WHERE),
     late=st.sampled_from(["LATE SIDE", "LATE AMEND FOR 3"]),
@@ -145,7 +149,7 @@ def test_joins(
 
 @settings(deadline=None, max_examples=30)
 @given(
-    a=STREAM,
+    a=SHORT,
     others=st.lists(st.sampled_from([each.name for each in ALGORITHMS]), min_size=1, max_size=5),
     aggregates=st.sampled_from(["count(*) AS c, sum(n) AS s", "max(n) AS m", "median(x) AS m"]),
     window=st.sampled_from(["RANGE 6, SLIDE 2", "RANGE 5, SLIDE 3", "RANGE 4, SLIDE 4"]),

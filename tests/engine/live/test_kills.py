@@ -28,7 +28,7 @@ def check(tmp_path: Path, kills: int, follow: bool, seed: int) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=5 * LONGEST,
+        timeout=LONGEST + 5 * kills,
     )
     assert done.returncode == 0, done.stderr
     place = LivePlace.__new__(LivePlace)

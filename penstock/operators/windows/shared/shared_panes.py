@@ -28,6 +28,7 @@ from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.shared.cell_panes import FEW, CellPanes
 from penstock.operators.windows.shared.pane_part import PanePart, SortedRows, common_panes
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
+from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.shared_panes import SharedPanes
 from penstock.state.chunks import ChunkStore, Within
 from penstock.windows.columns import extreme_quotients, floor_div
@@ -36,7 +37,8 @@ _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is 
 
 
 class SharedPanesOperator(Base):
-    """Queries join before the first tuple comes; those that leave are forgotten."""
+    """Queries that join when tuples have come have panes of their own, for what comes from then on,
+    and are folded together with the others.  Those that leave are forgotten."""
 
     def __init__(self, node: SharedPanes) -> None:
         self.node = node
@@ -46,6 +48,7 @@ class SharedPanesOperator(Base):
         self._users: list[WindowsOfPanesOperator] = []
         self._begun = False
         self._parts: list[PanePart] = []
+        self._calls: list[NamedAggregate] = []  # of all parts
         self._cells: CellPanes | None = None  # where filters are many
         self._folder = Folder(node.keys, (), node.input.schema, node.key_order)
         self._unit = 1  # of time, which all panes are multiples of
@@ -54,8 +57,28 @@ class SharedPanesOperator(Base):
         self._waiting = SmallBatches()
 
     def join(self, user: WindowsOfPanesOperator) -> None:
-        assert not self._begun, "tuples have come"
         self._users.append(user)
+        if self._begun:
+            self._take_up(user)
+
+    def _take_up(self, user: WindowsOfPanesOperator) -> None:
+        """What has come is not for a query that is new."""
+        self.gather()
+        known = {each.call for each in self._calls}
+        self._calls += [each for each in user.node.aggregates if each.call not in known]
+        keys = self._folder.keys
+        self._folder = self._new_folder()
+        self._folder.keys = keys
+        self._dead = DeadKeys(self._folder)
+        pane = user.pane
+        self._parts.append(PanePart(self.node, user.predicate, pane, [user], self._calls))
+        self._unit, self._told = gcd(self._unit, pane), None
+        self._by_cell()
+        self._tell_keys()
+
+    def _new_folder(self) -> Folder:
+        node = self.node
+        return Folder(node.keys, self._calls, node.input.schema, node.key_order)
 
     def let_go(self, user: WindowsOfPanesOperator) -> None:
         self._users.remove(user)
@@ -70,14 +93,14 @@ class SharedPanesOperator(Base):
         if self._begun:
             return
         self._begun, joined = True, self._users
-        calls = list({each.call: each for user in joined for each in user.node.aggregates}.values())
-        node = self.node
-        self._folder = Folder(node.keys, calls, node.input.schema, node.key_order)
+        calls = {each.call: each for user in joined for each in user.node.aggregates}
+        node, self._calls = self.node, list(calls.values())
+        self._folder = self._new_folder()
         self._dead = DeadKeys(self._folder)
         for predicate in dict.fromkeys(user.predicate for user in joined):
             own = [user for user in joined if user.predicate == predicate]
             for pane, users in common_panes(own):
-                self._parts.append(PanePart(node, predicate, pane, users, calls))
+                self._parts.append(PanePart(node, predicate, pane, users, self._calls))
         self._unit = gcd(*(part.pane for part in self._parts))
         self._by_cell()
         self._tell_keys()

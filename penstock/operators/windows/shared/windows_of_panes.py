@@ -56,7 +56,7 @@ class WindowsOfPanesOperator(Paned):
     # --- what it shares --------------------------------------------------------------------------
 
     def share(self, folding: FoldsPanes) -> None:
-        """Before the first tuple comes."""
+        """Whatever comes from now on."""
         folding.join(self)
         self._folding = folding
 

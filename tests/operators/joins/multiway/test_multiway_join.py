@@ -31,27 +31,19 @@ from penstock.plan.query import QueryPlan
 from penstock.reference.engine import answer as definition
 from penstock.state.chunks import MemoryStore
 from tests.engine.interleaved import plainly, run_interleaved
-from tests.engine.joining import CUT, PROMISE, RESTART, planned
+from tests.engine.joining import (
+    CUT,
+    RESTART,
+    SELECT_OF_THREE,
+    SHORT,
+    THREE,
+    all_columns,
+    planned,
+)
 from tests.operators.joins.interleaved import Given
 from tests.operators.joins.interleaved import check as check_signed
 from tests.reference.helpers import Stream, bag, tuples
 
-ROWS = st.lists(
-    st.tuples(
-        st.sampled_from(["a", "b", None]),
-        st.sampled_from([None, 0.0, -0.0, 1.5, float("nan")]),
-        st.integers(0, 2),
-        st.integers(-9, 9) | st.sampled_from([-(2**31), 2**31 - 1]),
-    ),
-    max_size=7,
-)
-STREAM = st.builds(Stream, st.just("k STRING, x DOUBLE, n INT, t INT"), ROWS, PROMISE)
-THREE = (
-    "a [RANGE 5, WA t], b [RANGE 2, WA t], c [RANGE 0, WA t]",
-    "a, b [RANGE TUMBLING 4, WA t], c",
-    "a JOIN b ON b.t BETWEEN a.t AND a.t + 2 JOIN c ON c.t = b.t + 1",
-    "a, b JOIN c ON c.t BETWEEN a.t - 1 AND a.t + 3 AND b.t - 2 <= c.t AND c.t < b.t + 2",
-)
 WHERE = (
     "",
     "WHERE a.k = b.k AND b.k = c.k",
@@ -66,11 +58,6 @@ WHERE_FOUR = (
     "WHERE a.k = b.k AND b.k = c.k AND c.k = d.k",
     "WHERE a.k = b.k AND b.n = c.n AND c.x = d.x",
     "WHERE a.n = d.n AND b.n = d.n AND c.n < d.n",
-)
-SELECT = (
-    "SELECT {columns} FROM {source} {where}",
-    "SELECT count(*) AS c, sum(b.n) AS s [RANGE 6, SLIDE 3, WA {side}.t] FROM {source} {where}",
-    "SELECT {side}.t, b.t, count(*) AS c FROM {source} {where} GROUP BY {side}.t, b.t",
 )
 PICKS = st.lists(st.integers(0, 3), max_size=12)
 
@@ -114,17 +101,13 @@ def check(
     assert found.late == plainly([reference.late])
 
 
-def all_columns(streams: str) -> str:
-    return ", ".join(f"{name}.{column}" for name in streams for column in "kxnt")
-
-
 @settings(deadline=None, max_examples=60)
 @given(
-    a=STREAM,
-    b=STREAM,
-    c=STREAM,
+    a=SHORT,
+    b=SHORT,
+    c=SHORT,
     tree=trees(range(3)),
-    select=st.sampled_from(SELECT),
+    select=st.sampled_from(SELECT_OF_THREE),
     source=st.sampled_from(THREE),
     where=st.sampled_from(WHERE),
     side=st.sampled_from("abc"),
@@ -153,7 +136,7 @@ def test_three_inputs(
 
 @settings(deadline=None, max_examples=30)
 @given(
-    several=st.tuples(STREAM, STREAM, STREAM, STREAM),
+    several=st.tuples(SHORT, SHORT, SHORT, SHORT),
     tree=trees(range(4)),
     where=st.sampled_from(WHERE_FOUR),
     cut=CUT,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,32 +15,22 @@ from penstock.operators.operator import Progress
 from penstock.operators.windows.counted import row_partitions, rows, stretches
 from penstock.operators.windows.counted.rows import RowsOperator
 from penstock.plan.aggregates import WindowAggregate
-from tests.operators.driving import (
-    ALL,
-    DIFFERENTIAL,
-    PROMISE,
-    ROWS,
-    Row,
-    Stream,
-    check,
-    examples,
-    items,
-    planned,
-)
+from tests.operators.driving import ALL, ROWS, Row, Stream, check, examples, items, planned
+from tests.operators.windows.ways import Way, against_the_reference, most_held
 
 OPERATORS = {WindowAggregate: RowsOperator}
-SIZES = st.sampled_from(
-    [
-        "RANGE 3 ROWS, SLIDE 1 ROW",
-        "RANGE 4 ROWS, SLIDE 2 ROWS",
-        "RANGE 2 ROWS, SLIDE 5 ROWS",
-        "RANGE 7 ROWS, SLIDE 3 ROWS",
-        "RANGE ALL, SLIDE 3 ROWS",
-        "RANGE 64 ROWS, SLIDE 32 ROWS",
-    ]
-)
+SIZES = [
+    "RANGE 3 ROWS, SLIDE 1 ROW",
+    "RANGE 4 ROWS, SLIDE 2 ROWS",
+    "RANGE 2 ROWS, SLIDE 5 ROWS",
+    "RANGE 7 ROWS, SLIDE 3 ROWS",
+    "RANGE ALL, SLIDE 3 ROWS",
+    "RANGE 64 ROWS, SLIDE 32 ROWS",
+]
+ORDERS = ["row-num", "row-num, PA k", "rank(t)", "rank(t), PA k", "rank(t), PA i"]
+WINDOWS = [f"{sizes}, WA {order}" for sizes in SIZES for order in ORDERS]
 # How windows are put together: from rows, from blocks of rows, or from panes.
-WAYS: dict[str, list[tuple[ModuleType, str, int]]] = {
+WAYS: dict[str, Way] = {
     "rows": [],
     "blocks": [(stretches, "_BLOCK", 2), (stretches, "_LONG", 2)],
     "few rows at once": [(stretches, "_AT_ONCE", 5)],
@@ -51,36 +40,11 @@ WAYS: dict[str, list[tuple[ModuleType, str, int]]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-@examples
-@given(
-    rows=ROWS,
-    promise=PROMISE,
-    sizes=SIZES,
-    order=st.sampled_from(
-        ["row-num", "row-num, PA k", "rank(t)", "rank(t), PA k", "rank(t), PA i"]
-    ),
-    keys=st.sampled_from(["", "GROUP BY k", "GROUP BY k, i"]),
-    aggregates=st.sampled_from([DIFFERENTIAL, ALL]),
-)
-def test_against_the_reference(
-    way: list[tuple[ModuleType, str, int]],
-    rows: list[Row],
-    promise: dict[str, Any],
-    sizes: str,
-    order: str,
-    keys: str,
-    aggregates: str,
-) -> None:
-    sql = f"SELECT window_id, {aggregates} [{sizes}, WA {order}] FROM s {keys}"
-    with pytest.MonkeyPatch.context() as patch:
-        for change in way:
-            patch.setattr(*change)
-        check(sql, Stream(rows, promise), OPERATORS)
+test_against_the_reference = against_the_reference(RowsOperator, WAYS, WINDOWS, "window_id")
 
 
 @examples
-@given(rows=ROWS, sizes=SIZES)
+@given(rows=ROWS, sizes=st.sampled_from(SIZES))
 def test_streams_that_promise_nothing(rows: list[Row], sizes: str) -> None:
     sql = f"SELECT window_start, {ALL} [{sizes}, WA row-num, PA k] FROM s GROUP BY i"
     check(sql, Stream(rows, None), OPERATORS)
@@ -103,16 +67,11 @@ def test_windows_leave_when_they_are_full() -> None:
 @pytest.mark.parametrize("sizes", ["RANGE 4 ROWS, SLIDE 2 ROWS", "RANGE 64 ROWS, SLIDE 32 ROWS"])
 def test_keys_are_forgotten(sizes: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_expiry, "MANY", 8)
-    made: list[RowsOperator] = []
-
-    def operator(node: Any) -> RowsOperator:
-        made.append(RowsOperator(node))
-        return made[-1]
-
     rows = [("d", "ab"[n % 2], n, 1.0, 0) for n in range(4000)]
     sql = f"SELECT count(*) AS c [{sizes}, WA {order}] FROM s GROUP BY i"
-    most = 0
-    plan = planned(sql, Stream(rows, None), cut=20)
-    for _ in items(plan.input, {WindowAggregate: operator}, ManualClock()):
-        most = max([most, *(len(each.folder.keys) for each in (made[0], *made[0].states.values()))])
+
+    def keys(operator: RowsOperator) -> int:
+        return max(len(each.folder.keys) for each in (operator, *operator.states.values()))
+
+    most, _ = most_held(RowsOperator, sql, Stream(rows, None), 20, keys)
     assert 0 < most < 1000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -10,65 +9,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.clock import ManualClock
 from penstock.operators.folding import key_expiry
 from penstock.operators.windows.counted import stretches
 from penstock.operators.windows.counted.slide_by_tuple import SlideByTupleOperator
 from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.node import Node
-from tests.operators.driving import (
-    ALL,
-    DIFFERENTIAL,
-    PROMISE,
-    ROWS,
-    Row,
-    Stream,
-    check,
-    examples,
-    items,
-    planned,
-)
+from tests.operators.driving import ALL, PROMISE, ROWS, Row, Stream, check, examples
+from tests.operators.windows.ways import Way, against_the_reference, most_held
 
 OPERATORS = {WindowAggregate: SlideByTupleOperator}
-WAYS: dict[str, list[tuple[ModuleType, str, int]]] = {
+WINDOWS = [
+    "RANGE 6, RATTR t, SLIDE 1 ROW, SATTR row-num",
+    "RANGE 6, RATTR t, SLIDE 3 ROWS, SATTR row-num",
+    "RANGE 15, RATTR t, SLIDE 2 ROWS, SATTR row-num, PA k",
+    "RANGE 1, RATTR t, SLIDE 1 ROW, SATTR rank(t)",
+    "RANGE 9, RATTR t, SLIDE 3 ROWS, SATTR rank(t)",
+    "RANGE 9, RATTR t, SLIDE 2 ROWS, SATTR rank(t), PA k",
+]
+WAYS: dict[str, Way] = {
     "rows": [],
     "blocks": [(stretches, "_BLOCK", 2), (stretches, "_LONG", 2)],
     "few rows at once": [(stretches, "_AT_ONCE", 5)],
     "keys forgotten": [(key_expiry, "MANY", 1)],
 }
 
-
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-@examples
-@given(
-    rows=ROWS,
-    promise=PROMISE,
-    window=st.sampled_from(
-        [
-            "RANGE 6, RATTR t, SLIDE 1 ROW, SATTR row-num",
-            "RANGE 6, RATTR t, SLIDE 3 ROWS, SATTR row-num",
-            "RANGE 15, RATTR t, SLIDE 2 ROWS, SATTR row-num, PA k",
-            "RANGE 1, RATTR t, SLIDE 1 ROW, SATTR rank(t)",
-            "RANGE 9, RATTR t, SLIDE 3 ROWS, SATTR rank(t)",
-            "RANGE 9, RATTR t, SLIDE 2 ROWS, SATTR rank(t), PA k",
-        ]
-    ),
-    keys=st.sampled_from(["", "GROUP BY k", "GROUP BY k, i"]),
-    aggregates=st.sampled_from([DIFFERENTIAL, ALL]),
+test_against_the_reference = against_the_reference(
+    SlideByTupleOperator, WAYS, WINDOWS, "window_id, window_start"
 )
-def test_against_the_reference(
-    way: list[tuple[ModuleType, str, int]],
-    rows: list[Row],
-    promise: dict[str, Any],
-    window: str,
-    keys: str,
-    aggregates: str,
-) -> None:
-    sql = f"SELECT window_id, window_start, {aggregates} [{window}] FROM s {keys}"
-    with pytest.MonkeyPatch.context() as patch:
-        for change in way:
-            patch.setattr(*change)
-        check(sql, Stream(rows, promise), OPERATORS)
 
 
 @examples
@@ -100,17 +66,12 @@ def test_long_windows_share_blocks(aggregate: str) -> None:
 
 
 def test_state_is_forgotten() -> None:
-    made: list[SlideByTupleOperator] = []
-
-    def operator(node: Any) -> SlideByTupleOperator:
-        made.append(SlideByTupleOperator(node))
-        return made[-1]
-
     rows: list[Row] = [("d", "a", 1, 1.0, t) for t in range(100)]
     sql = "SELECT count(*) AS c [RANGE 10, RATTR t, SLIDE 1 ROW, SATTR row-num] FROM s"
-    plan: Node = planned(sql, Stream(rows, {"delay": 5}), cut=7)
-    most = 0
-    for _ in items(plan.inputs[0], {WindowAggregate: operator}, ManualClock()):
-        most = max([most, *(len(state.ticks) for state in made[0].states.values())])
+
+    def ticks(operator: SlideByTupleOperator) -> int:
+        return max((len(state.ticks) for state in operator.states.values()), default=0)
+
+    most, operator = most_held(SlideByTupleOperator, sql, Stream(rows, {"delay": 5}), 7, ticks)
     assert 0 < most <= 10 + 7
-    assert made[0].states == {}
+    assert operator.states == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -10,23 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.clock import ManualClock
 from penstock.operators.folding import key_expiry
 from penstock.operators.windows.sessions import open_sessions
 from penstock.operators.windows.sessions.session import SessionOperator
 from penstock.plan.aggregates import WindowAggregate
-from tests.operators.driving import (
-    ALL,
-    DIFFERENTIAL,
-    PROMISE,
-    ROWS,
-    Row,
-    Stream,
-    check,
-    examples,
-    items,
-    planned,
-)
+from tests.operators.driving import ALL, DIFFERENTIAL, PROMISE, ROWS, Row, Stream, check, examples
+from tests.operators.windows.ways import Way, against_the_reference, most_held
 
 OPERATORS = {WindowAggregate: SessionOperator}
 WINDOWS = [
@@ -36,7 +24,7 @@ WINDOWS = [
     "SESSION GAP 3, MAX 7, WA t",
     "SESSION GAP 5, MAX 2, WA t",
 ]
-WAYS: dict[str, list[tuple[ModuleType, str, int]]] = {
+WAYS: dict[str, Way] = {
     "as it is": [],
     "small blocks": [(open_sessions, "_BLOCK", 2)],
     "numbers given up": [(open_sessions, "_FEW", 1), (open_sessions, "_BLOCK", 2)],
@@ -44,28 +32,9 @@ WAYS: dict[str, list[tuple[ModuleType, str, int]]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-@examples
-@given(
-    rows=ROWS,
-    promise=PROMISE,
-    window=st.sampled_from(WINDOWS),
-    keys=st.sampled_from(["", "GROUP BY k", "GROUP BY k, i"]),
-    aggregates=st.sampled_from([DIFFERENTIAL, ALL]),
+test_against_the_reference = against_the_reference(
+    SessionOperator, WAYS, WINDOWS, "window_id, window_start, window_end"
 )
-def test_against_the_reference(
-    way: list[tuple[ModuleType, str, int]],
-    rows: list[Row],
-    promise: dict[str, Any],
-    window: str,
-    keys: str,
-    aggregates: str,
-) -> None:
-    sql = f"SELECT window_id, window_start, window_end, {aggregates} [{window}] FROM s {keys}"
-    with pytest.MonkeyPatch.context() as patch:
-        for change in way:
-            patch.setattr(*change)
-        check(sql, Stream(rows, promise), OPERATORS)
 
 
 @examples
@@ -92,20 +61,15 @@ def test_many_rows(most: str) -> None:
 
 
 def test_state_is_forgotten_and_tuples_are_not_kept() -> None:
-    made: list[SessionOperator] = []
-
-    def operator(node: Any) -> SessionOperator:
-        made.append(SessionOperator(node))
-        return made[-1]
-
     rows: list[Row] = [("d", f"k{t % 3}", 1, 1.0, t - t % 7) for t in range(3000)]
     sql = "SELECT k, count(*) AS c [SESSION GAP 2, WA t] FROM s GROUP BY k"
-    plan = planned(sql, Stream(rows, {"delay": 7}), cut=50)
-    most = 0
+
+    def groups(operator: SessionOperator) -> int:
+        assert operator.metrics().rows == 0
+        return len(operator.sessions.groups)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(open_sessions, "_FEW", 1)
-        for _ in items(plan.inputs[0], {WindowAggregate: operator}, ManualClock()):
-            most = max(most, len(made[0].sessions.groups))
-            assert made[0].metrics().rows == 0
+        most, operator = most_held(SessionOperator, sql, Stream(rows, {"delay": 7}), 50, groups)
     assert most < 200
-    assert made[0].open_results().count == 0
+    assert operator.open_results().count == 0
