@@ -45,6 +45,8 @@ class EnablingMode:
             return False
         if not node.is_empty or not node.ingest.can_enable or not component.waiting_idly:
             return False
+        if _empty(component)[0] is not node:
+            return False  # rows wait for another one, who is asked when nothing is left to do
         released = component.released
         if self._asked.get(node) == released:
             return False

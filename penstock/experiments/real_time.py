@@ -26,8 +26,9 @@ def in_real_time(trial: Trial, arrivals: TupleTimes, costs: Costs | None = None)
         clock, lambda batch: rows.append((time.perf_counter_ns(), batch.column("v").to_numpy()))
     )
     job = LocalJob([plan], [outlet], clock, scheduling=trial.scheduling)
+    spending = _Spending()
     if costs is not None:
-        costs.charge(job.run.graph.operators, _spend)
+        costs.charge(job.run.graph.operators, spending.spend)
     job.start()
     count = len(arrivals)
     batch = pa.record_batch([pa.array(range(count), pa.int64())], schema=NUMBERED)
@@ -38,7 +39,8 @@ def in_real_time(trial: Trial, arrivals: TupleTimes, costs: Costs | None = None)
         if (wait := due - time.perf_counter_ns()) > 0:
             time.sleep(wait / (_NANOSECONDS * SECOND))
         piece = batch.slice(number, 1)
-        handed[number] = (time.perf_counter_ns() - begun) // _NANOSECONDS
+        spending.handed = now = time.perf_counter_ns()
+        handed[number] = (now - begun) // _NANOSECONDS
         sources[stream].said.put(piece)
     rest = arrivals.duration / SECOND - (time.perf_counter_ns() - begun) / 1e9
     time.sleep(max(0.0, rest))
@@ -51,7 +53,19 @@ def in_real_time(trial: Trial, arrivals: TupleTimes, costs: Costs | None = None)
     return Observed.of(told, left, most_inside(told, left), idle / _NANOSECONDS, took)
 
 
-def _spend(microseconds: int) -> None:
-    """Sleeping takes as long on a busy machine as on an idle one; working does not."""
-    if microseconds:
-        time.sleep(microseconds / SECOND)
+class _Spending:
+    """The time that operators take, by sleeping: somebody who works would take longer on a busy
+    machine.  There, he who sleeps is woken too late as well, and what is one time too late would
+    add up over all steps of a burst.  So a step begins when the one before it was to end, unless
+    its tuple came later."""
+
+    def __init__(self) -> None:
+        self.handed = 0  # when the last tuple came
+        self._until = 0
+
+    def spend(self, microseconds: int) -> None:
+        if microseconds:
+            self._until = max(self._until, self.handed) + microseconds * _NANOSECONDS
+            wait = self._until - time.perf_counter_ns()
+            if wait > 0:
+                time.sleep(wait / (_NANOSECONDS * SECOND))

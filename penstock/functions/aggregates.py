@@ -18,6 +18,7 @@ from penstock.model.types import (
     STRING,
     Kind,
     Type,
+    array_of,
     decimal_type,
 )
 
@@ -74,6 +75,7 @@ _SHARE = Signature((_F.ANY, _F.DOUBLE))
 _AT = Signature((_F.DOUBLE, _F.DOUBLE))
 
 _ONE_BOOLEAN = Signature((_F.BOOLEAN,))
+_ONE_INTEGER = Signature((_F.INTEGER,))
 
 _ALL = [
     AggregateFunction(
@@ -116,6 +118,31 @@ _ALL = [
         "the values that make up at least a share of all, with their counts, as JSON",
         1,
     ),
+    AggregateFunction(
+        "array_agg",
+        Signature((_F.ANY,), variadic=True),
+        lambda arguments: array_of(arguments[0]),
+        "the values, in an ARRAY, by position and then by value, or ORDER BY something else",
+    ),
+    AggregateFunction("bit_and", _ONE_INTEGER, _always(BIGINT), "the bits that all have"),
+    AggregateFunction("bit_or", _ONE_INTEGER, _always(BIGINT), "the bits that one has"),
+    AggregateFunction("bit_xor", _ONE_INTEGER, _always(BIGINT), "the bits of an odd number"),
+    *[
+        AggregateFunction(name, _AT, _always(DOUBLE), about)
+        for name, about in (
+            ("corr", "correlation"),
+            ("covar_pop", "covariance of all there is"),
+            ("covar_samp", "covariance of a sample"),
+            ("regr_avgx", "the mean of x, the second argument"),
+            ("regr_avgy", "the mean of y, the first argument"),
+            ("regr_sxx", "the squares of the distances of x from its mean, added up"),
+            ("regr_syy", "the same for y"),
+            ("regr_sxy", "the products of the distances of both, added up"),
+            ("regr_slope", "the slope of the line through the points"),
+            ("regr_intercept", "where that line meets x = 0"),
+            ("regr_r2", "the square of the correlation"),
+        )
+    ],
     AggregateFunction("any_value", _ONE_ORDERED, _like_first, "one of them: the smallest"),
     AggregateFunction("bool_and", _ONE_BOOLEAN, _like_first, "whether all are true"),
     AggregateFunction("bool_or", _ONE_BOOLEAN, _like_first, "whether one is true"),
@@ -163,6 +190,7 @@ ALIASES: dict[str, str] = {
     "listagg": "string_agg",
     "group_concat": "string_agg",
     "topk": "top_k",
+    "collect_list": "array_agg",
     "first_value": "first",
     "last_value": "last",
     "arg_min": "min_by",
@@ -173,6 +201,10 @@ ALIASES: dict[str, str] = {
     "approx_topk": "approx_top_k",
 }
 COUNT_IF = ("count_if", "countif")  # count(*) FILTER (WHERE …)
+REWRITTEN: dict[str, str] = {  # what the binder makes of them
+    **dict.fromkeys((*COUNT_IF, "regr_count"), "count"),
+    "collect_set": "array_agg",
+}
 
 
 def aggregate(name: str) -> AggregateFunction | None:

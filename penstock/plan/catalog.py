@@ -10,7 +10,7 @@ from penstock.errors import BindError, Span, nearest, shortened
 from penstock.functions.aggregates import (
     AGGREGATES,
     ALIASES,
-    COUNT_IF,
+    REWRITTEN,
     AggregateFunction,
     aggregate,
 )
@@ -90,13 +90,13 @@ class Catalog:
         return self.functions.get(name.casefold())
 
     def aggregate(self, name: str) -> AggregateFunction | None:
-        known = "count" if name.lower() in COUNT_IF else name
+        known = REWRITTEN.get(name.lower(), name)
         return self.aggregates.get(name.casefold()) or aggregate(known)
 
     @property
     def aggregate_names(self) -> list[str]:
         """All of them, the built-in ones and the user's, by every name that they have."""
-        return [*AGGREGATES, *ALIASES, *COUNT_IF, *self.aggregates]
+        return [*AGGREGATES, *ALIASES, *REWRITTEN, *self.aggregates]
 
     def relation(self, name: str, span: Span | None = None) -> StreamDefinition | QueryPlan:
         """The stream, table or query of that name."""

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
+from operator import and_, or_, xor
 from typing import Any, NamedTuple
 
 from penstock.errors import RunError
+from penstock.functions.pair_statistics import PAIR_STATISTICS, PairTotals, pair_statistic
 from penstock.functions.python_aggregates import run_python_aggregate
 from penstock.model.plain_values import to_arrow
 from penstock.model.texts import frequencies_json
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
 from penstock.plan.expressions import AggregateCall, Literal
 from penstock.scalars.casts import fits
-from penstock.scalars.ordering import canonical, shown, sort_key
+from penstock.scalars.ordering import canonical, exact_key, shown, sort_key
 
 _ROOT_BITS = 1200  # behind the point; the deviation of doubles is 0, or above 2**-1100
 
@@ -48,6 +51,10 @@ def aggregate(call: AggregateCall, inputs: Sequence[Input]) -> Any:
         return len(given)
     if not given:
         return None
+    if name == "array_agg":
+        return _array(given, call)
+    if name in PAIR_STATISTICS:
+        return _of_pairs(name, given)
     if name in ("first", "last"):
         order = [(each.position, sort_key(each.arguments[0]), each) for each in given]
         chosen = min(order, key=_order) if name == "first" else max(order, key=_order)
@@ -80,7 +87,7 @@ def _infinite(values: list[Any]) -> float | None:
     return float(sum(value for value in values if not math.isfinite(value)))
 
 
-def _total(values: list[Any]) -> Fraction:
+def _total(values: Iterable[Any]) -> Fraction:
     return sum(map(Fraction, values), Fraction(0))
 
 
@@ -209,6 +216,31 @@ def _joined(values: list[Any], call: AggregateCall) -> str:
     return str(_constant(call)).join(sorted(values, key=sort_key))
 
 
+def _array(given: list[Input], call: AggregateCall) -> tuple[Any, ...]:
+    """By the keys that are asked for, then by position, then by value."""
+    places = (0 if call.distinct else each.position for each in given)
+    keyed = sorted(zip(places, given, strict=True), key=lambda pair: (pair[0], _value_key(pair[1])))
+    rows = [each for _, each in keyed]
+    directions = _constant(call) if len(call.arguments) > 1 else ""
+    for place, direction in reversed(list(enumerate(directions, start=1))):
+        keys = {id(row): sort_key(row.arguments[place]) for row in rows}
+        rows.sort(key=lambda row: keys[id(row)], reverse=direction == "d")
+    return tuple(row.arguments[0] for row in rows)
+
+
+def _value_key(row: Input) -> Any:
+    return exact_key(row.arguments[0])
+
+
+def _of_pairs(name: str, given: list[Input]) -> float | None:
+    pairs = [each.arguments for each in given]
+    if any(not math.isfinite(value) for pair in pairs for value in pair):
+        return math.nan if len(pairs) > 1 or name != "covar_samp" else None
+    exact = [(Fraction(y), Fraction(x)) for y, x in pairs]
+    products = [(y, x, y * y, x * x, y * x) for y, x in exact]
+    return pair_statistic(name, PairTotals(len(exact), *map(_total, zip(*products, strict=True))))
+
+
 def _histogram(values: list[Any], call: AggregateCall) -> str:
     pairs = sorted(_frequencies(values), key=lambda pair: sort_key(pair[0]))
     return frequencies_json(pairs, call.arguments[0].type)
@@ -230,6 +262,9 @@ _AGGREGATES: dict[str, Callable[[list[Any], AggregateCall], Any]] = {
     "bool_and": lambda values, _: all(values),
     "bool_or": lambda values, _: any(values),
     "string_agg": _joined,
+    "bit_and": lambda values, _: reduce(and_, values),
+    "bit_or": lambda values, _: reduce(or_, values),
+    "bit_xor": lambda values, _: reduce(xor, values),
     "histogram": _histogram,
     "top_k": _top_k,
     "heavy_hitters": _heavy_hitters,

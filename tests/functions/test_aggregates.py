@@ -8,9 +8,10 @@ import pytest
 
 import penstock as ps
 from penstock.functions.aggregates import AGGREGATES, ALIASES, PythonAggregate, aggregate
+from penstock.functions.pair_statistics import PAIR_STATISTICS
 from penstock.functions.signature import Family
 
-BESIDE = {"min_by": "t", "max_by": "t"}  # a second column
+BESIDE = {"min_by": "t", "max_by": "t", **dict.fromkeys(PAIR_STATISTICS, "x")}  # a second column
 CONSTANTS = {
     "quantile": "0.5",
     "approx_quantile": "0.5",
@@ -69,6 +70,19 @@ EXPECTED = {
     "bool_or": True,
     "string_agg": "1,2,2",
     "histogram": "[[1, 1], [2, 2]]",
+    "array_agg": [2, 1, 2],
+    "bit_and": 0,
+    "bit_or": 3,
+    "bit_xor": 1,
+    "corr": 1.0,
+    "covar_pop": 2 / 9,
+    "covar_samp": 1 / 3,
+    "regr_avgx": 5 / 3,
+    "regr_avgy": 5 / 3,
+    **dict.fromkeys(("regr_sxx", "regr_syy", "regr_sxy"), 2 / 3),
+    "regr_slope": 1.0,
+    "regr_intercept": 0.0,
+    "regr_r2": 1.0,
     "top_k": "[[2, 2]]",
     "heavy_hitters": "[[2, 2]]",
     "approx_count_distinct": 2,

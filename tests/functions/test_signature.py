@@ -22,7 +22,9 @@ from penstock.model.types import (
     STRING,
     TIMESTAMP,
     Type,
+    array_of,
     decimal_type,
+    map_of,
 )
 from tests.model.strategies import all_types
 
@@ -41,6 +43,10 @@ ACCEPTED: dict[Family, dict[Type, Type]] = {
     Family.TIME: {NULL: TIMESTAMP, DATE: DATE, TIMESTAMP: TIMESTAMP},
     Family.TIMESTAMP: dict.fromkeys([NULL, DATE, TIMESTAMP], TIMESTAMP),
     Family.INTERVAL: dict.fromkeys([NULL, INTERVAL], INTERVAL),
+    Family.ARRAY: {NULL: array_of(STRING)},
+    Family.COLLECTION: {NULL: array_of(STRING)},
+    Family.TEXTS: {NULL: array_of(STRING)},
+    Family.MAP: {NULL: map_of(STRING, STRING)},
 }
 
 

@@ -139,7 +139,7 @@ DETAILS = {
     "SELECT 1 [RANGE 1 MINUTE, RANGE 2 MINUTES] FROM s": "RANGE twice\n.*\n.*\n {32}\\^",
     # nothing can be cast in a declaration; and it is an error of binding
     "CREATE STREAM t (x DOUBLE) PROGRESS ON x ORDERED": "^BindError(.*\n)*.*try: x DECIMAL",
-    "SELECT ts + INTERVAL 1 MONTH FROM s": "^BindError",
+    "SELECT v + INTERVAL 1 MONTH FROM s": "^BindError",
     # no hint where nothing is near, one where something is
     "UPDATE s SET v = 1": r"EXPLAIN, not 'UPDATE'(?!(.*\n)*.*try: CREATE)",
     "CREATE STREM t (a INT)": "try: STREAM",

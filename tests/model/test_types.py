@@ -29,10 +29,13 @@ from penstock.model.types import (
     TIMESTAMP,
     Kind,
     Type,
+    array_of,
     as_decimal,
     common_type,
     decimal_type,
     from_arrow,
+    map_of,
+    struct_of,
 )
 from tests.model.strategies import all_types, typed_columns
 
@@ -57,15 +60,18 @@ FROM_ARROW = [
     (pa.decimal256(39, 0), None),
     (pa.decimal128(5, -2), None),
     (pa.dictionary(pa.int8(), pa.string()), STRING),
-    (pa.dictionary(pa.int32(), pa.list_(pa.int8())), None),
+    (pa.dictionary(pa.int32(), pa.list_(pa.int8())), array_of(INT)),
     (pa.time32("s"), None),
     (pa.time64("us"), None),
     (pa.month_day_nano_interval(), None),
-    (pa.list_(pa.int8()), None),
-    (pa.large_list(pa.int8()), None),
-    (pa.list_(pa.int8(), 2), None),
-    (pa.struct([("a", pa.int8())]), None),
-    (pa.map_(pa.string(), pa.int8()), None),
+    (pa.list_(pa.int8()), array_of(INT)),
+    (pa.large_list(pa.int8()), array_of(INT)),
+    (pa.list_(pa.int8(), 2), array_of(INT)),
+    (pa.list_(pa.time32("s")), None),
+    (pa.struct([("a", pa.int8())]), struct_of([("a", INT)])),
+    (pa.struct([]), None),
+    (pa.map_(pa.string(), pa.int8()), map_of(STRING, INT)),
+    (pa.map_(pa.float64(), pa.int8()), None),
     (pa.run_end_encoded(pa.int32(), pa.int8()), None),
 ]
 

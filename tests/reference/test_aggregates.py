@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.functions.aggregates import AGGREGATES, ALIASES
+from penstock.functions.pair_statistics import PAIR_STATISTICS
 from tests.engine.helpers import locally
 from tests.reference.helpers import Stream, ask, examples, plain
 
@@ -36,6 +37,7 @@ def call_of(name: str) -> str:
     constant["approx_top_k"] = constant["approx_topk"] = ", 2"
     constant["min_by"] = constant["max_by"] = ", x"
     constant["string_agg"] = ", '; '"
+    constant |= dict.fromkeys(PAIR_STATISTICS, ", x")
     known = ALIASES.get(name, name)
     own = {"bool_and": "x > 1", "bool_or": "x > 1", "string_agg": "CAST(x AS STRING)"}
     return f"{name}({own.get(known, 'x')}{constant.get(known, '')})"
@@ -69,6 +71,13 @@ ONE_ROW = {  # over the single value 3
     "bool_or": True,
     "string_agg": "3",
     "histogram": "[[3, 1]]",
+    "array_agg": [3],
+    "bit_and": 3,
+    "bit_or": 3,
+    "bit_xor": 3,
+    **dict.fromkeys(("corr", "covar_samp", "regr_slope", "regr_intercept", "regr_r2")),
+    **dict.fromkeys(("covar_pop", "regr_sxx", "regr_syy", "regr_sxy"), 0.0),
+    **dict.fromkeys(("regr_avgx", "regr_avgy"), 3.0),
 }
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from penstock.errors import BindError, Span
 from penstock.functions.aggregates import COUNT_IF, AggregateFunction
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.grouping_sets import GroupingSets
+from penstock.language.binding.listed import order_arguments, taken_apart
 from penstock.language.binding.literals import span_of
 from penstock.language.binding.nested import refuse_nested
 from penstock.language.binding.scope import Scope
@@ -28,6 +31,9 @@ from penstock.plan.expressions import (
 
 _GROUPING = ("grouping", "grouping_id")
 _OF_ANY_TYPE = ("count", "array_agg")  # they look at no value, or put it into the result
+
+
+_LISTING = ("array_agg", "collect_list", "collect_set")
 
 
 def has_aggregate(syntax: exp.Expr, catalog: Catalog) -> bool:
@@ -165,9 +171,16 @@ def aggregate_call(
     tuples: ExpressionBinder,
 ) -> AggregateCall:
     """An aggregate over what `tuples` binds."""
-    span = span_of(syntax)
+    span, name = span_of(syntax), str(syntax.name).lower()
+    if function.name == "array_agg":
+        values, distinct, keys = taken_apart(syntax)
+        call = _call(function, values, distinct or name == "collect_set", where, span, tuples)
+        more = order_arguments(keys, tuples)
+        return replace(call, arguments=(*call.arguments, *more))
     given = _without_order(syntax)
-    if str(syntax.name).lower() in COUNT_IF:
+    if name == "regr_count":
+        return _regr_count(function, given, where, span, tuples)
+    if name in COUNT_IF:
         if len(given) != 1 or isinstance(given[0], exp.Distinct | exp.Star):
             raise BindError(f"{syntax.name} takes one condition", span=span)
         condition = tuples.condition(given[0], str(syntax.name))
@@ -177,6 +190,22 @@ def aggregate_call(
     if distinct:
         given = [*given[0].expressions, *given[1:]]
     return _call(function, given, distinct, where, span, tuples)
+
+
+def _regr_count(
+    function: AggregateFunction,
+    given: list[exp.Expr],
+    where: Expression | None,
+    span: Span | None,
+    tuples: ExpressionBinder,
+) -> AggregateCall:
+    """How many pairs are known."""
+    if len(given) != 2:
+        raise BindError("regr_count takes two numbers", span=span)
+    nulls = [Call("is_null", (tuples.bind(each),), BOOLEAN) for each in given]
+    known = [Call("not", (each,), BOOLEAN) for each in nulls]
+    both = Call("and", (*known, *([] if where is None else [where])), BOOLEAN)
+    return AggregateCall(function, (), BIGINT, False, both, span=span)
 
 
 def _call(
@@ -218,6 +247,11 @@ def _ordered(syntax: exp.Expr) -> exp.Anonymous | None:
         return None
     [key, *others] = syntax.expression.expressions
     called = syntax.this
+    if str(called.name).lower() in _LISTING and len(called.expressions) == 1:
+        ordered = exp.Order(this=called.expressions[0], expressions=syntax.expression.expressions)
+        made = exp.Anonymous(this=called.this, expressions=[ordered])
+        made.meta.update(called.meta)
+        return made
     shares = str(called.name).lower() in ("percentile_cont", "mode")
     if others or key.args.get("desc") or not (shares or key.this == _value(called)):
         raise _own_order(called, syntax)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from penstock.errors import Span
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.relations import relation
 from penstock.language.parsing.unnest import after_comma, at_unnest, unnested
@@ -65,19 +66,21 @@ def _chain(parser: Parser) -> JoinChain:
     if parser.at_as_of() or parser.at("FOR"):
         parser.refuse("AS OF belongs to a JOIN", hint="a JOIN b AS OF a.ts ON …")
     chain = JoinChain(first, ())
-    while (kind := _kind(parser)) is not None:
+    while True:
+        start = parser.here()
+        kind = _kind(parser)
+        if kind is None:
+            return chain
         if at_unnest(parser):
             chain = chain.with_last(unnested(parser, chain.relations[-1], kind))
         else:
-            chain = replace(chain, joins=(*chain.joins, _join(parser, kind)))
-    return chain
+            chain = replace(chain, joins=(*chain.joins, _join(parser, kind, start)))
 
 
-def _join(parser: Parser, kind: str) -> JoinSyntax:
+def _join(parser: Parser, kind: str, start: Span) -> JoinSyntax:
     """join ::= CROSS JOIN (relation | unnest) | LEFT JOIN unnest ON TRUE
     | [kind] JOIN relation [as-of] (ON condition | USING '(' column {',' column} ')')
     kind ::= INNER | (LEFT | RIGHT | FULL) [OUTER] | [LEFT] SEMI | [LEFT] ANTI"""
-    start = parser.here()
     joined, as_of = _relation_as_of(parser)
     if kind == "CROSS":
         if parser.at("ON"):

@@ -167,7 +167,7 @@ class Parser(SqlglotParser):
         """`a[1].b[2]`, unless the brackets are those of a window."""
         this = super()._parse_column_ops(this)
         chain = 0
-        while this is not None and self._at_subscript():
+        while this is not None and self._at_subscript(this):
             chain += 1
             if chain > MAX_CHAIN:
                 self.refuse(f"there are more than {MAX_CHAIN} subscripts in a row")
@@ -175,10 +175,17 @@ class Parser(SqlglotParser):
         return this
 
     def _parse_bracket(self, this: Any = None) -> Any:
-        return self._subscript(None) if this is None and self._at_subscript() else this
+        return self._subscript(None) if this is None and self._at_subscript(None) else this
 
-    def _at_subscript(self) -> bool:
-        return self._curr.token_type is TokenType.L_BRACKET and self.next_word not in WINDOW_PARTS
+    def _at_subscript(self, this: exp.Expr | None) -> bool:
+        """Not a window, not even a misspelt one: a word and a number behind it, or nothing."""
+        if self._curr.token_type is not TokenType.L_BRACKET or self.next_word in WINDOW_PARTS:
+            return False
+        if self._next.token_type is TokenType.R_BRACKET:
+            return this is None or _is_called(this, "ARRAY")
+        after = self._tokens[self._index + 2 : self._index + 3]
+        word = self.next_word[:1].isalpha()
+        return not (word and after and after[0].token_type in _CONSTANTS)
 
     def _subscript(self, this: exp.Expr | None) -> exp.Expr:
         """`a[1]`, or an ARRAY: `ARRAY[1, 2]` or `[1, 2]`."""

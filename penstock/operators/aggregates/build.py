@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.functions.pair_statistics import PAIR_STATISTICS
 from penstock.functions.python_aggregates import Guarded
 from penstock.operators.aggregates.aggregate import Aggregate
+from penstock.operators.aggregates.arrays import Listed
+from penstock.operators.aggregates.bits import OfBits
 from penstock.operators.aggregates.counts import Count
 from penstock.operators.aggregates.extremes import Extreme
 from penstock.operators.aggregates.extremes_by import ExtremeBy
@@ -18,6 +21,7 @@ from penstock.operators.aggregates.frequent import (
     Quantile,
 )
 from penstock.operators.aggregates.listed import Histogram, ListedTexts
+from penstock.operators.aggregates.pairs import OfPairs
 from penstock.operators.aggregates.python_states import OfPython
 from penstock.operators.aggregates.runs import OverDistinct
 from penstock.operators.aggregates.sketched import (
@@ -72,6 +76,18 @@ def _extreme_by(largest: bool) -> Callable[[AggregateCall], Aggregate[Any]]:
     return lambda call: ExtremeBy(call.arguments[0].type, call.arguments[1].type, largest)
 
 
+def _directions(call: AggregateCall) -> str:
+    return str(_constant(call)) if len(call.arguments) > 1 else ""
+
+
+def _bits(name: str) -> Callable[[AggregateCall], Aggregate[Any]]:
+    return lambda _: OfBits(name)
+
+
+def _pairs(name: str) -> Callable[[AggregateCall], Aggregate[Any]]:
+    return lambda _: OfPairs(name)
+
+
 _BUILDERS: dict[str, Callable[[AggregateCall], Aggregate[Any]]] = {
     "count": lambda _: Count(),
     "sum": _sums(Sum),
@@ -91,6 +107,9 @@ _BUILDERS: dict[str, Callable[[AggregateCall], Aggregate[Any]]] = {
     "bool_or": _extreme(largest=True, by_position=False),
     "string_agg": lambda call: ListedTexts(_constant(call)),
     "histogram": lambda call: Histogram(call.arguments[0].type),
+    "array_agg": lambda call: Listed(call.type, _directions(call)),
+    **{name: _bits(name) for name in ("bit_and", "bit_or", "bit_xor")},
+    **{name: _pairs(name) for name in PAIR_STATISTICS},
     "median": lambda call: Quantile(call.arguments[0].type, 0.5),
     "quantile": lambda call: Quantile(call.arguments[0].type, _constant(call)),
     "mode": lambda call: Mode(call.arguments[0].type),

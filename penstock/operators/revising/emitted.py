@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import RunError
 from penstock.model.arrays import Codes, Mask
+from penstock.operators.folding.key_order import comparable
 from penstock.state.chunks import Tree
 
 
@@ -105,6 +106,9 @@ def _equal(old: pa.Array, new: pa.Array) -> Mask:
     if pa.types.is_floating(old.type):  # NaN is itself here, and −0.0 is not 0.0
         bits = [np.asarray(each.fill_null(0.0)).view(np.int64) for each in (old, new)]
         equal = (bits[0] == bits[1]) & np.asarray(pc.and_(old.is_valid(), new.is_valid()))
+    elif pa.types.is_nested(old.type):
+        ranks = np.asarray(comparable(pa.concat_arrays([old, new])))
+        equal = ranks[: len(old)] == ranks[len(old) :]
     else:
         equal = np.asarray(pc.equal(old, new).fill_null(False))
     same: Mask = equal | both_null

@@ -49,7 +49,7 @@ def parse_cell(text: str, sql_type: Type) -> Any | None:
         return text
     if sql_type.kind not in _PARSERS:
         hint = "FORMAT JSON or FORMAT PARQUET" if sql_type.is_nested else None
-        raise SourceError(f"a text cannot be read as {sql_type.a}", hint=hint)
+        raise SourceError(f"a stream cannot carry {sql_type} as a text", hint=hint)
     return _PARSERS[sql_type.kind](text.strip(SPACES), sql_type)
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from penstock.errors import RunError
 from penstock.functions.aggregates import AGGREGATES
+from penstock.functions.pair_statistics import PAIR_STATISTICS
 from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.types import (
     BIGINT,
@@ -77,6 +78,8 @@ ON: dict[str, list[Type]] = {
     "bool_or": [BOOLEAN],
     "string_agg": [STRING],
     "histogram": ANY,
+    "array_agg": ANY,
+    **{name: [BIGINT] for name in ("bit_and", "bit_or", "bit_xor")},
     "top_k": ANY,
     "heavy_hitters": ANY,
     "approx_count_distinct": ANY,
@@ -94,7 +97,8 @@ CONSTANTS: dict[str, list[Literal]] = {
 }
 
 
-BESIDE = ("min_by", "max_by")  # of two columns: see test_extremes_by
+# of two columns: see test_extremes_by, test_every_way and test_pairs
+BESIDE = ("min_by", "max_by", *PAIR_STATISTICS)
 
 
 class Tuple(NamedTuple):

@@ -14,6 +14,7 @@ import penstock as ps
 from penstock.engine.local import answer
 from penstock.errors import RunError
 from penstock.functions.aggregates import AGGREGATES
+from penstock.functions.pair_statistics import PAIR_STATISTICS
 from penstock.model.clock import ManualClock
 from penstock.model.punctuation import BEGINNING
 from penstock.operators.batch import Batch
@@ -70,6 +71,7 @@ def test_the_lists_name_every_aggregate() -> None:
     assert missing == {
         *("var_samp", "stddev_pop", "approx_count_distinct", "mode"),
         *("any_value", "bool_and", "bool_or", "string_agg", "histogram"),  # see test_every_way
+        *("array_agg", "bit_and", "bit_or", "bit_xor", *PAIR_STATISTICS),
     }
 
 
