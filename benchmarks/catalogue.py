@@ -37,6 +37,7 @@ from benchmarks import (
     single_tuples,
     throughput,
 )
+from benchmarks.nexmark import in_process
 from benchmarks.result import Result
 
 BENCHMARKS: dict[str, Callable[[bool], Result]] = {
@@ -52,6 +53,7 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "per_sources": per_sources.run,
     "sequences": sequences.run,
     "sessions": sessions.run,
+    "nexmark": in_process.run,
     "over": over.run,
     "memory": memory.run,
     "live_threads": live_threads.run,

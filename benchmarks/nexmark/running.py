@@ -42,13 +42,14 @@ def database(
 
 
 def expected(name: str, events: Events) -> pa.Table:
-    """What DuckDB says: to the same text, or to one of its own where windows have no name there."""
+    """What DuckDB says over the whole input."""
+    return in_duckdb(events).sql(text_for_duckdb(name)).to_arrow_table()
+
+
+def text_for_duckdb(name: str) -> str:
+    """The same text, or one of its own where windows have no name there."""
     own = FOLDER / "expected" / f"{name}.sql"
-    return (
-        in_duckdb(events)
-        .sql(own.read_text(encoding="utf-8") if own.exists() else _translated(text_of(name)))
-        .to_arrow_table()
-    )
+    return own.read_text(encoding="utf-8") if own.exists() else _translated(text_of(name))
 
 
 def in_duckdb(events: Events) -> duckdb.DuckDBPyConnection:

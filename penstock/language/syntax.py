@@ -111,13 +111,14 @@ class SequenceRelation:
 class WindowedRelation:
     """`TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), …))`: every tuple with its windows."""
 
-    kind: str  # TUMBLE, HOP or CUMULATE
+    kind: str  # TUMBLE, HOP, CUMULATE or SESSION
     relation: NamedRelation | SubqueryRelation
     time: exp.Expr
     lengths: tuple[exp.Expr, ...]
     alias: Name | None
     window: WindowClause | None
     span: Span
+    partition: tuple[exp.Expr, ...] = ()  # of sessions
 
     @property
     def called(self) -> str:
@@ -228,6 +229,7 @@ class Select:
     limit: LimitClause | None = None
     qualify: exp.Expr | None = None
     windows: tuple[exp.Window, ...] = ()  # WINDOW w AS (…), for OVER w
+    grouping_sets: tuple[tuple[exp.Expr, ...], ...] = ()  # of the keys in GROUP BY; none: all
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from penstock.functions.aggregates import AGGREGATES
 from penstock.functions.scalar import SCALARS
 from penstock.language.parsing import (
     common_tables,
+    grouping,
     joins,
     parser,
     progress_clause,
@@ -34,25 +35,13 @@ _WORD = re.compile(r"[A-Z][A-Z_]+")
 _NOT_SPOKEN = frozenset(["NATURAL", "OFFSET", "RECURSIVE"])
 """Words that the parser knows in order to refuse them."""
 _OF_SQLGLOT = frozenset(
-    [
-        "ASC",
-        "BY",
-        "CURRENT",
-        "DESC",
-        "FILTER",
-        "FOLLOWING",
-        "LAST",
-        "NULLS",
-        "OVER",
-        "PARTITION",
-        "PRECEDING",
-        "ROWS",
-        "UNBOUNDED",
-    ]
+    ["BY", "CUBE", "FILTER", "GROUPING", "NULLS", "ROLLUP", "ROWS", "SETS"]
+    + ["ASC", "CURRENT", "DESC", "FOLLOWING", "LAST", "OVER", "PARTITION", "PRECEDING", "UNBOUNDED"]
 )
 """Words that are looked for in what it has parsed, or made of it."""
 _PARSING = (
     common_tables,
+    grouping,
     joins,
     parser,
     progress_clause,

@@ -152,7 +152,7 @@ def test_they_do_whenever_somebody_looks(
         part.run.feed(scan, chunk)
         changes = tuples(part.rows.table.slice(said))
         for *values, sign in changes:
-            (row,) = bag([tuple(values)])
+            row = repr(bag([tuple(values)])[0])
             seen[row] += sign
             assert seen[row] >= 0, "taken back, and was not there"
         read[scan.ingest.stream.name] += chunk.batch.num_rows
@@ -160,7 +160,7 @@ def test_they_do_whenever_somebody_looks(
             name: stream._replace(rows=stream.rows[: read[name]])
             for name, stream in streams.items()
         }
-        assert seen == Counter(bag(tuples(ask(sql, **prefix).collect())))
+        assert seen == Counter(map(repr, bag(tuples(ask(sql, **prefix).collect()))))
         if query == GROUPED:
             groups = Counter((*bag([values[:2]])[0], sign) for *values, sign in changes)
             assert set(groups.values()) <= {1}, "a group changed twice in a batch"

@@ -9,13 +9,14 @@ from sqlglot import exp
 from penstock.errors import BindError, Span
 from penstock.functions.aggregates import COUNT_IF, AggregateFunction
 from penstock.language.binding.expressions import ExpressionBinder
+from penstock.language.binding.grouping_sets import GroupingSets
 from penstock.language.binding.listed import order_arguments, taken_apart
 from penstock.language.binding.literals import span_of
 from penstock.language.binding.nested import refuse_nested
 from penstock.language.binding.scope import Scope
 from penstock.language.syntax import SelectItem
 from penstock.model.schema import Field
-from penstock.model.types import BIGINT, BOOLEAN, STRING, Kind
+from penstock.model.types import BIGINT, BOOLEAN, INTERVAL, STRING, Kind
 from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import (
@@ -28,6 +29,7 @@ from penstock.plan.expressions import (
     cast_to,
 )
 
+_GROUPING = ("grouping", "grouping_id")
 _OF_ANY_TYPE = ("count", "array_agg")  # they look at no value, or put it into the result
 
 
@@ -59,12 +61,21 @@ class GroupBinder(ExpressionBinder):
     become columns; the aggregates that were met are collected."""
 
     def __init__(
-        self, scope: Scope, catalog: Catalog, keys: list[Named], window: list[Field]
+        self,
+        scope: Scope,
+        catalog: Catalog,
+        keys: list[Named],
+        window: list[Field],
+        tick_back: bool = False,
+        sets: GroupingSets | None = None,
     ) -> None:
+        """With `tick_back`, the window_end that is shown is a tick before that of `window`."""
         super().__init__(scope, catalog, "an aggregate")
         self.tuples = ExpressionBinder(scope, catalog, "an aggregate")
         self.keys = keys
         self.window = {field.name: field for field in window}
+        self._tick_back = tick_back
+        self._sets = sets
         self.aggregates: list[NamedAggregate] = []
         self._named: dict[str, list[NamedAggregate]] = {}  # those that are written alike
         self._taken: set[str] = set()
@@ -99,7 +110,11 @@ class GroupBinder(ExpressionBinder):
     def column(self, syntax: exp.Column) -> Expression:
         name = syntax.name.lower()
         if not syntax.table and name in self.window:
-            return Column.of(self.window[name], span_of(syntax))
+            column = Column.of(self.window[name], span_of(syntax))
+            if name == "window_end" and self._tick_back:
+                tick = Literal(-1, INTERVAL if column.type.kind is Kind.TIMESTAMP else BIGINT)
+                return Call("add", (column, tick), column.type, span=column.span)
+            return column
         if not syntax.table and syntax.name.casefold() in self._aliases:
             return self.bind(self._aliases[syntax.name.casefold()])
         found = self.tuples.column(syntax)
@@ -111,6 +126,9 @@ class GroupBinder(ExpressionBinder):
 
     def function(self, syntax: exp.Anonymous) -> Expression:
         function = self.catalog.aggregate(str(syntax.name))
+        if self._sets is not None and str(syntax.name).lower() in _GROUPING:
+            bound = [self.tuples.bind(each) for each in syntax.expressions]
+            return self._sets.grouping(bound, span_of(syntax))
         if function is None:
             return super().function(syntax)
         return self._aggregate(function, syntax, None)

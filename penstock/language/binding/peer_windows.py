@@ -27,10 +27,18 @@ from penstock.language.syntax import (
 )
 from penstock.model.duration import parse_duration
 
-_LENGTHS = {"TUMBLE": (1, 2), "HOP": (2, 3), "WINDOW": (1, 3)}  # at least, at most
+_LENGTHS = {  # at least, at most
+    "TUMBLE": (1, 2),
+    "HOP": (2, 3),
+    "WINDOW": (1, 3),
+    "SESSION": (1, 1),
+    "SESSION_WINDOW": (1, 1),
+}
+_SESSIONS = ("SESSION", "SESSION_WINDOW")
+_VALUES = ("WINDOW", "SESSION_WINDOW")  # of Spark, which have fields
 _BOUNDS = {
-    **{f"{kind}_START": "window_start" for kind in ("TUMBLE", "HOP")},
-    **{f"{kind}_END": "window_end" for kind in ("TUMBLE", "HOP")},
+    **{f"{kind}_START": "window_start" for kind in ("TUMBLE", "HOP", "SESSION")},
+    **{f"{kind}_END": "window_end" for kind in ("TUMBLE", "HOP", "SESSION")},
 }
 _FIELDS = {"start": "window_start", "end": "window_end"}
 _COLUMNS = ("window_start", "window_end")
@@ -64,9 +72,14 @@ def window_of(kind: str, arguments: Sequence[exp.Expr], span: Span | None) -> Wi
                 "TUMBLE": "TUMBLE(ts, INTERVAL '10' MINUTE)",
                 "HOP": "HOP(ts, INTERVAL '1' MINUTE, INTERVAL '10' MINUTE): SLIDE before RANGE",
                 "WINDOW": "window(ts, '10 minutes', '1 minute')",
+                "SESSION": "SESSION(ts, INTERVAL '5' MINUTE)",
+                "SESSION_WINDOW": "session_window(ts, '5 minutes')",
             }[kind],
         )
     found = [length_of(each) for each in lengths]
+    at = Attribute(time, False, span_of(time) or given)
+    if kind in _SESSIONS:
+        return WindowClause(given, gap=found[0], attribute=at, by_start=True)
     if kind == "HOP":  # the slide stands first
         found[:2] = found[1], found[0]
     elif kind == "TUMBLE":
@@ -76,7 +89,7 @@ def window_of(kind: str, arguments: Sequence[exp.Expr], span: Span | None) -> Wi
         given,
         range=length,
         slide=slide,
-        attribute=Attribute(time, False, span_of(time) or given),
+        attribute=at,
         offset=found[2] if len(found) > 2 else None,
         by_start=True,
     )
@@ -155,11 +168,16 @@ def _bound(syntax: exp.Expr, name: str) -> str | None:
     """Which of our columns an expression stands for."""
     if isinstance(syntax, exp.Anonymous):
         return _BOUNDS.get(str(syntax.name).upper())
-    if isinstance(syntax, exp.Column) and syntax.table.upper() == "WINDOW" == name.upper():
+    if not isinstance(syntax, exp.Column) or name.upper() not in _VALUES:
+        return None
+    if syntax.table.upper() == name.upper():
         return _FIELDS.get(syntax.name.lower())
-    if isinstance(syntax, exp.Column) and syntax.name.upper() == "WINDOW" == name.upper():
+    if syntax.name.upper() == name.upper():
+        called = name.lower()
         raise BindError(
-            "a window is no value by itself", span=span_of(syntax), hint="window.start, window.end"
+            "a window is no value by itself",
+            span=span_of(syntax),
+            hint=f"{called}.start, {called}.end",
         )
     return None
 
@@ -188,6 +206,8 @@ def _from_a_window_function(select: Select) -> Select:
         case _:
             return select
     keys = [each for each in select.group_by if _is_window_column(each, windowed)]
+    if windowed.kind == "SESSION":
+        _check_sessions(select, windowed, keys)
     where = select.where.walk() if select.where is not None else ()
     looks = any(_is_window_column(each, windowed) for each in where)
     if not keys or looks or windowed.kind == "CUMULATE" or select.window is not None:
@@ -202,6 +222,24 @@ def _from_a_window_function(select: Select) -> Select:
         group_by=tuple(each for each in select.group_by if each not in keys),
         items=tuple(_unqualified(each, windowed) for each in select.items),
     )
+
+
+def _check_sessions(select: Select, windowed: WindowedRelation, keys: list[exp.Expr]) -> None:
+    """Where a session ends is known of groups, not of tuples; and every group has its own."""
+    if not keys:
+        raise BindError(
+            "where a session ends is known when it has, so its tuples have no window_end",
+            span=windowed.span,
+            expected="GROUP BY window_start, window_end",
+        )
+    others = {each.name.casefold() for each in select.group_by if each not in keys}
+    parts = {each.name.casefold() for each in windowed.partition}
+    if others != parts:
+        raise BindError(
+            "every group has sessions of its own, so they are partitioned by what is grouped by",
+            span=windowed.span,
+            expected=f"PARTITION BY {', '.join(sorted(others))}" if others else "no PARTITION BY",
+        )
 
 
 def clause_of(windowed: WindowedRelation) -> WindowClause:

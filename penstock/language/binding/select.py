@@ -10,6 +10,7 @@ from penstock.language.binding.common_tables import with_tables
 from penstock.language.binding.distinct_on import bind_distinct_on
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.from_clause import FromBinder
+from penstock.language.binding.grouping_sets import Aggregation, GroupingSets, in_sets
 from penstock.language.binding.hints import bind_hints, refuse_useless
 from penstock.language.binding.items import (
     WINDOW_COLUMNS,
@@ -60,7 +61,8 @@ from penstock.plan.expressions import (
 from penstock.plan.node import Node
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.stateless import Filter, Project
-from penstock.windows.rows import Order
+from penstock.windows.rows import Order, RowWindow
+from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 
 MAX_JOINED = 200  # relations; every pair of them has windows to compare
@@ -204,7 +206,8 @@ class SelectBinder:
         if bound is not None:
             shape = WindowAggregate(node, bound.window, bound.attribute, (), (), ())
             window_fields = list(shape.schema)
-        binder = GroupBinder(scope, self.catalog, keys, window_fields)
+        sets = self._sets(keys, tuples)
+        binder = GroupBinder(scope, self.catalog, keys, window_fields, self._tick_back(bound), sets)
         beside = RowsBeside(select, binder)
         found = []
         for item in select.items:
@@ -215,32 +218,8 @@ class SelectBinder:
         if select.having is not None:
             having = binder.over_groups(select.having, select.items)
         beside.look(found)
-        aggregates = tuple(binder.aggregates)
-        grouped: Node
         refuse_useless(self.hints, windows=bound is not None, joins=self.given.joins)
-        if bound is None:
-            if any(node.promise(key.expression) for key in keys):
-                grouped = GroupAggregate(node, tuple(keys), aggregates, select.span)
-            elif self.catalog.running is not None:
-                running = self.catalog.running
-                grouped = running_groups(node, keys, aggregates, running, select.span)
-            else:
-                raise self._endless("an aggregate", "GROUP BY columns")
-        else:
-            partition = tuple(key for key in keys if key.expression in bound.partition)
-            grouped = pointing_at(
-                select.span,
-                lambda: WindowAggregate(
-                    node,
-                    bound.window,
-                    bound.attribute,
-                    partition if shape.counts_rows else (),
-                    tuple(keys),
-                    aggregates,
-                    self.hints.window,
-                    select.span,
-                ),
-            )
+        grouped = self._grouped(Aggregation(node, keys, binder.aggregates, bound), sets)
         if having is not None:
             grouped = Filter(grouped, having)
         columns = named(found)
@@ -250,6 +229,38 @@ class SelectBinder:
         if window_fields and not peers and not selects_window_columns(select.items):
             columns = with_window_bounds(columns, Schema(tuple(window_fields)))
         return grouped, columns
+
+    def _grouped(self, given: Aggregation, sets: GroupingSets) -> Node:
+        select, running = self.select, self.catalog.running
+        node, keys, aggregates, bound = in_sets(given, sets, select.span)
+        if bound is None:
+            if any(node.promise(key.expression) for key in keys):
+                return GroupAggregate(node, tuple(keys), tuple(aggregates), select.span)
+            if running is not None:
+                return running_groups(node, keys, aggregates, running, select.span)
+            raise self._endless("an aggregate", "GROUP BY columns")
+        partition: tuple[Named, ...] = ()
+        if isinstance(bound.window, RowWindow | SlideByTuple):
+            partition = tuple(key for key in keys if key.expression in bound.partition)
+        return pointing_at(
+            select.span,
+            lambda: WindowAggregate(
+                node,
+                bound.window,
+                bound.attribute,
+                partition,
+                tuple(keys),
+                tuple(aggregates),
+                self.hints.window,
+                select.span,
+            ),
+        )
+
+    def _tick_back(self, bound: BoundWindow | None) -> bool:
+        """Whether window_end is a tick before the end of our window: sessions of peers end a gap
+        after their last tuple, and one that comes then still belongs to them."""
+        peers = self.select.window is not None and self.select.window.by_start
+        return peers and bound is not None and isinstance(bound.window, Session)
 
     def _window(self, node: Node, tuples: ExpressionBinder) -> BoundWindow | None:
         select = self.select
@@ -284,6 +295,16 @@ class SelectBinder:
         for each in expressions:
             refuse_nested(each.type, "groups cannot be told apart by", each.span or select.span)
         return [Named(str(each), each) for each in dict.fromkeys(expressions)]
+
+    def _sets(self, keys: list[Named], tuples: ExpressionBinder) -> GroupingSets:
+        """Which keys each grouping set has; what is not among the keys is a window."""
+        select = self.select
+        places = {key.expression: number for number, key in enumerate(keys)}
+        sets = [
+            frozenset(places[self._key(each, tuples)] for each in own if each in select.group_by)
+            for own in select.grouping_sets
+        ]
+        return GroupingSets(tuple(keys), tuple(sets or [frozenset(range(len(keys)))]))
 
     def _key(self, syntax: exp.Expr, tuples: ExpressionBinder) -> Expression:
         """A key is an expression, the alias of one that is selected, or its number."""

@@ -9,6 +9,7 @@ from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import constant_as, span_of, ticks, whole_rows
 from penstock.language.syntax import Attribute, Quantity, WindowClause
 from penstock.model.domain import Domain
+from penstock.model.types import Kind
 from penstock.plan.aggregates import Window, WindowAggregate
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.distinct_on import DistinctOn
@@ -191,7 +192,15 @@ class WindowBinder:
         attribute = self._progressing(clause.attribute, "WA")
         domain = Domain(attribute.type)
         longest = None if clause.longest is None else ticks(clause.longest, domain)
-        return BoundWindow(Session(ticks(gap, domain), longest), attribute, ())
+        if clause.by_start and domain.type.kind is Kind.DECIMAL:
+            raise BindError(
+                "sessions as others write them are over times and whole numbers",
+                span=clause.span,
+                hint=f"[SESSION GAP {gap}, WA {attribute}]",
+            )
+        # those of peers go on with a tuple that comes exactly a gap later
+        reach = ticks(gap, domain) + clause.by_start
+        return BoundWindow(Session(reach, longest), attribute, ())
 
     # --- the parts -------------------------------------------------------------------------------
 

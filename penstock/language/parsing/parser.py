@@ -465,7 +465,11 @@ class Penstock(Dialect):
         STRING_ESCAPES = ["'", '"']
         COMMANDS: ClassVar[set[TokenType]] = set()
         KEYWORDS = {
-            **{k: v for k, v in Tokenizer.KEYWORDS.items() if not k.startswith("{")},
+            **{
+                word: kind
+                for word, kind in Tokenizer.KEYWORDS.items()
+                if not word.startswith("{") and word != "SESSION"  # which is a function of peers
+            },
             "GROUPBY": TokenType.GROUP_BY,
             "GROUP-BY": TokenType.GROUP_BY,
             "∪": TokenType.UNION,

@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import TokenType
 from penstock.errors import Span
 from penstock.language.limits import MAX_COLUMNS
 from penstock.language.parsing.common_tables import common_tables
+from penstock.language.parsing.grouping import group_by
 from penstock.language.parsing.joins import from_clause
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.row_clauses import at_named_window, row_clauses
@@ -81,9 +82,7 @@ def _select(parser: Parser) -> Select:
     window_all = _window_all(parser)
     where = parser.scalar("a condition") if parser.accept("WHERE") else None
     window_all = window_all or _window_all(parser)
-    group_by: tuple[exp.Expr, ...] = ()
-    if parser._match(TokenType.GROUP_BY):
-        group_by = parser.list_of(lambda: parser.scalar("a column to group by"))
+    grouped = group_by(parser)
     having = parser.scalar("a condition") if parser.accept("HAVING") else None
     window_all = window_all or _window_all(parser)
     rows = row_clauses(parser, bool(distinct_on))
@@ -94,7 +93,7 @@ def _select(parser: Parser) -> Select:
         window,
         chains,
         where,
-        group_by,
+        grouped.keys,
         having,
         window_all,
         rows.order_by,
@@ -103,6 +102,7 @@ def _select(parser: Parser) -> Select:
         rows.limit,
         rows.qualify,
         rows.windows,
+        grouped.sets,
     )
 
 

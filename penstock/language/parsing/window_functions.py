@@ -9,7 +9,7 @@ from penstock.errors import Span
 from penstock.language.parsing.parser import Parser
 from penstock.language.syntax import NamedRelation, SubqueryRelation, WindowedRelation
 
-_KINDS = ("TUMBLE", "HOP", "CUMULATE")
+_KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 
 
 def at_window_function(parser: Parser) -> bool:
@@ -20,8 +20,8 @@ def at_window_function(parser: Parser) -> bool:
 
 def window_function(parser: Parser) -> WindowedRelation:
     """function ::= TABLE '(' call ')' | call
-    call ::= (TUMBLE | HOP | CUMULATE) '(' [TABLE] name ',' (DESCRIPTOR '(' time ')' | time)
-    {',' length} ')'
+    call ::= (TUMBLE | HOP | CUMULATE | SESSION) '(' [TABLE] name [PARTITION BY key {',' key}] ','
+    (DESCRIPTOR '(' time ')' | time) {',' length} ')'
     | WINDOWED '(' (name | '(' query ')') window ')'"""
     from penstock.language.parsing.relations import in_parentheses  # which hold these, too
 
@@ -42,7 +42,11 @@ def window_function(parser: Parser) -> WindowedRelation:
         if not isinstance(found, NamedRelation | SubqueryRelation):
             parser.refuse("a window function takes a stream, a query or a sub-query")
         relation = found
-    _comma(parser, "the time")
+    partition: tuple[exp.Expr, ...] = ()
+    if kind == "SESSION" and parser._match(TokenType.PARTITION_BY):
+        partition = _keys(parser)
+    else:
+        _comma(parser, "the time")
     time = _time(parser)
     lengths: list[exp.Expr] = []
     while parser._match(TokenType.COMMA):
@@ -51,7 +55,8 @@ def window_function(parser: Parser) -> WindowedRelation:
     if wrapped:
         parser.close_paren()
     alias = parser.alias()
-    return WindowedRelation(kind, relation, time, tuple(lengths), alias, None, parser.since(start))
+    span = parser.since(start)
+    return WindowedRelation(kind, relation, time, tuple(lengths), alias, None, span, partition)
 
 
 def _windowed(parser: Parser, start: Span) -> WindowedRelation:
@@ -73,6 +78,16 @@ def _windowed(parser: Parser, start: Span) -> WindowedRelation:
     return WindowedRelation(
         "WINDOWED", relation, attribute.column, (), alias, None, parser.since(start)
     )
+
+
+def _keys(parser: Parser) -> tuple[exp.Expr, ...]:
+    """Keys with commas between them; the last comma stands before DESCRIPTOR."""
+    keys = [parser.scalar("a column")]
+    while True:
+        _comma(parser, "the time")
+        if parser.at("DESCRIPTOR"):
+            return tuple(keys)
+        keys.append(parser.scalar("a column"))
 
 
 def _time(parser: Parser) -> exp.Expr:

@@ -21,6 +21,8 @@ def numbers_of(columns: Iterable[pa.Array], size: int) -> Ints:
         if pa.types.is_floating(array.type):
             bits = np.asarray(array.fill_null(0.0)).view(np.int64)
             array = pa.array(bits, mask=np.asarray(array.is_null()))
+        elif pa.types.is_nested(array.type):  # which Arrow does not number
+            array = pa.array(map(repr, array.to_pylist()), pa.string())
         encoded = array.dictionary_encode(null_encoding="encode")
         size = len(encoded.dictionary)
         # numbered anew after every column, so that no product can overflow
