@@ -22,6 +22,7 @@ from penstock.language.parsing import (
     parser,
     progress_clause,
     relations,
+    row_clauses,
     select,
     statements,
     unnest,
@@ -31,9 +32,12 @@ from penstock.language.parsing import (
 from penstock.language.parsing.parser import Penstock
 
 _WORD = re.compile(r"[A-Z][A-Z_]+")
-_NOT_SPOKEN = frozenset(["NATURAL", "OFFSET", "QUALIFY", "RECURSIVE"])
+_NOT_SPOKEN = frozenset(["NATURAL", "OFFSET", "RECURSIVE"])
 """Words that the parser knows in order to refuse them."""
-_OF_SQLGLOT = frozenset(["BY", "CUBE", "FILTER", "GROUPING", "ROLLUP", "ROWS", "SETS"])
+_OF_SQLGLOT = frozenset(
+    ["BY", "CUBE", "FILTER", "GROUPING", "NULLS", "ROLLUP", "ROWS", "SETS"]
+    + ["ASC", "CURRENT", "DESC", "FOLLOWING", "LAST", "OVER", "PARTITION", "PRECEDING", "UNBOUNDED"]
+)
 """Words that are looked for in what it has parsed, or made of it."""
 _PARSING = (
     common_tables,
@@ -42,6 +46,7 @@ _PARSING = (
     parser,
     progress_clause,
     relations,
+    row_clauses,
     select,
     statements,
     unnest,

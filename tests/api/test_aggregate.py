@@ -151,7 +151,7 @@ def test_names_that_are_built_in(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("returns", "arguments"),
-    [("", ("DOUBLE",)), ("INT[]", ("DOUBLE",)), ("DOUBLE", ("DECIMAL(99,1)",))],
+    [("", ("DOUBLE",)), ("NUMBERS", ("DOUBLE",)), ("DOUBLE", ("DECIMAL(99,1)",))],
 )
 def test_types_that_do_not_exist(returns: str, arguments: Sequence[str]) -> None:
     db = database()

@@ -26,7 +26,7 @@ MISTAKES = {
     "SELECT count(*) FROM s": "an aggregate over an endless stream never completes",
     "SELECT upper(v) FROM s": "argument 1 of upper is an INT",
     "SELECT count(*) AS n [RANGE TUMBLING 20000000 WEEKS] FROM s": "20000000 WEEKS is longer",
-    "SELECT k FROM s ORDER BY k": "ORDER BY is not part of a continuous query",
+    "SELECT k FROM s ORDER BY k": "ORDER BY alone is not part of a continuous query",
     "CREATE STREAM s (a INT)": "'s' exists already",
     "CREATE STREAM x (a INT) FROM VALUES ('y')": "'y' is not an INT",
     "CREATE STREAM x (a INT) FROM VALUES (1, 2)": "the row has 2 values",

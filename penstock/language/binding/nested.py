@@ -77,13 +77,16 @@ def path(binder: ExpressionBinder, syntax: exp.Column) -> Expression | None:
     written = [each.name for each in names if each is not None]
     span = span_of(syntax)
     for relation, rest in ((written[0], written[1:]), (None, written)):
-        if len(rest) < (2 if relation else 1) or not binder.scope.matches(rest[0], relation):
+        fields = binder.scope.matches(rest[0], relation)
+        if relation is not None and fields and len(rest) == 1:
+            return None  # a column of a relation, as ever
+        structs = [each for each in fields if each.type.kind is Kind.STRUCT]
+        if not (structs if relation is None else fields):
             continue
         found: Expression = binder.scope.find(rest[0], relation, span)
-        if found.type.kind is Kind.STRUCT or relation is not None:
-            for name in rest[1:]:
-                found = field(found, name, span)
-            return found
+        for name in rest[1:]:
+            found = field(found, name, span)
+        return found
     return None
 
 

@@ -104,7 +104,7 @@ WIDE = Schema(
     tuple(
         Field(f"{letter}{number}", sql_type)
         for number, sql_type in enumerate(dict.fromkeys(t for _, types in CALLS for t in types))
-        for letter in "abc"
+        for letter in "abcd"  # as many as a function takes of one type
     )
 )
 
