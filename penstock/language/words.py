@@ -35,8 +35,11 @@ _WORD = re.compile(r"[A-Z][A-Z_]+")
 _NOT_SPOKEN = frozenset(["NATURAL", "OFFSET", "RECURSIVE"])
 """Words that the parser knows in order to refuse them."""
 _OF_SQLGLOT = frozenset(
-    ["BY", "CUBE", "FILTER", "GROUPING", "NULLS", "ROLLUP", "ROWS", "SETS"]
-    + ["ASC", "CURRENT", "DESC", "FOLLOWING", "LAST", "OVER", "PARTITION", "PRECEDING", "UNBOUNDED"]
+    [
+        *("BY", "CUBE", "FILTER", "GROUPING", "NULLS", "ROLLUP", "ROWS", "SETS"),
+        *("ASC", "CURRENT", "DESC", "FOLLOWING", "LAST", "OVER", "PARTITION", "PRECEDING"),
+        "UNBOUNDED",
+    ]
 )
 """Words that are looked for in what it has parsed, or made of it."""
 _PARSING = (
