@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.engine.graph.node import SMALL
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.run import LocalRun
 from penstock.engine.scheduler import Scheduler
@@ -69,16 +70,17 @@ def test_what_waits_in_arcs() -> None:
     run = run_of(PLAIN, s=S)
     (scan,) = run.scans
     schema = scan.ingest.stream.input_schema
-    for begin in (0, 10):
-        rows = ROWS[begin : begin + 10]
-        run.deliver(scan, Chunk(pa.RecordBatch.from_pylist(rows, schema=schema.arrow)))
+    count = SMALL + 1  # fewer are handed on at once
+    for begin in (0, count):
+        columns = {"k": [1] * count, "t": list(range(begin, begin + count))}
+        run.deliver(scan, Chunk(pa.record_batch(columns, schema=schema.arrow)))
         scan.execute()
     (waiting, behind) = status_of(run).arcs
-    assert (waiting.begin, waiting.waiting, waiting.peak) == ("s", 20, 20)
+    assert (waiting.begin, waiting.waiting, waiting.peak) == ("s", 2 * count, 2 * count)
     assert (behind.begin, behind.waiting) == (waiting.end, 0)
     run.graph.drain()
     assert status_of(run).waiting == 0
-    assert status_of(run).arcs[0].peak == 20
+    assert status_of(run).arcs[0].peak == 2 * count
 
 
 def test_between_two_looks() -> None:

@@ -27,6 +27,7 @@ ROWS = st.lists(
     min_size=1,
     max_size=30,
 )
+OF_PAIRS = {name for name in AGGREGATES if name.startswith(("regr_", "covar_", "corr"))}
 CONSTANTS = {
     "min_by": ", k",
     "max_by": ", x",
@@ -40,6 +41,7 @@ CONSTANTS = {
 }
 BLOCKED = {
     *("min", "max", "first", "last", "min_by", "max_by", "any_value", "bool_and", "bool_or"),
+    *("bit_and", "bit_or", "array_agg"),
     *(name for name in AGGREGATES if name.startswith("approx_")),
 }
 SLIDING = set(AGGREGATES) - BLOCKED
@@ -48,8 +50,12 @@ SLIDING = set(AGGREGATES) - BLOCKED
 def calls(name: str) -> list[str]:
     constant = CONSTANTS.get(name, "")
     x, i = ("x > 1", "i > 1") if name.startswith("bool_") else ("x", "i")
+    if name.startswith("bit_"):
+        x = "i"
     if name == "string_agg":
         x, i = "CAST(x AS STRING)", "CAST(i AS STRING)"
+    if name in OF_PAIRS:  # these slide unless they are DISTINCT
+        return [f"{name}(x, i) AS of_{name}", f"{name}(i, x) FILTER (WHERE i > 0) AS of_{name}_2"]
     return [
         f"{name}({x}{constant}) AS of_{name}",
         f"{name}(DISTINCT {x}{constant}) AS of_{name}_distinct",
