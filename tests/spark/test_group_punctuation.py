@@ -43,7 +43,7 @@ def test_every_cut(
     planned = {"s": data.draw(cuts(len(given_stream.rows)), label="s")}
     job = WithoutSpark(query.plan, buckets)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest, "_FLUSH", flush)
+        patch.setattr(ingest, "MANY_ROWS", flush)
         patch.setattr(bounds, "_MANY", many)
         run_in_cuts(job, query, planned, at_once, restarts)
     assert_reference(query, job)
