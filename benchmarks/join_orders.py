@@ -2,17 +2,14 @@
 
 The plan that is chosen is held against all others: trees of operators for two inputs or more, and
 orders in which the tuples of every stream look for the others.
-
-`python -m benchmarks.join_orders calibrate` measures penstock/optimizer/dataflow/work.py.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, permutations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +24,12 @@ from penstock.model.clock import SystemClock
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import statistics_of
 from penstock.optimizer.dataflow.search import Search
-from penstock.optimizer.dataflow.work import Work
 from penstock.optimizer.logical.arrange_joins import put_together
 from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.equalities import Equality, conditions_of
-from penstock.plan.join_trees.join_tree import Joined, JoinTree, flat, trees_of
+from penstock.plan.join_trees.join_tree import Joined, JoinTree, flat, orders_of, trees_of
 from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
@@ -100,32 +96,45 @@ class JoinOrders:
         return local.answer(plan, SystemClock()).table
 
     def plans(self) -> dict[str, Joined]:
-        """All trees, each with the best orders, and one operator for all inputs with every order
-        of the inputs."""
+        """All trees, each with the best orders; and one operator for all inputs with all orders in
+        which the tuples of each can look for the others.  Nothing looks for tuples that it has no
+        key in common with."""
         names = list(self.streams)
-        found: dict[str, Joined] = {}
-        for tree in trees_of(range(len(names))):
-            made = self._with_best_orders(tree)
-            assert isinstance(made, Joined)
-            found[made.named(names)] = made
-        for order in permutations(range(len(names))):
-            probes = tuple(tuple(n for n in order if n != own) for own in range(len(names)))
-            found["flat " + "".join(names[n] for n in order)] = flat(len(names), probes)
-        best = self.search.containing().tree
-        kept = {name: tree for name, tree in found.items() if self._is_connected(tree)}
-        return kept | {best.named(names): best}
+        found = [self._with_best_orders(tree) for tree in trees_of(range(len(names)))]
+        sizes = range(len(names))
+        several = [[o for o in orders_of(len(names), n) if self._meets(n, o)] for n in sizes]
+        found += [flat(len(names), probes) for probes in product(*several)]
+        found.append(self.search.containing().tree)
+        kept = [tree for tree in found if isinstance(tree, Joined) and self._is_connected(tree)]
+        return {self._name(tree): tree for tree in kept}
+
+    def _name(self, tree: Joined) -> str:
+        """Plans of one name are the same."""
+        names = list(self.streams)
+        if not tree.is_flat:
+            return tree.named(names)
+        return "|".join(
+            f"{names[own]}>{''.join(names[n] for n in order)}"
+            for own, order in enumerate(tree.probes)
+        )
+
+    def _meets(self, own: int, order: Sequence[int]) -> bool:
+        return self._finds(frozenset([own]), [frozenset([each]) for each in order])
+
+    def _finds(self, bound: frozenset[int], others: Sequence[frozenset[int]]) -> bool:
+        for new in others:
+            if not any(each.inputs & bound and each.inputs & new for each in self.equalities):
+                return False
+            bound |= new
+        return True
 
     def _is_connected(self, tree: JoinTree) -> bool:
-        """Whether nothing looks for tuples that it has no key in common with."""
         if not isinstance(tree, Joined):
             return True
         sets = [frozenset(part.leaves) for part in tree.parts]
-        for own, order in enumerate(tree.probes):
-            bound = sets[own]
-            for new in order:
-                if not any(e.inputs & bound and e.inputs & sets[new] for e in self.equalities):
-                    return False
-                bound |= sets[new]
+        asked = zip(sets, tree.probes, strict=True)
+        if not all(self._finds(own, [sets[n] for n in order]) for own, order in asked):
+            return False
         return all(map(self._is_connected, tree.parts))
 
     @cached_property
@@ -207,8 +216,9 @@ def kendall(one: Sequence[float], other: Sequence[float], apart: float = 0.0) ->
 
 def measure(
     query: JoinOrders, rounds: int = 1, most: int | None = None
-) -> Iterator[tuple[str, Joined, float, float]]:
-    """Every plan, or `most` of them, the seconds that were expected of it, and those it took."""
+) -> Iterator[tuple[str, Joined, float, float, int]]:
+    """Every plan, or `most` of them, the seconds that were expected of it, and those it took, with
+    the number of results."""
     plans = query.plans()
     if most is not None:
         several = sorted(plans, key=lambda name: query.search.time(plans[name]))
@@ -217,24 +227,25 @@ def measure(
     times, answers = measured(
         {name: lambda tree=tree: query.run(tree) for name, tree in plans.items()}, rounds
     )
-    agree(answers)
+    results = agree(answers)
     for name, tree in plans.items():
         expected = query.search.time(tree) * query.seconds * 1e6 / 1e9
-        yield name, tree, expected, times[name]
+        yield name, tree, expected, times[name], results[name]
 
 
 def run(quick: bool) -> Result:
-    """The bars are about the four skewed streams, and about all five queries together."""
+    """The bars are about the four skewed streams, and about each of the five queries."""
     rows, points, agreed = [], {}, {}
     bars = []
     for query in (_shorter(each) for each in QUERIES[:2]) if quick else QUERIES:
-        found = list(measure(query, rounds=1 if quick else 3))
-        points[query.name] = [(expected, taken) for _, _, expected, taken in found]
+        found = list(measure(query, rounds=1 if quick else 5))
+        expected = [each for _, _, each, _, _ in found]
+        times = [taken for *_, taken, _ in found]
+        points[query.name] = expected, times
         best = query.search.containing().tree
-        chosen = next(taken for _, tree, _, taken in found if tree == best)
-        times = [taken for *_, taken in found]
-        ranked = kendall([expected for _, _, expected, _ in found], times, APART)
-        agreed[query.name] = len(found)
+        chosen = next(taken for _, tree, _, taken, _ in found if tree == best)
+        ranked = kendall(expected, times, APART)
+        agreed[query.name] = found[0][-1]
         rows.append(
             {
                 "query": query.name,
@@ -244,6 +255,7 @@ def run(quick: bool) -> Result:
                 "best, s": min(times),
                 "worst, s": max(times),
                 "Kendall's tau": ranked,
+                "of all pairs": kendall(expected, times),
             }
         )
         if query.name == SKEWED.name:
@@ -254,9 +266,8 @@ def run(quick: bool) -> Result:
     def plot(path: Path) -> None:
         title = "Plans of joins: expected and measured seconds"
         with figure(path, title, panels=len(points), width=16) as axes:
-            for axis, (name, several) in zip(axes, points.items(), strict=True):
-                expected, taken = zip(*several, strict=True)
-                axis.scatter(expected, taken, s=14)
+            for axis, (name, (expected, times)) in zip(axes, points.items(), strict=True):
+                axis.scatter(expected, times, s=14)
                 axis.set(title=name, xlabel="expected", ylabel="measured", xscale="log")
                 axis.set_yscale("log")
                 axis.title.set_fontsize(8)
@@ -267,67 +278,3 @@ def run(quick: bool) -> Result:
 
 def _shorter(query: JoinOrders) -> JoinOrders:
     return replace(query, seconds=6)
-
-
-def calibrate() -> None:
-    """By joins that no bar is about."""
-    features, times = [], []
-    for seed in range(TRAINING):
-        query = random_join(seed)
-        for name, tree, expected, taken in measure(query, most=10):
-            work = query.search.total(tree) * (query.seconds * 1e6)
-            features.append(astuple(work))
-            times.append(taken * 1e9)
-            print(f"{query.name:36} {name:16} {expected:7.3f} {taken:7.3f}", flush=True)
-    for name, value in zip(fields(Work), _fitted(np.array(features), np.array(times)), strict=True):
-        print(f"{name.name} {value:,.1f}")
-
-
-TRAINING = 16  # joins
-_SHAPES = (
-    "r.a = s.a AND s.a = t.a",
-    "r.a = s.a AND r.b = t.b",
-    "r.a = s.a AND s.b = t.b AND r.c = t.c",
-    "r.a = s.a AND s.b = t.b AND t.c = u.c",
-    "r.a = s.a AND r.b = t.b AND r.c = u.c",
-    "r.a = s.a AND s.a = t.a AND t.b = u.b",
-)
-
-
-def random_join(seed: int) -> JoinOrders:
-    """Streams of any rates, keys, windows and batches, which are joined in any shape."""
-    generator = np.random.default_rng(seed)
-    where = _SHAPES[seed % len(_SHAPES)]
-    names = "rstu" if "u." in where else "rst"
-    window = round(float(10 ** generator.uniform(-0.7, 0.7)), 3)
-    rates = [int(10 ** generator.uniform(1.7, 3.7)) for _ in names]
-    mean = np.exp(np.mean(np.log(rates)))
-    keys = {
-        column: max(2, int(mean * window * 10 ** generator.uniform(-1.5, 0.7))) for column in "abc"
-    }
-    streams = {
-        name: StreamOf(rate, keys, at_once=float(generator.choice([0.3, 1, 2])))
-        for name, rate in zip(names, rates, strict=True)
-    }
-    return JoinOrders(f"random {seed}", streams, dict.fromkeys(names, window), where, seconds=10)
-
-
-def _fitted(features: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """The numbers, none below zero, by which features make up the times; errors count by how large
-    they are beside the time."""
-    scaled, ones = features / times[:, None], np.ones(len(times))
-    used = list(range(features.shape[1]))
-    while True:
-        found, *_ = np.linalg.lstsq(scaled[:, used], ones, rcond=None)
-        if (found >= 0).all():
-            whole = np.zeros(features.shape[1])
-            whole[used] = found
-            return whole
-        del used[int(np.argmin(found))]
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["calibrate"])
-    parser.parse_args()
-    calibrate()

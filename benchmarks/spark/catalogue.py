@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from benchmarks.nexmark import on_spark as nexmark
 from benchmarks.result import Result
 from benchmarks.spark import (
     four_million,
@@ -27,4 +28,5 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "four_million": four_million.run,
     "spark_joins": joins.run,
     "spark_sessions": sessions.run,
+    "spark_nexmark": nexmark.run,
 }

@@ -24,7 +24,7 @@ from penstock.api.registered import aggregate_of, function_of
 from penstock.api.running import ENGINES, Setting
 from penstock.api.running_on_spark import SparkSetting
 from penstock.engine.options import Scheduling
-from penstock.errors import BindError, EngineError, SinkError, nearest
+from penstock.errors import BindError, EngineError, SinkError, nearest, shortened
 from penstock.functions.aggregates import PythonAggregate
 from penstock.language.binding.streams import bind_progress
 from penstock.language.parse import parse_script, pointing_into
@@ -44,10 +44,12 @@ from penstock.runs.options import AVAILABLE_NOW
 from penstock.runs.targets import SinkLike
 from penstock.sources.allowed import Allowed
 from penstock.sources.live import LiveSource
+from penstock.spark.session.names import SessionNames
 from penstock.spark.session.session import BUCKETS
+from penstock.spark.sources.dataframe import DataFrameSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Database:
@@ -91,7 +93,9 @@ class Database:
         )
         self.base = base
         self.allowed = None if allow is None else Allowed.of(allow, base or Path.cwd())
-        self.catalog = Catalog()
+        knows = spark is not None and (engine == "spark" or spark.given is not None)
+        self._session = SessionNames(spark.present) if knows and spark is not None else None
+        self.catalog = Catalog(around=self._session if allow is None else None)
 
     @property
     def engine(self) -> str:
@@ -166,7 +170,7 @@ class Database:
     def stream(
         self,
         name: str,
-        source: object,
+        source: object = None,
         *,
         schema: SchemaLike | None = None,
         progress: ProgressOptions | None = None,
@@ -174,8 +178,11 @@ class Database:
         """Name a stream of Arrow, pandas or Polars data, of an iterable of rows or batches, of an
         asynchronous iterable of rows, or of a Spark DataFrame.  An iterator is read once and not
         remembered; a function that makes one is called for every reading.  The schema is taken
-        from the data where it can be."""
+        from the data where it can be.  Without data it is the view of that name that the Spark
+        session has."""
         checked(progress)
+        if source is None:
+            source = self._view(name)
         given = schema_of(schema) if schema is not None else None
         stamp = Field(progress.attribute, TIMESTAMP) if is_stamped(progress) else None
         if given is None or stamp is None:
@@ -187,7 +194,22 @@ class Database:
             data, _ = source_of(source, read)
             columns = given if read != given else Schema((*given.fields, stamp))
         bound = bind_progress(progress.clause, columns, self.catalog) if progress else None
+        if bound is None and isinstance(data, DataFrameSource):
+            bound = data.promised(columns)
         self.catalog.add_stream(StreamDefinition(name, columns, bound, data))
+
+    def _view(self, name: str) -> DataFrame:
+        frame = None if self._session is None else self._session.frame(name)
+        if frame is None:
+            known = [] if self._session is None else self._session.relations()
+            close = nearest(name, known)
+            raise BindError(
+                f"there is no data for the stream {shortened(name, 80)!r}, and no view of a Spark"
+                " session that is called so",
+                expected=f"one of {', '.join(sorted(known))}" if known else None,
+                hint=close[0] if close else "connect(session) if Spark has it",
+            )
+        return frame
 
     def table(self, name: str, data: object, *, schema: SchemaLike | None = None) -> None:
         """Name a table, which streams are looked up in without a window: Arrow, pandas or Polars
@@ -261,8 +283,9 @@ class Database:
 
 
 def connect(
-    engine: str | SparkSession = "local",
+    engine: str | SparkSession | None = None,
     *,
+    spark: SparkSession | None = None,
     clock: Clock | None = None,
     strict: bool = False,
     base: str | Path | None = None,
@@ -278,15 +301,17 @@ def connect(
     carriage: str | None = None,
     adapt: bool | float | None = None,
 ) -> Database:
-    """A new, empty database whose queries run on `engine`: "spark", "local", "reference", or a
-    Spark session that is there.  `master` and `conf` are for a session that is not; `buckets` is
-    into how many parts Spark splits the state of a query when it first starts; a table that has
-    about `broadcast_rows` rows or less is at hand in all tasks there, a larger one is split into
-    those parts by the keys that tuples are looked up by.  `state_budget` is how many bytes the
-    state of a window aggregation should not exceed in process, if another algorithm needs less.
-    `allow` are the files, directories and hosts (`socket://host:port`) that SQL may read, for those
-    who hand SQL to others; without it, everything.  `alpha` is from which load on an adaptive join
-    joins tuples before their turn (see docs/sql.md).
+    """A new, empty database whose queries run on `engine`: "spark", "local" (if nothing is said),
+    "reference", or a Spark session that is there.  Views, tables and functions of that session can
+    be named in SQL; `spark` is a session whose names another engine is to know.  `master` and
+    `conf` are for a session that is not there; `buckets` is into how many parts Spark splits the
+    state of a query when it first starts; a table that has about `broadcast_rows` rows or less is
+    at hand in all tasks there, a larger one is split into those parts by the keys that tuples are
+    looked up by.  `state_budget` is how many bytes the state of a window aggregation should not
+    exceed in process, if another algorithm needs less.  `allow` are the files, directories and
+    hosts (`socket://host:port`) that SQL may read, for those who hand SQL to others, and then it
+    cannot name what Spark has; without it, everything.  `alpha` is from which load on an adaptive
+    join joins tuples before their turn (see docs/sql.md).
 
     How the local engine works, which changes no answer: by which `strategy` the next operator is
     chosen ("dfs", "bfs", "rr"; "dfs 100" if it may take up to 100 tuples in one step; "chain 1000"
@@ -296,7 +321,9 @@ def connect(
     "punctuations" through all operators.  Plans are changed while they run, when others have become
     1.25 times as fast, or so many times as `adapt` says; never with `adapt=False`."""
     scheduled = any(each is not None for each in (strategy, ets, carriage, adapt))
-    given = None if isinstance(engine, str) else engine
+    given = spark if engine is None or isinstance(engine, str) else engine
+    if engine is None:
+        engine = "local" if spark is None else "spark"
     return Database(
         engine if isinstance(engine, str) else "spark",
         clock=clock,

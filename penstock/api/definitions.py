@@ -30,6 +30,7 @@ class RememberingCatalog(Catalog):
             catalog.texts,
             catalog.views,
             catalog.functions,
+            around=catalog.around,
         )
 
     def relation(self, name: str, span: Span | None = None) -> StreamDefinition | QueryPlan:

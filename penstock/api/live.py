@@ -259,6 +259,11 @@ class Live:
         """The nodes and arcs of the graph that all queries share."""
         return self._engine.graph_status()
 
+    def explain_schedule(self, name: str | None = None) -> str:
+        """By which rule the engine goes from each operator of the graph, or of one query, to the
+        next as it is now: whatever EXPLAIN SCHEDULE has said before ALTER QUERY."""
+        return str(self._engine.state_table(None if name is None else self._name(name)))
+
     def explain_stall(self, name: str) -> str:
         """Which source holds back the oldest window of a query that is still open."""
         name = self._name(name)

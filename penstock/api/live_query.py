@@ -31,6 +31,10 @@ class LiveQuery:
             raise RunError(f"query {self.name} has failed: {error}") from error
         return over
 
+    def explain_stall(self) -> str:
+        """Which source holds back its oldest window that is still open."""
+        return self._live.explain_stall(self.name)
+
     def stop(self) -> Account:
         return self._live.drop(self.name)
 

@@ -15,6 +15,7 @@ from penstock.api.analyzing import analyze_query
 from penstock.api.last_run import RememberedAnswer, RememberedRun
 from penstock.api.running import Running, Setting
 from penstock.api.running_async import calling_on, drive_on_loop
+from penstock.api.running_on_spark import computed_by_spark
 from penstock.api.started import StartedQuery
 from penstock.engine.adapting.decision import Decision
 from penstock.errors import Span
@@ -52,7 +53,7 @@ class Query:
         span: Span | None = None,
     ) -> None:
         self.name = name  # that CREATE QUERY gave it
-        self.plan = rewrite(plan_, setting.settings)
+        self.plan = rewrite(computed_by_spark(plan_), setting.settings)
         self.text = text  # of the whole script
         self._span = span or Span(0, len(text))  # where the query stands in it
         self.setting = setting

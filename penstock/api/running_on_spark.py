@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -47,6 +48,13 @@ class SparkSetting:
     @cached_property
     def session(self) -> SparkSession:
         return self.given if self.given is not None else session(self.master, self.conf)
+
+    def present(self) -> SparkSession | None:
+        """The session, if nobody has to wait for it to start."""
+        if self.given is not None or "session" in vars(self):
+            return self.session
+        pyspark = sys.modules.get("pyspark.sql")
+        return None if pyspark is None else pyspark.SparkSession.getActiveSession()
 
     def answer(self, query: QueryPlan, strict: bool) -> Answer:
         check_packages()
@@ -178,6 +186,15 @@ class RunningOnSpark:
     @property
     def read(self) -> int:
         return sum(run.tally.read for run in self.runs)
+
+
+def computed_by_spark(query: QueryPlan) -> QueryPlan:
+    """The query with what only Spark computes among the columns of the DataFrames that it reads."""
+    if "pyspark.sql" not in sys.modules:  # only a session knows such functions
+        return query
+    from penstock.spark.catalyst.computed import with_computed_columns
+
+    return with_computed_columns(query)
 
 
 def delivering_late(query: QueryPlan) -> QueryPlan:

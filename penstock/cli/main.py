@@ -175,13 +175,17 @@ def shell(
         str,
         typer.Option(help="available-now, or the time between two looks at files: '5 seconds'."),
     ] = AVAILABLE_NOW,
+    final: Annotated[
+        bool,
+        typer.Option("--final", help="When it is left, give out what is open; nothing follows."),
+    ] = False,
     allow: Allow = None,
 ) -> None:
     """A prompt: queries are created, watched and dropped while others run."""
     database = Database("local", strict=strict, allow=_allowed(allow))
     script = _read(file) if file is not None else None
     options = RunOptions(checkpoint, trigger)
-    raise typer.Exit(run_shell(database, script, command or [], options))
+    raise typer.Exit(run_shell(database, script, command or [], options, final))
 
 
 @app.command()

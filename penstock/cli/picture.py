@@ -13,6 +13,7 @@ from rich.console import Console, Group
 from rich.live import Live as LiveDisplay
 
 from penstock.cli.graph_tables import graph_tables
+from penstock.cli.stopping import EndingError
 from penstock.engine.status import GraphStatus
 
 _EVERY = 4  # pictures in a second
@@ -64,6 +65,8 @@ def draw_until_stopped(picture: Picture, console: Console) -> None:
     try:
         with drawing(picture, console):
             Event().wait()
+    except EndingError:
+        raise
     except KeyboardInterrupt:
         console.print(picture())
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import typer
 
 from penstock.errors import PenstockError
+from penstock.optimizer.optimize import executed_query
+from penstock.optimizer.settings import Settings
+from penstock.plan.kept_for_ever import kept_for_ever
 from penstock.plan.query import Late, QueryPlan
-from penstock.plan.running_join import kept_for_ever
 from penstock.runs.answer import Account
 from penstock.runs.targets import Outcome
 
@@ -40,8 +42,8 @@ def report_outcome(outcome: Outcome, query: QueryPlan) -> None:
         if query.amend_for is not None:
             what += f", up to {query.amend_for} behind"
         typer.echo(f"{count(account.late, 'late tuple')} of {account.read:,} {what}", err=True)
-    if kept := kept_for_ever(query):
-        typer.echo(f"all {kept} are kept for ever; KEEP FOR would let go of them", err=True)
+    if kept := kept_for_ever(executed_query(query, Settings())):
+        typer.echo(kept, err=True)
     if account.rejected:
         typer.echo(f"{count(account.rejected, 'row')} kept aside:", err=True)
         for reject in outcome.first_rejects:

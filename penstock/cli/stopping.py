@@ -25,6 +25,11 @@ class StoppedError(Exception):
         self.code = code
 
 
+class EndingError(KeyboardInterrupt):
+    """An order to end, which is no Ctrl-C: whoever forgets what he does and goes on when he hears
+    that one must leave now."""
+
+
 class Stopped:
     """Which signal has stopped the command."""
 
@@ -38,12 +43,12 @@ class Stopped:
 
 @contextmanager
 def interrupted_by_signals() -> Iterator[Stopped]:
-    """While nothing runs yet, an order to end is what Ctrl-C is: an interrupt."""
+    """While nothing runs yet, an order to end is an interrupt, as Ctrl-C is."""
     told = Stopped()
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         told.number = signal.Signals(number)
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt if number == signal.SIGINT else EndingError
 
     logging.root.addFilter(_is_not_of_py4j)
     try:
@@ -79,6 +84,30 @@ def stopped_by_signals(running: Running) -> Iterator[Stopped]:
 
     with _heeding(stop):
         yield told
+
+
+@contextmanager
+def orders_kept(tell: Callable[[], None]) -> Iterator[None]:
+    """An order to end that comes meanwhile is told of, and raised afterwards.  What a signal
+    handler raises is lost where Python happens to be tidying up: a prompt would just go on."""
+    kept: list[EndingError] = []
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+
+    def keep(number: int, frame: FrameType | None) -> None:
+        handler = before[signal.Signals(number)]
+        try:
+            if callable(handler):
+                handler(number, frame)
+        except EndingError as error:
+            kept.append(error)
+            tell()
+
+    try:
+        with _heeding(keep):
+            yield
+    finally:
+        if kept:
+            raise kept[0]
 
 
 @contextmanager

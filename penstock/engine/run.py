@@ -91,19 +91,16 @@ class LocalRun:
     def _sharing(self, plan: PhysicalPlan) -> PhysicalPlan:
         """Others that have had no tuple yet share with it from the beginning.  Those that have had
         some go on as they are; the new one begins panes that whoever comes later can join."""
-        wanted, known = set(shareable_panes(plan)), set[SharedPanes]()
+        wanted, known = frozenset(shareable_panes(plan)), set[SharedPanes]()
         for outlet, placed in list(self.graph.queries.items()) if wanted else ():
             if placed.lasting:
                 continue
-            common = [each for each in shareable_panes(placed.plan) if each in wanted]
-            known.update(common)
-            known.update(
-                node.logical
-                for node in placed.plan.root.walk()
-                if isinstance(node.logical, SharedPanes)
-            )
+            common = wanted & placed.could_share
+            known |= common
+            known |= placed.shares
             if common and not any(source.begun for source in placed.sources):
-                self._register(self.graph.exchange(sharing(placed.plan, common), outlet))
+                plan_of_other = sharing(placed.plan, list(common))
+                self._register(self.graph.exchange(plan_of_other, outlet))
         return sharing(plan, [each for each in wanted if each in known])
 
     def _add(

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import RunError
+from penstock.errors import PenstockError, RunError
 from penstock.model.types import Type
 
 
@@ -25,6 +25,8 @@ class UserFunction:
     arguments: tuple[Type, ...] | None = None  # None: any
     by_row: bool = False
     takes_nulls: bool = False
+    typed: Callable[[Sequence[Type]], Type] | None = None  # what it returns if that depends
+    only_spark: bool = False  # computes it, as a column of a DataFrame
 
     def column(self, columns: Sequence[pa.Array], count: int) -> pa.Array:
         """One value for each of `count` rows."""
@@ -44,6 +46,8 @@ class UserFunction:
             return pa.nulls(0, self.returns.arrow)
         try:
             found = self._called(columns, count)
+        except PenstockError:
+            raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise RunError(f"the function {self.name} failed: {reason}") from error

@@ -36,6 +36,11 @@ class Domain:
             )
         self.type = sql_type
 
+    @staticmethod
+    def has(sql_type: Type) -> bool:
+        """Whether values of the type have ticks."""
+        return sql_type.kind in _KINDS
+
     @property
     def is_time(self) -> bool:
         return self.type.kind in (Kind.TIMESTAMP, Kind.DATE)

@@ -36,6 +36,7 @@ from penstock.operators.revising.trial_end import TrialEnd
 from penstock.operators.running.at_once import AnswersEarly, AtOnce
 from penstock.operators.running.groups import RunningGroups
 from penstock.operators.running.join import RunningJoinOperator
+from penstock.operators.running.partitions import RunningPartitions
 from penstock.operators.signed.distinct import SignedDistinct
 from penstock.operators.signed.groups import SignedGroups
 from penstock.operators.signed.landmark import SignedLandmark
@@ -125,6 +126,7 @@ _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.SIGNED_DISTINCT: SignedDistinct,
     OperatorKind.RUNNING_GROUPS: RunningGroups,
     OperatorKind.RUNNING_JOIN: RunningJoinOperator,
+    OperatorKind.RUNNING_PARTITIONS: RunningPartitions,
 }
 
 # from the logical node, what is asked, and whether rows leave in an order that can be counted in

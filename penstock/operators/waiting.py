@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.state.append_log import AppendLog
 from penstock.state.chunks import ChunkStore, Tree
 
@@ -179,7 +180,7 @@ def in_turn(rows: pa.RecordBatch, ticks: Ints) -> InTurn:
     """Rows sorted by their ticks; of equal ones, as they are."""
     if (ticks[:-1] <= ticks[1:]).all():
         return InTurn(rows, ticks)
-    order = np.argsort(ticks, kind="stable")
+    order = stable_order(ticks)
     return InTurn(rows.take(pa.array(order)), ticks[order])
 
 

@@ -74,6 +74,7 @@ class OperatorKind(Enum):
     REVISING_SESSIONS = "RevisingSessions"
     RUNNING_GROUPS = "RunningGroups"
     RUNNING_JOIN = "RunningJoin"
+    RUNNING_PARTITIONS = "RunningPartitions"
 
 
 class Ordering(Enum):

@@ -5,6 +5,7 @@ matter.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from penstock.errors import BindError, Span, nearest, shortened
 from penstock.functions.aggregates import (
@@ -31,6 +32,18 @@ class RunningAnswers:
     keep_for: Length | None = None
 
 
+class Surroundings(Protocol):
+    """What can be named besides what a database has: views and functions of a Spark session."""
+
+    def relation(self, name: str) -> StreamDefinition | None: ...
+
+    def relations(self) -> list[str]: ...
+
+    def function(self, name: str) -> UserFunction | None: ...
+
+    def functions(self) -> list[str]: ...
+
+
 @dataclass
 class Catalog:
     streams: dict[str, StreamDefinition] = field(default_factory=dict)  # and tables
@@ -40,10 +53,12 @@ class Catalog:
     views: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # queries to be read only
     functions: dict[str, UserFunction] = field(default_factory=dict)  # scalar ones
     running: RunningAnswers | None = None  # whether what never completes may be asked for
+    around: Surroundings | None = None  # asked for names that nothing here has
 
     def beside(self) -> Catalog:
         """One with the same streams, tables and functions, and no queries yet."""
-        return Catalog(self.streams, {}, self.aggregates, functions=self.functions)
+        own, around = self.functions, self.around
+        return Catalog(self.streams, {}, self.aggregates, functions=own, around=around)
 
     def add_stream(self, stream: StreamDefinition, span: Span | None = None) -> None:
         if not stream.name:
@@ -87,7 +102,16 @@ class Catalog:
                 raise BindError(f"the {kind} {name} exists already", hint="another name")
 
     def function(self, name: str) -> UserFunction | None:
-        return self.functions.get(name.casefold())
+        """A scalar function of the user's; those of a Spark session hide nothing that is built
+        in."""
+        own = self.functions.get(name.casefold())
+        if own is not None or self.around is None or scalar(name) is not None:
+            return own
+        return self.around.function(name)
+
+    @property
+    def function_names(self) -> list[str]:
+        return [*self.functions, *([] if self.around is None else self.around.functions())]
 
     def aggregate(self, name: str) -> AggregateFunction | None:
         known = REWRITTEN.get(name.lower(), name)
@@ -107,7 +131,10 @@ class Catalog:
             return self.queries[key][1]
         if key in self.views:
             return self.views[key][1]
-        known = self._names()
+        found = None if self.around is None else self.around.relation(name)
+        if found is not None:
+            return found
+        known = [*self._names(), *([] if self.around is None else self.around.relations())]
         close = nearest(name, known)
         raise BindError(
             f"there is no stream, table, view or query called {shortened(name, 80)!r}",

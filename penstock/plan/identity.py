@@ -24,9 +24,9 @@ from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expression_texts import aggregate_text, expression_text, shortened_text
 from penstock.plan.joins import Difference, Join, JoinKind, Lookup, Sequence
 from penstock.plan.node import Node
-from penstock.plan.over import Over
 from penstock.plan.over_texts import over_lines
 from penstock.plan.query import Late, QueryPlan
+from penstock.plan.rows_over import RowsOver
 from penstock.plan.running_join import RunningJoin
 from penstock.plan.shared_panes import SharedPanes, WindowsOfPanes
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -153,7 +153,7 @@ class _Describer:
                 )
             case DistinctOn():
                 return self._distinct_on(node)
-            case Over():
+            case RowsOver():
                 return self._over(node)
             case Union():
                 return self._union(node)
@@ -221,7 +221,7 @@ class _Describer:
         named = _named(node.schema, [*bounds, *(f"{number}.{text}" for text in texts)])
         return _Described(below.below(title, *keys, *rows), named)
 
-    def _over(self, node: Over) -> _Described:
+    def _over(self, node: RowsOver) -> _Described:
         """Rows are kept as they are, with all their columns."""
         below = self.of(node.input)
         number = self._number()
@@ -229,7 +229,8 @@ class _Describer:
         rows = [f"of {text}" for text in _typed(node.input, below)]
         made = [f"{number}.{text}" for text in calls]
         named = _named(node.schema, [*below.columns.values(), *made])
-        return _Described(below.below(f"{number} over", *lines, *rows), named)
+        title = f"{number} {'running ' * node.running}over"
+        return _Described(below.below(title, *lines, *rows), named)
 
     def _union(self, node: Union) -> _Described:
         branches = [self.of(branch) for branch in node.branches]

@@ -1,29 +1,25 @@
-"""The node behind OVER, LIMIT and QUALIFY: rows as they are, and beside them what others of their
-partition say about them."""
+"""OVER, LIMIT and QUALIFY whose rows become final: their order progresses, or their partitions are
+complete one day."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
-from penstock.errors import PlanError, Span
-from penstock.model.schema import Field, Schema
-from penstock.model.types import Kind
+from penstock.errors import PlanError
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.node import Node, Progressing, Unary
+from penstock.plan.node import Node, Progressing
 from penstock.plan.over_calls import (
     FramedAggregate,
     NamedOver,
     Neighbour,
     Numbering,
-    OrderKey,
     ValueAt,
     frames_of,
 )
+from penstock.plan.rows_over import RowsOver
 
-TIMES = (Kind.TIMESTAMP, Kind.DATE, Kind.INT, Kind.BIGINT, Kind.DECIMAL)
 # what can be carried from row to row without the rows themselves
 _CARRIED = frozenset(
     [
@@ -34,46 +30,19 @@ _CARRIED = frozenset(
 
 
 @dataclass(frozen=True)
-class Over(Unary):
-    """For every row in time, the row with one more column for each call.  Rows of a partition are
-    in the `order` of its keys; where those are equal, `ties` decide, from left to right, so that
-    arrival makes no difference.
+class Over(RowsOver):
+    """Rows of a stream that leave once, when they are final.
 
     If something in `partition` progresses, rows leave when their partition is complete.  Otherwise
     they leave in time: the order begins with a column that progresses, and a row is final when all
-    are known that its frames reach.
-
-    With `most`, only those rows come that a Numbering among the calls gives a number up to a limit:
-    the place of the call, and the limit."""
-
-    stateful: ClassVar[bool] = True
-    input: Node
-    partition: tuple[Expression, ...]
-    order: tuple[OrderKey, ...]
-    ties: tuple[Column, ...]
-    calls: tuple[NamedOver, ...]
-    most: tuple[int, int] | None = None
-    span: Span | None = field(default=None, compare=False, repr=False)
+    are known that its frames reach."""
 
     def __post_init__(self) -> None:
-        if self.input.signed:
-            raise PlanError(
-                "OVER and LIMIT over items that may be taken back have no meaning",
-                expected="a stream, or results that stay",
-            )
-        for frame in frames_of(self.calls):
-            if frame.has_lengths:
-                self._check_lengths()
+        super().__post_init__()
+        if self.input.running:
+            raise PlanError("the order of rows that may be taken back is never final")
         if self.completing is None:
             self._check_time()
-
-    def _check_lengths(self) -> None:
-        (*others, key) = self.order or (None,)
-        if others or key is None or key.descending or key.expression.type.kind not in TIMES:
-            raise PlanError(
-                "RANGE with lengths is measured on one column that ORDER BY names",
-                expected="ORDER BY a time or a number, ascending",
-            )
 
     def _check_time(self) -> None:
         if not self.order or self.input.promise(self.order[0].expression) is None:
@@ -158,11 +127,6 @@ class Over(Unary):
         return _farthest(-(each.first or 0) for each in frames_of(self.calls) if not each.by_rows)
 
     @cached_property
-    def schema(self) -> Schema:
-        made = tuple(Field(each.name, each.call.type) for each in self.calls)
-        return Schema((*self.input.schema.fields, *made))
-
-    @cached_property
     def progress(self) -> tuple[Progressing, ...]:
         """Rows wait, and are below what was promised meanwhile; but not if they may be late by
         another column than they leave by."""
@@ -170,23 +134,6 @@ class Over(Unary):
         if _only_results(self.input):
             return given
         return tuple(each for each in given if Column.of(each.field) in self.times)
-
-    @property
-    def looked_at(self) -> list[Expression]:
-        keys = [key.expression for key in self.order]
-        calls = [each for call in self.calls for each in call.call.expressions]
-        return [*self.partition, *keys, *self.ties, *calls]
-
-    def details(self) -> list[str]:
-        lines = ["Over " + ", ".join(map(str, self.calls))]
-        if self.partition:
-            lines.append("partition by: " + ", ".join(map(str, self.partition)))
-        if self.order:
-            lines.append("order by: " + ", ".join(map(str, self.order)))
-        if self.most is not None:
-            place, limit = self.most
-            lines.append(f"rows: those with {self.calls[place]} up to {limit}")
-        return lines
 
 
 def _only_results(node: Node) -> bool:

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from penstock.plan.expression_texts import aggregate_text, expression_text
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.over import Over
 from penstock.plan.over_calls import FramedAggregate, Neighbour, OverCall, ValueAt
+from penstock.plan.rows_over import RowsOver
 
 
-def over_lines(node: Over, columns: Mapping[str, str]) -> tuple[list[str], list[str]]:
+def over_lines(node: RowsOver, columns: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """The calls, and lines about them: columns are called by where they come from."""
 
     def text(expression: Expression) -> str:

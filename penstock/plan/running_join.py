@@ -9,7 +9,6 @@ from typing import ClassVar
 from penstock.errors import PlanError, Span
 from penstock.model.schema import Schema
 from penstock.model.types import BOOLEAN
-from penstock.plan.aggregates import GroupAggregate
 from penstock.plan.expressions import Expression
 from penstock.plan.joins import JoinKind
 from penstock.plan.node import Node, Progressing
@@ -66,18 +65,3 @@ class RunningJoin(Node):
         kind = "" if self.kind is JoinKind.INNER else f"{self.kind.value} "
         on = f" ON {self.condition}" if self.condition else ""
         return [f"{kind}RunningJoin{on}", "keeps: every tuple of both inputs, for ever"]
-
-
-def kept_for_ever(query: Node) -> str:
-    """What a query keeps more and more of, in words; nothing if it does not.
-
-    >>> import penstock as ps
-    >>> db = ps.connect()
-    >>> db.stream("s", [{"k": 2, "t": 3}], progress=ps.progress("t", delay=5))
-    >>> kept_for_ever(db.sql("SELECT k, count(*) AS n FROM s GROUP BY k EMIT CHANGES").plan)
-    'groups'
-    """
-    nodes = list(query.walk())
-    groups = any(isinstance(node, GroupAggregate) and node.runs and node.keys for node in nodes)
-    tuples = any(isinstance(node, RunningJoin) for node in nodes)
-    return " and ".join(["groups"] * groups + ["tuples of the join"] * tuples)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import PlanError, SourceError
 from penstock.model.domain import Domain
@@ -16,7 +16,8 @@ from penstock.model.progress import (
     TimestampKind,
 )
 from penstock.model.schema import Field, Schema
-from penstock.plan.expressions import Column, Expression
+from penstock.model.types import BOOLEAN
+from penstock.plan.expressions import Column, Expression, Literal
 from penstock.sources.source import Source
 
 
@@ -77,7 +78,9 @@ class StreamProgress:
                 words.append(f"SLACK {rows} ROWS")
             case Punctuated():
                 pass  # its rows say it
-        if self.punctuation is not None:
+        if self.punctuation == _nothing_before_the_end(self.attribute, domain):
+            words.append("COMPLETE AT THE END")
+        elif self.punctuation is not None:
             words.append(str(self.punctuation))
         if self.per_file:
             words.append("PER FILE")
@@ -99,6 +102,7 @@ class StreamDefinition:
     progress: StreamProgress | None = None
     source: Source | None = field(default=None, compare=False)
     is_table: bool = False  # complete before the first tuple of any stream is looked at
+    of_session: bool = field(default=False, compare=False)  # a view of Spark, found by its name
 
     def __post_init__(self) -> None:
         if self.progress is not None:
@@ -136,6 +140,19 @@ class StreamDefinition:
         if not self.stamped:
             return self.schema
         return Schema(tuple(each for each in self.schema if each != self.attribute))
+
+
+def _nothing_before_the_end(attribute: str, domain: Domain) -> PunctuationRows:
+    return PunctuationRows(Literal(False, BOOLEAN), Column(attribute, domain.type))
+
+
+def that_ends(table: StreamDefinition, attribute: str) -> StreamDefinition:
+    """The rows of a table as a stream that progresses when it ends and not before, so that windows
+    over it are complete and nothing is late."""
+    domain = Domain(table.schema.fields[table.schema.index(attribute)].type)
+    promised = _nothing_before_the_end(attribute, domain)
+    progress = StreamProgress(attribute, ProgressPolicy(Punctuated()), None, False, promised)
+    return replace(table, progress=progress, is_table=False)
 
 
 def no_source(stream: StreamDefinition) -> SourceError:

@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.stable_order import stable_order
 from penstock.model.types import INT64_MAX, INT64_MIN
-from penstock.operators.folding.by_digits import stable_order
 
 NOTHING = INT64_MIN  # a contribution that promises nothing
 

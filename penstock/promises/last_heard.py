@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.model.arrays import Codes, Ints
+from penstock.model.stable_order import stable_order
 from penstock.model.types import INT64_MIN
 from penstock.operators.folding.scatter import grown
 from penstock.promises.running_bounds import BLOCK, blocks_of
@@ -92,7 +93,7 @@ class LastHeard:
 
     def _restore(self, when: Ints) -> None:
         heard = np.flatnonzero(when != _NEVER)
-        order = heard[np.argsort(when[heard], kind="stable")]
+        order = heard[stable_order(when[heard])]
         times, begins = np.unique(when[order], return_index=True)
         self._when = when
         self._at = np.full(len(when), -1)

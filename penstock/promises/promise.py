@@ -92,10 +92,12 @@ class Promise:
 
     def _fit_rows(self, chunk: Chunk) -> SourceRows:
         """The rows that can take part."""
-        batch = chunk.batch
+        batch, stamps = chunk.batch, None
         if self._progress.policy.timestamps is TimestampKind.INTERNAL:
-            batch = stamped_now(self._stream, batch, self._clock)
+            batch, stamps = stamped_now(self._stream, batch, self._clock)
         rows = self._punctuations.told_apart(batch, batch.column(self._position))
+        if stamps and rows.punctuates is None:
+            rows.stamped(stamps)
         before = self._rows.get(chunk.part, 0)
         self._rows[chunk.part] = before + batch.num_rows
         rejected = self._unfit.find(rows, chunk.part, before)
@@ -113,43 +115,42 @@ class Promise:
             rows = rows.tuples()  # they say nothing about the stream as a whole
             if len(rows) == 0:
                 return None
-        ticks = rows.ticks(self._type)
         lowest, highest = rows.extremes(self._type)  # punctuations are below all tuples
-        before = self._before(rows, ticks, lowest, highest, part)
+        before = self._before(rows, lowest, highest, part)
         if of_groups is not None:
             before = of_groups if before is None else np.maximum(before, of_groups)
         batch = rows.batch
         if rows.punctuates is not None:
-            tuples = ~rows.punctuates
-            batch, ticks = batch.filter(pa.array(tuples)), ticks[tuples]
-            before = before[tuples] if before is not None else None
+            batch = batch.filter(pa.array(~rows.punctuates))
         if batch.num_rows == 0:
             return None
         if highest > self.high:
             self.high = highest
         named = Batch(batch.rename_columns(self._names))
-        if before is not None and np.count_nonzero(broken := ticks < before):
-            named = named.breaking(self._name, before, broken)
+        if before is not None:
+            ticks = rows.ticks(self._type)
+            if rows.punctuates is not None:
+                ticks, before = ticks[~rows.punctuates], before[~rows.punctuates]
+            if np.count_nonzero(broken := ticks < before):
+                named = named.breaking(self._name, before, broken)
         return named
 
-    def _before(
-        self, rows: SourceRows, ticks: Ints, lowest: int, highest: int, part: str
-    ) -> Ints | None:
+    def _before(self, rows: SourceRows, lowest: int, highest: int, part: str) -> Ints | None:
         """The bound of its sub-source before each row; None if all tuples keep the promise."""
         sub_sources = self.sub_sources.of(rows.batch, part)
         if self._idle is not None:
             self._idle.heard(distinct(sub_sources))
         if rows.punctuates is None:
             if not isinstance(sub_sources, int):
-                return self._bounds.before(sub_sources, ticks, None)
+                return self._bounds.before(sub_sources, rows.ticks(self._type), None)
             if self._bounds.kept_by(sub_sources, lowest, highest):
                 return None
-            return self._bounds.before_of(sub_sources, ticks, None)
+            return self._bounds.before_of(sub_sources, rows.ticks(self._type), None)
         promised = np.full(len(rows), NOTHING)
         promised[rows.punctuates] = said = rows.said(self._type)
         if len(said):  # whatever lies below has been passed
             self.high = max(self.high, int(said.max()) - 1)
-        return self._bounds_before(sub_sources, ticks, promised)
+        return self._bounds_before(sub_sources, rows.ticks(self._type), promised)
 
     def _bounds_before(self, sub_sources: Codes | int, ticks: Ints, promised: Ints | None) -> Ints:
         if isinstance(sub_sources, int):

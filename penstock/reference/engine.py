@@ -19,13 +19,14 @@ from penstock.plan.node import Node
 from penstock.plan.over import Over
 from penstock.plan.query import QueryPlan
 from penstock.plan.running_join import RunningJoin
+from penstock.plan.running_over import RunningOver
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.unnest import Unnest
 from penstock.reference.difference import difference
 from penstock.reference.distinct_on import distinct_on
 from penstock.reference.group_aggregate import distinct, group_aggregate, in_time
 from penstock.reference.join import join, lookup, running_join
-from penstock.reference.over import over
+from penstock.reference.over import over, running_over
 from penstock.reference.relation import Relation
 from penstock.reference.run import Run
 from penstock.reference.scan import scan
@@ -91,6 +92,8 @@ def evaluate(node: Node, run: Run) -> Relation:
             return over(node, given[0], run)
         case Join():
             return join(node, given, run)
+        case RunningOver():
+            return running_over(node, given[0])
         case RunningJoin():
             return running_join(node, given[0], given[1])
         case Lookup():

@@ -19,6 +19,8 @@ from penstock.plan.over_calls import (
     RowFrame,
     ValueAt,
 )
+from penstock.plan.rows_over import RowsOver
+from penstock.plan.running_over import RunningOver
 from penstock.reference.aggregate_functions import Input, aggregate
 from penstock.reference.group_aggregate import in_time, reached
 from penstock.reference.relation import Relation, Row
@@ -38,27 +40,47 @@ class _Partition(NamedTuple):
 
 def over(node: Over, given: Relation, run: Run) -> Relation:
     rows = [row.values for row in in_time(given, list(node.times), run)]
-    key_of = [evaluator(each, given.schema) for each in node.partition]
+    time, domain = evaluator(node.time, given.schema), Domain(node.time.type)
+    found = _answers(node, rows, given.schema)
+    found.sort(key=lambda each: (domain.tick(time(each.row)), each.keys, each.number))
+    answers = [Row((*each.row, *each.made)) for each in found]
+    return Relation(node.schema, answers, reached(node.schema, node.progress, answers))
+
+
+def running_over(node: RunningOver, given: Relation) -> Relation:
+    """What the rows have come to when all of them are there."""
+    found = _answers(node, [row.values for row in given.rows], given.schema)
+    found.sort(key=lambda each: (each.keys, each.number))
+    return Relation(node.schema, [Row((*each.row, *each.made)) for each in found])
+
+
+class _Answer(NamedTuple):
+    """A row, what the calls make of it, its partition and its place in that."""
+
+    row: tuple[Any, ...]
+    made: tuple[Any, ...]
+    keys: list[Any]
+    number: int
+
+
+def _answers(node: RowsOver, rows: list[tuple[Any, ...]], schema: Schema) -> list[_Answer]:
+    key_of = [evaluator(each, schema) for each in node.partition]
     parts: dict[Hashable, list[tuple[Any, ...]]] = {}
     for row in rows:
         parts.setdefault(tuple(canonical(key(row)) for key in key_of), []).append(row)
-    calls = [_evaluator(each.call, given.schema) for each in node.calls]
-    time, domain = evaluator(node.time, given.schema), Domain(node.time.type)
-    found: list[tuple[Any, tuple[Any, ...]]] = []
+    calls = [_evaluator(each.call, schema) for each in node.calls]
+    found: list[_Answer] = []
     for unordered in parts.values():
-        part = _in_order(node, unordered, given.schema)
+        part = _in_order(node, unordered, schema)
         keys = [sort_key(key(part.rows[0])) for key in key_of]
         for number, row in enumerate(part.rows):
             made = tuple(call(part, number) for call in calls)
             if node.most is None or made[node.most[0]] <= node.most[1]:
-                place = (domain.tick(time(row)), keys, number)
-                found.append((place, (*row, *made)))
-    found.sort(key=lambda each: each[0])
-    answers = [Row(values) for _, values in found]
-    return Relation(node.schema, answers, reached(node.schema, node.progress, answers))
+                found.append(_Answer(row, made, keys, number))
+    return found
 
 
-def _in_order(node: Over, rows: list[tuple[Any, ...]], schema: Schema) -> _Partition:
+def _in_order(node: RowsOver, rows: list[tuple[Any, ...]], schema: Schema) -> _Partition:
     ties = [evaluator(column, schema) for column in node.ties]
     rows = sorted(rows, key=lambda row: [exact_key(value(row)) for value in ties])
     for key in reversed(node.order):

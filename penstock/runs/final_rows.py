@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.batch import SIGN
+from penstock.model.stable_order import stable_order
 from penstock.operators.revising.alike import numbers_of
 
 
@@ -24,7 +25,7 @@ def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
     left = np.zeros(int(alike.max()) + 1, np.int64)
     np.add.at(left, alike, signs)
     given = np.flatnonzero(signs > 0)[::-1]
-    order = np.argsort(alike[given], kind="stable")
+    order = stable_order(alike[given])
     sorted_ = alike[given][order]
     begins = np.flatnonzero(np.diff(sorted_, prepend=-1))
     within = np.arange(len(sorted_)) - np.repeat(begins, np.diff([*begins, len(sorted_)]))

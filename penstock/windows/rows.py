@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.errors import PlanError
 from penstock.model.arrays import Ints
+from penstock.model.stable_order import stable_order, stable_order_by
 from penstock.windows.category import Category
 from penstock.windows.landmark import Landmark
 from penstock.windows.sliding import Sliding
@@ -145,9 +146,9 @@ def row_numbers_of(
     else:
         codes = partition_codes
     if order is Order.RANK:
-        arrivals = np.lexsort((values, codes))  # stable; the last key is the first criterion
+        arrivals = stable_order_by(codes, values)
     else:
-        arrivals = np.argsort(codes, kind="stable")
+        arrivals = stable_order(codes)
     positions = np.arange(len(values), dtype=np.int64)
     begins = np.diff(codes[arrivals], prepend=0) != 0
     numbers = np.empty(len(values), np.int64)

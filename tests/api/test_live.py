@@ -72,6 +72,9 @@ def test_subscribers_come_and_go() -> None:
         wait_for(lambda: live.status()[0].written == 3)
         assert found == [1, 2]
         assert "s waits for" in live.explain_stall("q") or "s makes" in live.explain_stall("q")
+        beside = live.sql("SELECT v FROM s")
+        assert isinstance(beside, ps.LiveQuery)
+        assert beside.explain_stall() == live.explain_stall("q")
         live.subscribe("q", lambda _: 1 / 0)
         source.said.put([4])
         assert live.wait("q", timeout=20)

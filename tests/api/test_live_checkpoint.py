@@ -188,10 +188,15 @@ def test_settings_and_failures_are_remembered(place: Place) -> None:
     db, source = spoken(place.folder)
     with db.live(checkpoint=place.folder / "kept") as live:
         live.sql(f"CREATE QUERY q AS {COUNT}; CREATE QUERY p AS SELECT 10 / (v - 13) AS w FROM s")
-        live.sql("ALTER QUERY q SET SHARE 2; ALTER QUERY q SET STRATEGY 'bfs 3'")
+        states = [line.split()[0] for line in live.explain_schedule("q").splitlines()]
+        window = next(each for each in states if each.startswith("Window"))
+        live.sql(f"ALTER QUERY q SET SHARE 2; ALTER QUERY q SET STRATEGY 'bfs; bfs 3 at {window}'")
+        live.sql(f"ALTER QUERY q SET BREAKS '{window}'")
         live.subscribe("p", lambda _: 1 / 0)
         source.said.put([1])
         assert live.wait("p", timeout=20)
+        worked_on = live.explain_schedule("q")
+        assert "BFS-Sink, k = 3" in worked_on
         live.pause("q")
     db, source = spoken(place.folder)
     with db.live(checkpoint=place.folder / "kept") as live:
@@ -205,7 +210,7 @@ def test_settings_and_failures_are_remembered(place: Place) -> None:
         wait_for(heard(live, 3))
         (component,) = live._engine.ask(lambda: live._engine._graph.components)
         assert component.share == 2
-        assert all(node.transition.startswith("BFS") for node in component.nodes)
+        assert live.explain_schedule("q") == worked_on
         assert live.status()[0].written == 1
     with spoken(place.folder)[0].live(checkpoint=place.folder / "kept") as live:
         assert [(each.name, each.state) for each in live.status()] == [("q", "running")]

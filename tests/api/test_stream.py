@@ -222,7 +222,7 @@ def test_rows_that_do_not_fit_are_kept_aside() -> None:
         ("abc", "a str is not a table"),
         (b"abc", "a bytes is not a table"),
         (3, "a int is not a table"),
-        (None, "a NoneType is not a table"),
+        (None, "there is no data for the stream"),
         ([(1, 2)], "rows of class tuple do not name their columns"),
         ([{"a": {1}}], "a stream cannot carry set values"),
         ([{"a": 1}, {"a": "x"}], "column a mixes BIGINT and STRING"),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.stopping import EndingError, interrupted_by_signals, orders_kept
 from tests.waiting import LONGEST, wait_for
 
 Process = Callable[..., "subprocess.Popen[str]"]
@@ -172,3 +173,24 @@ def test_while_spark_starts(
     assert started.returncode == code
     assert err.startswith("stopped")
     assert err.count("\n") == 1
+
+
+class _Tidied:
+    """Whatever is raised while it is thrown away is lost."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_an_order_to_end_is_not_lost_while_python_tidies_up() -> None:
+    told: list[str] = []
+
+    def tidy_up() -> None:
+        with orders_kept(lambda: told.append("told")):
+            _Tidied()
+            told.append("went on")
+
+    with interrupted_by_signals() as stopped, pytest.raises(EndingError):
+        tidy_up()
+    assert told == ["told", "went on"]
+    assert stopped.number == signal.SIGTERM

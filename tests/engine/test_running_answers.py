@@ -48,6 +48,21 @@ QUERIES = (
     " EMIT CHANGES",
     "SELECT a.k, sum(b.x) AS total, min(b.s) AS least FROM s a LEFT JOIN r b ON a.k = b.k"
     " GROUP BY a.k EMIT CHANGES",
+    # the first rows of all: few are kept of tuples that stay, and all that may be taken back
+    "SELECT k, x, y FROM s ORDER BY x DESC, s LIMIT 3 EMIT CHANGES",
+    "SELECT k, x, s FROM s ORDER BY y LIMIT 1 BY k EMIT CHANGES",
+    "SELECT DISTINCT ON (k, s) k, s, x FROM s ORDER BY t DESC EMIT CHANGES",
+    "SELECT k, n, place FROM (SELECT *, rank() OVER (PARTITION BY n ORDER BY y DESC) AS place FROM"
+    " (SELECT k, s, count(*) AS n, max(y) AS y FROM s GROUP BY k, s)) WHERE place <= 2"
+    " EMIT CHANGES",
+    "SELECT k, s, x, dense_rank() OVER (PARTITION BY s ORDER BY x) AS place, y FROM s"
+    " QUALIFY place < 3 EMIT CHANGES",
+    "SELECT s, x, lag(x) OVER w AS before, sum(x) OVER w AS total, count(*) OVER (PARTITION BY k)"
+    " AS n FROM s WINDOW w AS (PARTITION BY s ORDER BY x DESC, k) EMIT CHANGES",
+    "SELECT max(x) AS m, count(*) AS n FROM (SELECT k, x FROM s ORDER BY x LIMIT 2 BY k) q"
+    " EMIT CHANGES",
+    "SELECT a.k, b.x FROM (SELECT k, count(*) AS n FROM s GROUP BY k ORDER BY n DESC LIMIT 1) a"
+    " JOIN (SELECT k, x FROM r ORDER BY x LIMIT 2 BY k) b ON a.k = b.k EMIT CHANGES",
     # what completes says its changes, too
     "SELECT k, count(*) AS n, max(x) AS m [RANGE 10, SLIDE 4, WA t] FROM s GROUP BY k LATE SIDE"
     " EMIT CHANGES",
@@ -56,7 +71,7 @@ QUERIES = (
     "SELECT e % 3 AS e, max(n) AS m FROM (SELECT window_end AS e, count(*) AS n"
     " [RANGE 10, SLIDE 4, WA t] FROM s GROUP BY k) q GROUP BY e % 3 LATE SIDE EMIT CHANGES",
 )
-WHOLE = QUERIES[:17]  # whose answer so far is that over the tuples so far
+WHOLE = QUERIES[:25]  # whose answer so far is that over the tuples so far
 OUTER = ("count(*)", "sum(x)", "max(y)", "min(s)", "avg(x)", "count(DISTINCT k)", "median(x)")
 ROWS = st.lists(
     st.tuples(

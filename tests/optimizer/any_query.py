@@ -5,6 +5,8 @@ Every relation has the columns k, v and at, of which the last one progresses.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hypothesis import strategies as st
 
 import penstock as ps
@@ -57,6 +59,18 @@ OF_ONE = (
     "(SELECT k, v, changed_at AS at FROM l [RANGE {1}, WA at] EXCEPT ON (k) {0} a [RANGE {2}])",
     "(SELECT a.k AS k, r.v AS v, r.at AS at FROM SEQUENCE({0} a THEN r MODE RECENT ON a.k = r.k))",
     "(SELECT a.k AS k, r.v AS v, r.at AS at FROM SEQUENCE({0} a THEN r MODE CHRONICLE))",
+    # rows beside each other
+    "(SELECT k, sum(v) OVER (PARTITION BY k ORDER BY at RANGE BETWEEN 3 PRECEDING AND CURRENT ROW)"
+    " AS v, at FROM {0} a WHERE {c})",
+    "(SELECT k, lead(v) OVER (PARTITION BY k ORDER BY at) AS v, at FROM {0} a)",
+    "(SELECT k, v, at FROM (SELECT k, v, at, row_number() OVER (PARTITION BY at ORDER BY v DESC)"
+    " AS n FROM {0} a) b WHERE n <= 1 AND {c})",
+    "(SELECT k, v, window_end AS at FROM WINDOWED({0} a [RANGE 6, SLIDE 3, WA at])"
+    " ORDER BY v DESC NULLS LAST LIMIT 1 BY window_end, k)",
+    # one tuple becomes several
+    "(SELECT k, u.x AS v, at FROM {0} a CROSS JOIN UNNEST(ARRAY[v, 1]) AS u(x) WHERE {c})",
+    "(SELECT k, count(v) AS v, window_end AS at [RANGE 4, SLIDE 2, WA at] FROM {0} a"
+    " GROUP BY ROLLUP (k))",
 )
 OF_TWO = (
     "({0} UNION {1})",
@@ -82,6 +96,11 @@ TOPS = (
     "SELECT k, v FROM {0} q WHERE {c} AND k = v",
     "SELECT k, count(*) AS n [RANGE 4, SLIDE 2, WA at] FROM {0} q WHERE {c} GROUP BY k HAVING {h}",
     "SELECT DISTINCT k, at FROM (SELECT k, at, v + 1 AS w FROM {0} p) q WHERE k = 1",
+    # answers that never complete
+    "SELECT k, count(*) AS n, max(v) AS m FROM {0} q WHERE {c} GROUP BY k HAVING {h} EMIT CHANGES",
+    "SELECT n, count(*) AS m FROM (SELECT k, v, count(*) AS n FROM {0} q GROUP BY k, v) p"
+    " WHERE k = 1 GROUP BY n EMIT CHANGES",
+    "SELECT a.k, a.v, r.v AS w FROM {0} a LEFT JOIN r ON a.k = r.k WHERE {a} EMIT CHANGES",
 )
 HAVING = ("k = 1", "k > 0 AND max(v) > 1", "max(v) IS NOT NULL AND 1 = 1")
 ROWS = st.lists(
@@ -113,6 +132,17 @@ def _above(below: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 QUERIES = _made(TOPS, st.recursive(BASE, _above, max_leaves=4))
 
 
+def each_alone() -> Iterator[str]:
+    """Every kind of query once, over plain streams."""
+    filled = {"c": "TRUE", "a": "TRUE", "h": "k = 1"}
+    for text in OF_ONE:
+        yield TOPS[0].format(text.format("l", 3, 3, **filled), **filled)
+    for text in OF_TWO:
+        yield TOPS[0].format(text.format("l", "r", 3, 3, **filled), **filled)
+    for text in TOPS:
+        yield text.format("l", **filled)
+
+
 def relations(left: list[Row], right: list[Row], delay: int) -> dict[str, Stream | Table]:
     promise = ps.progress("at", delay=delay)
     return {
@@ -122,10 +152,12 @@ def relations(left: list[Row], right: list[Row], delay: int) -> dict[str, Stream
     }
 
 
-def ask_any(sql: str, left: list[Row], right: list[Row], delay: int) -> ps.Query:
-    """A query over these, and over the parts of one that is split."""
+def ask_any(sql: str, left: list[Row], right: list[Row], delay: int, late: str = "") -> ps.Query:
+    """A query over these, and over the parts of one that is split; `late` is what becomes of late
+    tuples."""
     db = database(**relations(left, right, delay))
     db.sql(SPLIT)
-    query = db.sql(sql)
+    text, *changes = sql.partition(" EMIT CHANGES")
+    query = db.sql(f"{text} {late}{''.join(changes)}")
     assert isinstance(query, ps.Query)
     return query

@@ -19,10 +19,15 @@ from penstock.optimizer.optimize import PHYSICAL, SIMPLIFYING, RewriteRule, opti
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.node import Node, Unary
 from penstock.plan.query import QueryPlan
+from penstock.plan.rows_over import RowsOver
+from penstock.plan.running_over import RunningOver
+from penstock.plan.shared_panes import SharedPanes, WindowsOfPanes
+from penstock.plan.stateless import Stamp
 from penstock.runs.answer import Answer
 from penstock.sources.source import Chunk
-from tests.optimizer.any_query import QUERIES, ROWS, ask_any
+from tests.optimizer.any_query import QUERIES, ROWS, ask_any, each_alone
 from tests.queries import NAMES, bound, is_strict
 from tests.reference.helpers import Row, bag, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
@@ -84,6 +89,23 @@ def test_fixtures_in_buckets() -> None:
             assert found == first, (name, plan.simplified)
 
 
+def test_random_queries_have_nodes_of_all_kinds() -> None:
+    """But for what reads a clock, what is made for several queries, and running OVER, which is
+    tried in tests of running answers."""
+    rows: list[Row] = [(1, 2, 3)]
+    found: set[type[Node]] = set()
+    for text in each_alone():
+        found |= {type(node) for node in ask_any(text, rows, rows, 3).plan.walk()}
+    known = {kind for kind in _kinds(Node) if kind.__module__.startswith("penstock.")}
+    assert known - found == {Unary, RowsOver, RunningOver, Stamp, SharedPanes, WindowsOfPanes}
+
+
+def _kinds(kind: type[Node]) -> Iterator[type[Node]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _kinds(each)
+
+
 @settings(deadline=None, max_examples=100)
 @given(
     sql=QUERIES,
@@ -96,7 +118,7 @@ def test_random_queries(
     sql: str, left: list[Row], right: list[Row], delay: int, off: set[RewriteRule]
 ) -> None:
     try:
-        query = ask_any(f"{sql} LATE SIDE", left, right, delay)
+        query = ask_any(sql, left, right, delay, late="LATE SIDE")
         plans = [planned(query.plan, Host.LOCAL, by) for by in (ALL, frozenset(), ALL - off)]
     except EngineError:
         assume(False)

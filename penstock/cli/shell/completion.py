@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from penstock.engine.live.altering import SETTINGS
 from penstock.language.words import function_names, words
 from penstock.plan.catalog import Catalog
 
 COMMANDS = (
     *(
+        "\\finish",
         "\\help",
         "\\quit",
         "\\read",
+        "\\schedule",
         "\\stall",
         "\\streams",
         "\\top",
@@ -22,9 +25,8 @@ COMMANDS = (
     ),
 )
 _STARTS = ("ALTER", "CREATE", "DROP", "EXPLAIN", "SELECT", "SHOW", "SPLIT")
-_SETTINGS = ("ETS", "SHARE", "STRATEGY")  # of ALTER QUERY
 _BEFORE_RELATIONS = ("FROM", "JOIN", "SPLIT")
-_OF_QUERIES = ("\\stall", "\\unwatch", "\\wait", "\\watch")
+_OF_QUERIES = ("\\schedule", "\\stall", "\\unwatch", "\\wait", "\\watch")
 _TOKEN = re.compile(r"\\?\w+(?:\.\w*)?|[^\s\w]")
 
 
@@ -56,7 +58,7 @@ def _candidates(earlier: Sequence[str], begun: str, catalog: Catalog) -> Iterabl
     if before in (["DROP", "STREAM"], ["DROP", "TABLE"]):
         return streams
     if earlier[0].upper() == "ALTER" and last.upper() == "SET":
-        return _SETTINGS
+        return [each.upper() for each in SETTINGS]
     if last.upper() in _BEFORE_RELATIONS:
         return [*streams, *queries]
     read = [each for each in earlier if each.casefold() in (*catalog.streams, *catalog.queries)]

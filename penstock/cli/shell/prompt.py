@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.shell.completion import completions
 from penstock.cli.shell.session import LeavingError, ShellSession
+from penstock.cli.stopping import EndingError, orders_kept
 from penstock.errors import PenstockError
 from penstock.language.words import is_complete
 from penstock.plan.catalog import Catalog
@@ -28,27 +29,48 @@ _HELLO = "SQL ends with a semicolon; \\help says more, \\quit or Ctrl-D leaves"
 
 
 def converse(session: ShellSession) -> None:
-    """Ask for the next thing to do until somebody leaves."""
+    """Ask for the next thing to do until somebody leaves; how he does, only `\\finish` says."""
     try:
-        from prompt_toolkit.patch_stdout import patch_stdout
+        lines = _lines(session.database.catalog)
     except ImportError:
         raise PenstockError(
             "a prompt needs prompt_toolkit, which is not installed",
             hint="pip install 'penstock[shell]'; -c SQL, and SQL on standard input, do without it",
         ) from None
-    lines = _lines(session.database.catalog)
     session.talkative = True
     print(_HELLO)
     while True:
         try:
             session.tell_news()
-            with patch_stdout():  # rows of watched queries go above the prompt
-                text = lines.prompt(PROMPT)
+            text = _asked(lines)
             session.carry_out(text)
+        except EndingError:
+            raise
         except KeyboardInterrupt:  # what was typed, or was being done, is forgotten
             continue
-        except (EOFError, LeavingError):
-            return
+        except EOFError:
+            raise LeavingError from None
+
+
+def _asked(lines: PromptSession[str]) -> str:
+    """What somebody says next.  An order to end closes the prompt, also one that comes before it
+    is open."""
+    from prompt_toolkit.patch_stdout import patch_stdout
+
+    ordered = False
+
+    def close() -> None:
+        if ordered and lines.app.is_running and not lines.app.is_done:
+            lines.app.exit(result="")
+
+    def end() -> None:
+        nonlocal ordered
+        ordered = True
+        if lines.app.loop is not None:
+            lines.app.loop.call_soon_threadsafe(close)
+
+    with orders_kept(end), patch_stdout():  # rows of watched queries go above the prompt
+        return lines.prompt(PROMPT, pre_run=close)
 
 
 def _lines(catalog: Catalog) -> PromptSession[str]:

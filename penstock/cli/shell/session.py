@@ -14,6 +14,7 @@ from penstock.cli.graph_tables import graph_tables
 from penstock.cli.picture import Picture, draw_until_stopped, wide_console
 from penstock.cli.report import count, readable
 from penstock.cli.shell.watching import Watching
+from penstock.cli.stopping import EndingError
 from penstock.errors import PenstockError, SourceError, nearest
 from penstock.language.words import statements_of
 from penstock.sinks.text import TableWriter
@@ -22,26 +23,32 @@ HELP = """\
 SQL ends with a semicolon and may have many lines.
   CREATE STREAM | TABLE …;                 name what is to be read
   CREATE QUERY name AS SELECT … ;          start a query; it runs beside the prompt
-  ALTER QUERY name SET SHARE | STRATEGY | ETS | PAUSED …;   change how it is worked on
+  ALTER QUERY name SET SHARE | STRATEGY | ETS | BREAKS | PAUSED …;   change how it is worked on
   DROP QUERY name;                         stop it
   SELECT …;                                rows as they come, until the end or Ctrl-C
   EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW | CONFLICTS | ANALYZE] SELECT …;
   SHOW QUERIES;  SHOW STREAMS;
 Commands are for the shell itself:
-  \\watch NAME     print the rows of a query as they come, above the prompt
-  \\unwatch NAME   no longer
-  \\stall NAME     what its open windows wait for
-  \\top            a live table of queries and operators, until Ctrl-C
-  \\wait [NAME]    until a query, or all of them, have ended
-  \\streams        how far the streams have come
-  \\read FILE      carry out a script
-  \\quit           stop all queries and leave"""
+  \\watch NAME      print the rows of a query as they come, above the prompt
+  \\unwatch NAME    no longer
+  \\stall NAME      what its open windows wait for
+  \\schedule [NAME] by which rules operators follow each other now
+  \\top             a live table of queries and operators, until Ctrl-C
+  \\wait [NAME]     until a query, or all of them, have ended
+  \\streams         how far the streams have come
+  \\read FILE       carry out a script
+  \\quit            stop all queries and leave
+  \\finish          the same, and give out what is open as if the streams had ended"""
 _DONE = {"ALTER": "altered", "CREATE": "created", "DROP": "dropped", "SPLIT": "split"}
 _PATIENCE = 0.1  # seconds, so that Ctrl-C is heard
 
 
 class LeavingError(Exception):
-    """Somebody wants to leave the shell."""
+    """Somebody wants to leave the shell; if that is `final`, what is open is to be closed."""
+
+    def __init__(self, final: bool = False) -> None:
+        super().__init__()
+        self.final = final
 
 
 class ShellSession:
@@ -64,9 +71,11 @@ class ShellSession:
         self._watching = Watching(live, out)
         self._told: dict[str, str] = {}  # what was said of queries that no longer run
         self._commands: dict[str, Callable[[str], None]] = {
+            "\\finish": self._finish,
             "\\help": self._help,
             "\\quit": self._quit,
             "\\read": self._read,
+            "\\schedule": self._schedule,
             "\\stall": self._stall,
             "\\streams": self._streams,
             "\\top": self._top,
@@ -86,6 +95,8 @@ class ShellSession:
         except PenstockError as error:
             self._err.write(f"error: {readable(str(error))}\n")
             return False
+        except EndingError:
+            raise
         except KeyboardInterrupt:
             self._err.write("stopped\n")
             return False
@@ -136,6 +147,9 @@ class ShellSession:
     def _quit(self, _: str) -> None:
         raise LeavingError
 
+    def _finish(self, _: str) -> None:
+        raise LeavingError(final=True)
+
     def _read(self, file: str) -> None:
         try:
             text = Path(file).read_text(encoding="utf-8-sig")
@@ -146,6 +160,9 @@ class ShellSession:
 
     def _stall(self, name: str) -> None:
         self._out.write(f"{self._live.explain_stall(name)}\n")
+
+    def _schedule(self, name: str) -> None:
+        self._out.write(f"{self._live.explain_schedule(name or None)}\n")
 
     def _streams(self, _: str) -> None:
         for each in self._live.graph_status().sources:

@@ -20,8 +20,10 @@ def run_shell(
     script: str | None,
     commands: Sequence[str],
     options: RunOptions | None = None,
+    final: bool = False,
 ) -> int:
-    """What to exit with.  Whoever does not sit at a terminal is answered without a prompt."""
+    """What to exit with.  Whoever does not sit at a terminal is answered without a prompt.  If this
+    is `final`, what is open is given out when the shell is left."""
     options = options or RunOptions()
     with database.live(checkpoint=options.checkpoint, trigger=options.trigger) as live:
         out, err = (cast("TextIO", CurrentOutput(name)) for name in ("stdout", "stderr"))
@@ -31,14 +33,18 @@ def run_shell(
         given = list(commands)
         if not given and not sys.stdin.isatty():
             given = _said(sys.stdin.read())
-        if not given:
-            converse(session)
-            return 0
+        well: list[bool] = []
         try:
-            well = [session.carry_out(each) for each in given]
-        except LeavingError:
-            return 0
-        session.tell_news(ended=False)
+            if not given:
+                converse(session)
+            for each in given:
+                well.append(session.carry_out(each))  # one of them may leave
+        except LeavingError as leaving:
+            final = final or leaving.final
+        if final:
+            live.stop(final=True)
+        if given:
+            session.tell_news(ended=False)
         return 0 if all(well) else _FAILED
 
 

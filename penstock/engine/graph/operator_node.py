@@ -18,13 +18,13 @@ from penstock.operators.operator import Item, Operator, Progress
 from penstock.physical.node import PhysicalNode
 from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.distinct_on import DistinctOn
-from penstock.plan.over import Over
+from penstock.plan.rows_over import RowsOver
 from penstock.plan.shared_panes import SharedPanes
 
 if TYPE_CHECKING:
     from penstock.engine.adapting.watched import Watched
 
-_FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, Over, SharedPanes)
+_FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, RowsOver, SharedPanes)
 
 
 @dataclass(slots=True)

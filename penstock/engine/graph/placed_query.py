@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
@@ -10,9 +11,11 @@ from penstock.engine.graph.placement import Placement
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.in_step import Meeting
 from penstock.engine.options import Enabling
+from penstock.optimizer.share_panes import shareable_panes
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.node import Node
+from penstock.plan.shared_panes import SharedPanes
 from penstock.runs.outlet import Outlet
 
 
@@ -33,6 +36,18 @@ class PlacedQuery:
     saved: Placement | None = None  # where it stood before
     shared: dict[Node, tuple[OperatorNode, list[SourceNode]]] = field(default_factory=dict)
     copies: dict[OperatorNode, str] = field(default_factory=dict)  # of state under other names
+
+    @cached_property
+    def could_share(self) -> frozenset[SharedPanes]:
+        """Panes that it could have in common with others; found once, because every newcomer
+        asks."""
+        return frozenset(shareable_panes(self.plan))
+
+    @cached_property
+    def shares(self) -> frozenset[SharedPanes]:
+        """Panes that it makes its windows of."""
+        nodes = (node.logical for node in self.plan.root.walk())
+        return frozenset(node for node in nodes if isinstance(node, SharedPanes))
 
     def remember(self, made: OperatorNode, sources: list[SourceNode]) -> None:
         """The node of a part that may be asked for again."""

@@ -276,6 +276,12 @@ class QueryGraph(Topology):
         self._arrangement.arrange(self.nodes)
         return state_table(self.nodes)
 
+    def table_of(self, outlet: Outlet) -> StateTable:
+        """The part of it that is about one query."""
+        placed = self.queries[outlet]
+        self._arrangement.arrange(self.nodes)
+        return state_table([*placed.sources, *reversed(placed.operators)])
+
     def give(self, outlet: Outlet, share: float | None = None, ets: Enabling | None = None) -> None:
         """A share of the time, or another way to make enabling timestamps, for a query and all
         that it is connected with."""
@@ -298,11 +304,13 @@ class QueryGraph(Topology):
         self._arrangement.watched = True
         self._arrangement.arrange(self.nodes)
 
-    def break_off(self, names: Iterable[str]) -> None:
-        """Behind the nodes of these names, and no others, it is the scheduler who goes on."""
-        chosen = set(names)
+    def break_off(self, names: Iterable[str], among: Iterable[str] | None = None) -> None:
+        """Behind the nodes of these names, and no others `among` some or all, it is the scheduler
+        who goes on."""
+        chosen, meant = set(names), None if among is None else set(among)
         for node in self.nodes:
-            node.broken_off = node.name in chosen
+            if meant is None or node.name in meant:
+                node.broken_off = node.name in chosen
         self._arrangement.arrange(self.nodes)
 
     def _unique(self, name: str) -> str:

@@ -28,6 +28,7 @@ from penstock.engine.options import Scheduling
 from penstock.engine.overload import Overload
 from penstock.engine.run import LocalRun
 from penstock.engine.status import GraphStatus, source_status
+from penstock.engine.strategy.table import StateTable
 from penstock.errors import EngineError
 from penstock.model.clock import Clock
 from penstock.physical.plan import PhysicalPlan
@@ -181,7 +182,7 @@ class LiveEngine:
         self.add(record.name, plan, outlet, on_close, lasting)
         self._run.before[outlet] = account
         for setting, value in record.settings.items():
-            self.alter(record.name, setting, value)
+            self._altering.alter_again(record.name, setting, value)
 
     def save(self) -> None:
         """Have everything saved that has happened so far, and wait for it."""
@@ -204,6 +205,12 @@ class LiveEngine:
     def pause(self, names: Sequence[str] | None, paused: bool) -> None:
         """Hold the sources of some queries, or of all, or let them go on."""
         self._ask(lambda: self._queries.pause(names or self._queries.here, paused))
+
+    def state_table(self, name: str | None = None) -> StateTable:
+        """How the graph is worked on now, or the part of it that serves a query."""
+        if name is None:
+            return self._ask(lambda: self._graph.table)
+        return self._ask(lambda: self._graph.table_of(self._queries.outlet(name)))
 
     def status(self) -> list[QueryStatus]:
         return self._ask(self._queries.status)

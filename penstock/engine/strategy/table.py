@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.engine.strategy.rules import RULES, Rule
-from penstock.engine.strategy.strategy import Strategy
+from penstock.engine.strategy.strategy import MOST, Strategy
 
 _HEAD = ("state", "pred", "succ", "transition")
 
@@ -45,7 +45,8 @@ class TableRow:
 
     def cells(self) -> tuple[str, str, str, str]:
         pred, succ = (", ".join(each) or "-" for each in (self.predecessors, self.successors))
-        return self.state, pred, succ, self.transition
+        steps = "" if self.most >= MOST else f", k = {self.most:,}"
+        return self.state, pred, succ, f"{self.transition}{steps}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from penstock.errors import BindError
@@ -17,8 +19,8 @@ from penstock.language.binding.items import (
 from penstock.language.binding.literals import span_of
 from penstock.language.binding.relations import pointing_at
 from penstock.language.binding.scope import Scope
-from penstock.language.binding.windows import BoundWindow, WindowBinder
-from penstock.language.syntax import Select, SelectItem
+from penstock.language.binding.windows import HOW_TO_RUN, BoundWindow, WindowBinder
+from penstock.language.syntax import LimitClause, Select, SelectItem
 from penstock.model.schema import Field
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.catalog import Catalog
@@ -64,6 +66,19 @@ def bind_distinct_on(select: Select, given: BoundFrom, catalog: Catalog) -> Node
     return pointing_at(select.span, lambda: Project(rows, shown))
 
 
+def by_first_rows(select: Select, catalog: Catalog) -> Select:
+    """
+    before: SELECT DISTINCT ON (k) k, x FROM s ORDER BY t DESC EMIT CHANGES
+    after:  SELECT k, x FROM s ORDER BY t DESC LIMIT 1 BY k EMIT CHANGES
+    """
+    runs = catalog.running is not None and select.window is None
+    if not select.distinct_on or not runs or select.limit is not None:
+        return select
+    _refuse_others(select, catalog)
+    limit = LimitClause(1, select.distinct_on, select.span)
+    return replace(select, distinct_on=(), limit=limit)
+
+
 class _RowBinder(ExpressionBinder):
     """Binds expressions over rows that know their window."""
 
@@ -100,7 +115,7 @@ def _window(select: Select, node: Node, tuples: ExpressionBinder) -> BoundWindow
             "DISTINCT ON would have to remember every key for ever",
             span=select.span,
             expected="a window",
-            hint="[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list",
+            hint=f"[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list; or {HOW_TO_RUN}",
         )
     bound = WindowBinder(select.window, node, tuples).bind()
     if not isinstance(bound.window, Sliding) or bound.partition:

@@ -195,8 +195,9 @@ class ExpressionBinder:
         name, span = str(syntax.name), span_of(syntax)
         if self.catalog.aggregate(name) is not None:
             raise self.misplaced_aggregate(name, span)
-        user = self.catalog.function(name)
-        if name.lower() not in COMPOSED and user is None:
+        built_in = name.lower() in COMPOSED
+        user = None if built_in else self.catalog.function(name)
+        if not built_in and user is None:
             self.known(name, span)
         if any(isinstance(argument, exp.Distinct | exp.Star) for argument in syntax.expressions):
             raise BindError(f"{name} is not an aggregate, so it takes no * or DISTINCT", span=span)
@@ -227,7 +228,7 @@ class ExpressionBinder:
         if scalar(name) is not None:
             return
         _refuse_undetermined(name, span)
-        own = self.catalog.functions
+        own = self.catalog.function_names
         known = [*SCALARS, *ALIASES, *COMPOSED, *own, *self.catalog.aggregate_names]
         close = nearest(name, known)
         raise BindError(

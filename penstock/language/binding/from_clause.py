@@ -66,7 +66,13 @@ class FromBinder:
         self.select = select
         self.catalog = catalog
         self.outer = outer
-        self.relations = RelationBinder(catalog, select.window_all or window_all)
+        windowed = select.window.attribute if select.window is not None else None
+        alone = sum(len(chain.relations) for chain in select.chains) == 1
+        self.relations = RelationBinder(
+            catalog,
+            select.window_all or window_all,
+            windowed.column if windowed is not None and alone else None,
+        )
         self.correlated: list[Expression] = []  # conditions that look at the query around it
         self._sources: list[BoundSource] = []
         self._fields: list[Field] = []  # what can be named, in the order in which it is written

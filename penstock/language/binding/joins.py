@@ -19,7 +19,12 @@ from penstock.language.binding.relations import (
     stamped,
 )
 from penstock.language.binding.running import kept_for
-from penstock.language.binding.windows import HOW_TO_PROGRESS, HOW_TO_RUN, only_progressing
+from penstock.language.binding.windows import (
+    HOW_TO_RUN,
+    how_to_progress,
+    how_to_progress_by_name,
+    only_progressing,
+)
 from penstock.language.syntax import WindowClause
 from penstock.model.domain import Domain
 from penstock.plan.algorithms import JoinAlgorithm
@@ -65,7 +70,9 @@ class JoinBinder:
         node = filtered(source.node, leaf.predicates)
         if tables.is_table(node) and source.window is not None:
             raise BindError(
-                f"table {source.alias} is complete, so it has no window", span=source.window.span
+                f"table {source.alias} is complete, so it has no window",
+                span=source.window.span,
+                hint=how_to_progress_by_name(node),
             )
         only = isinstance(self.tree, Leaf)  # nothing is joined with it
         windowed = source.window is not None or self.relations.window_all is not None
@@ -244,7 +251,8 @@ class JoinBinder:
             f"{' and '.join(names) or 'an input'} does not progress, so its tuples would be kept"
             " for ever",
             span=span,
-            hint=f"{HOW_TO_PROGRESS}; CREATE TABLE if all of it is there; or {HOW_TO_RUN}",
+            hint=f"{how_to_progress(each.node)}; CREATE TABLE if all of it is there;"
+            f" or {HOW_TO_RUN}",
         )
 
     # --- windows ---------------------------------------------------------------------------------

@@ -12,13 +12,13 @@ from penstock.errors import BindError
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import span_of
 from penstock.language.binding.over import OverCalls
-from penstock.language.binding.relations import pointing_at
+from penstock.language.binding.running import OverParts, over_rows
+from penstock.language.binding.windows import HOW_TO_RUN
 from penstock.language.syntax import Select, SelectItem
 from penstock.model.names import free_name
 from penstock.model.schema import Field
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.node import Node
-from penstock.plan.over import Over
 from penstock.plan.over_calls import NamedOver, Numbering, NumberKind, OrderKey
 from penstock.plan.stateless import Filter
 
@@ -61,28 +61,23 @@ class RowsBeside:
     def _limited(self, node: Node, partition: list[Expression], ties: tuple[Column, ...]) -> Node:
         limit = self._select.limit
         assert limit is not None
-        if not any(node.promise(each) for each in partition):
+        running = self._binder.catalog.running
+        completes = any(node.promise(each) for each in partition)
+        if not completes and running is None:
             known = next((each.field.qualified for each in node.progress), "ts")
             window = f"[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA {known}]"
             raise BindError(
                 "the first rows of an endless stream are never known",
                 span=limit.span,
                 expected="a window, or a column that progresses behind LIMIT … BY",
-                hint=f"{window} after the SELECT list, or LIMIT {limit.rows} BY {known}",
+                hint=f"{window} after the SELECT list, or LIMIT {limit.rows} BY {known}; or"
+                f" {HOW_TO_RUN}",
             )
         name = free_name("row_number() OVER", [field.name for field in node.schema])
         calls = (NamedOver(name, Numbering(NumberKind.ROW_NUMBER)),)
-        return pointing_at(
-            limit.span,
-            lambda: Over(
-                node,
-                tuple(dict.fromkeys(partition)),
-                self._order,
-                ties,
-                calls,
-                (0, limit.rows),
-                limit.span,
-            ),
+        by, most = tuple(dict.fromkeys(partition)), (0, limit.rows)
+        return over_rows(
+            OverParts(node, by, self._order, ties, calls, most, limit.span), running, completes
         )
 
     def _qualifying(self, syntax: exp.Expr, found: Found) -> Expression:

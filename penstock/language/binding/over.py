@@ -13,11 +13,10 @@ from penstock.language.binding.coercion import alike
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import span_of
 from penstock.language.binding.over_frames import default_frame, frame_of
-from penstock.language.binding.relations import pointing_at
+from penstock.language.binding.running import OverParts, over_rows
 from penstock.model.names import free_name
 from penstock.plan.expressions import Column, Expression, Literal, Named, columns_of
 from penstock.plan.node import Node
-from penstock.plan.over import Over
 from penstock.plan.over_calls import (
     FramedAggregate,
     NamedOver,
@@ -90,12 +89,10 @@ class OverCalls:
     def _answered(
         self, node: Node, group: _Group, calls: list[_Call], ties: tuple[Column, ...]
     ) -> Node:
-        def made() -> Over:
-            named = tuple(each.named for each in calls)
-            return Over(node, group.partition, group.order, ties, named, None, span)
-
+        named = tuple(each.named for each in calls)
         span = calls[0].span
-        return made() if span is None else pointing_at(span, made)
+        parts = OverParts(node, group.partition, group.order, ties, named, None, span)
+        return over_rows(parts, self._binder.catalog.running)
 
     # --- a call ----------------------------------------------------------------------------------
 

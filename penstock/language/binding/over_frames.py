@@ -9,8 +9,8 @@ from penstock.language.binding.literals import span_of, ticks
 from penstock.language.binding.peer_windows import length_of
 from penstock.model.domain import Domain
 from penstock.model.types import Type
-from penstock.plan.over import TIMES
 from penstock.plan.over_calls import RowFrame
+from penstock.plan.rows_over import TIMES
 
 _TRY = "ROWS BETWEEN 5 PRECEDING AND CURRENT ROW"
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
+from sqlglot import exp
+
 from penstock.errors import BindError, PenstockError, Span
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import span_of, ticks
@@ -35,6 +37,7 @@ from penstock.plan.joins import Difference, Sequence, SequenceMode
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Project, Scan, Stamp, Union
+from penstock.plan.streams import StreamDefinition, that_ends
 
 T = TypeVar("T")
 
@@ -49,9 +52,17 @@ class BoundSource(NamedTuple):
 
 
 class RelationBinder:
-    def __init__(self, catalog: Catalog, window_all: Quantity | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        window_all: Quantity | None = None,
+        windowed: exp.Expr | None = None,
+    ) -> None:
+        """If there is one relation only, and a window is laid over all of its tuples, then that is
+        `windowed` by something."""
         self.catalog = catalog
         self.window_all = window_all
+        self.windowed = windowed
 
     def bind(self, relation: Relation) -> BoundSource:
         match relation:
@@ -75,7 +86,10 @@ class RelationBinder:
         if isinstance(found, QueryPlan):
             alias = relation.alias.text if relation.alias else relation.name.text
             return BoundSource(under(found.input, alias), alias, relation.window, relation.span)
-        alias = relation.alias.text if relation.alias else found.name
+        if found.is_table and self.windowed is not None:
+            found = _windowed_table(found, self.windowed)
+        own = found.name.rpartition(".")[2] if found.of_session else found.name
+        alias = relation.alias.text if relation.alias else own
         return BoundSource(Scan(found, alias, relation.span), alias, relation.window, relation.span)
 
     def _subquery(self, relation: SubqueryRelation) -> BoundSource:
@@ -87,7 +101,8 @@ class RelationBinder:
         return BoundSource(under(inner, alias), alias, relation.window, relation.span)
 
     def _windowed(self, relation: WindowedRelation) -> BoundSource:
-        source = self.bind(replace(relation.relation, window=None))
+        alone = RelationBinder(self.catalog, windowed=relation.time)
+        source = alone.bind(replace(relation.relation, window=None))
         binder = ExpressionBinder(Scope(source.node.schema), self.catalog, "a window function")
         time = check_progress(source.node, binder.bind(relation.time), span_of(relation.time))
         node = with_windows(source.node, relation, time, binder)
@@ -218,6 +233,15 @@ class RelationBinder:
                 f"RANGE is {clause.range}", span=clause.range.span, expected="zero or more"
             )
         return length
+
+
+def _windowed_table(table: StreamDefinition, by: exp.Expr) -> StreamDefinition:
+    """A table that a window is laid over is a stream that ends, if there is a time to lay it on."""
+    names = {column.name.casefold() for column in by.find_all(exp.Column)}
+    for field in table.schema:
+        if {field.name.casefold()} == names and Domain.has(field.type):
+            return that_ends(table, field.name)
+    return table
 
 
 def refuse_modifiers(query: QuerySyntax) -> None:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Several
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
-from penstock.errors import BindError, Span
+from penstock.errors import BindError, PlanError, Span
 from penstock.language.binding.join_times import Timed
 from penstock.language.binding.literals import any_length
 from penstock.language.binding.relations import pointing_at
+from penstock.language.binding.windows import HOW_TO_RUN
 from penstock.language.syntax import QuerySyntax
 from penstock.model.domain import Domain
 from penstock.plan.aggregates import GroupAggregate, NamedAggregate, WindowAggregate
 from penstock.plan.catalog import Catalog, RunningAnswers
 from penstock.plan.distinct_on import DistinctOn
-from penstock.plan.expressions import Column, Named
+from penstock.plan.expressions import Column, Expression, Named
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.node import Node
+from penstock.plan.over import Over
+from penstock.plan.over_calls import NamedOver, OrderKey
+from penstock.plan.rows_over import RowsOver
 from penstock.plan.running_join import RunningJoin
+from penstock.plan.running_over import RunningOver
 from penstock.plan.stateless import Project
 from penstock.windows.session import Session
 
@@ -48,7 +56,7 @@ def refuse_running(node: Node, syntax: QuerySyntax, catalog: Catalog) -> None:
             hint="EMIT CHANGES at its end",
         )
     for each in node.walk():
-        takes_signs = isinstance(each, RunningJoin) or (
+        takes_signs = isinstance(each, RunningJoin | RunningOver) or (
             isinstance(each, GroupAggregate) and each.runs
         )
         over_running = any(below.running for below in each.inputs)
@@ -57,7 +65,8 @@ def refuse_running(node: Node, syntax: QuerySyntax, catalog: Catalog) -> None:
             raise BindError(
                 f"{what} would build on rows that may be taken back",
                 span=getattr(each, "span", None) or syntax.span,
-                expected="aggregates without a window, DISTINCT and joins over a running answer",
+                expected="aggregates without a window, DISTINCT, LIMIT, OVER and joins over a"
+                " running answer",
                 hint="windows below it, over the streams",
             )
 
@@ -106,6 +115,46 @@ def running_distinct(node: Node, running: RunningAnswers, span: Span) -> Node:
         for field, key in zip(node.schema, keys, strict=True)
     )
     return Project(running_groups(node, keys, (), running, span), columns)
+
+
+class OverParts(NamedTuple):
+    """What OVER or LIMIT says, whenever its rows are final."""
+
+    input: Node
+    partition: tuple[Expression, ...]
+    order: tuple[OrderKey, ...]
+    ties: tuple[Column, ...]
+    calls: tuple[NamedOver, ...]
+    most: tuple[int, int] | None
+    span: Span | None
+
+
+def over_rows(parts: OverParts, running: RunningAnswers | None, final: bool = True) -> RowsOver:
+    """Rows that become final one day, if they can; otherwise, under EMIT CHANGES, those that are
+    there by now."""
+    if final:
+        try:
+            return Over(*parts)
+        except PlanError as error:
+            error.span = error.span or parts.span
+            if running is None:
+                _hint_at_running(error, parts)
+                raise
+    if running is not None and running.keep_for is not None:
+        raise BindError(
+            "KEEP FOR forgets groups and tuples of joins, and the order of these rows has neither",
+            span=parts.span,
+            hint="EMIT CHANGES alone, or a window: [RANGE 1 HOUR, SLIDE 1 MINUTE, WA ts]",
+        )
+    made = partial(RunningOver, *parts)
+    return made() if parts.span is None else pointing_at(parts.span, made)
+
+
+def _hint_at_running(error: PlanError, parts: OverParts) -> None:
+    """Say that EMIT CHANGES would do, if it would."""
+    with suppress(PlanError):
+        RunningOver(*parts)
+        error.hint = "; or ".join([*([error.hint] if error.hint else []), HOW_TO_RUN])
 
 
 def _time_of(node: Node, span: Span) -> Column:

@@ -7,7 +7,7 @@ from sqlglot import exp
 from penstock.errors import BindError, PenstockError
 from penstock.language.binding.aggregates import GroupBinder, has_aggregate
 from penstock.language.binding.common_tables import with_tables
-from penstock.language.binding.distinct_on import bind_distinct_on
+from penstock.language.binding.distinct_on import bind_distinct_on, by_first_rows
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.from_clause import FromBinder
 from penstock.language.binding.grouping_sets import Aggregation, GroupingSets, in_sets
@@ -110,7 +110,7 @@ def _consistency(syntax: ConsistencySyntax) -> Consistency:
 
 class SelectBinder:
     def __init__(self, select: Select, catalog: Catalog) -> None:
-        select = in_windows(in_our_words(select), catalog)
+        select = in_windows(by_first_rows(in_our_words(select), catalog), catalog)
         self.select = select
         self.catalog = catalog
         self.hints = bind_hints(select.hint)

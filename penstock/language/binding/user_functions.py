@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.errors import BindError, Span
 from penstock.functions.user_functions import UserFunction
 from penstock.model.types import STRING, Kind, Type, common_type
@@ -18,6 +20,9 @@ def user_call(function: UserFunction, given: list[Expression], span: Span | None
             span=span,
             expected=f"{function.name}({', '.join(map(str, wanted))})",
         )
+    if function.typed is not None:
+        returns = function.typed(wanted)
+        function = replace(function, arguments=wanted, returns=returns, typed=None)
     for number, (each, sql_type) in enumerate(zip(given, wanted, strict=True), start=1):
         if not _fits(each.type, sql_type):
             raise BindError(

@@ -284,6 +284,23 @@ def _why_kept(node: WindowAggregate | DistinctOn, revises: bool) -> str | None:
     return "PUNCTUATED … FOR" if grouped else None
 
 
+def how_to_progress(input_: Node) -> str:
+    """What makes the input progress."""
+    return how_to_progress_by_name(input_) or HOW_TO_PROGRESS
+
+
+def how_to_progress_by_name(input_: Node) -> str | None:
+    """What makes a view of a Spark session progress, if one does not."""
+    scans = [scan for scan in scans_of(input_) if scan.stream.progress is None]
+    views = [scan.stream for scan in scans if scan.stream.of_session]
+    if not views:
+        return None
+    times = [field.name for field in views[0].schema if field.type.kind is Kind.TIMESTAMP]
+    on = f'"{times[0] if times else "ts"}"'
+    said = f'db.stream("{views[0].name}", progress=ps.progress({on}, delay="5 seconds"))'
+    return said if views[0].is_table else f'{said}, or withWatermark({on}, "5 seconds") in Spark'
+
+
 def check_progress(input_: Node, attribute: Expression, span: Span | None) -> Expression:
     """The attribute, if punctuations come on it; otherwise no window over it would ever close."""
     if input_.promise(attribute) is None:
@@ -292,7 +309,7 @@ def check_progress(input_: Node, attribute: Expression, span: Span | None) -> Ex
             f"{attribute} does not progress, so a window over it would never close",
             span=span,
             expected=f"one of {', '.join(known)}" if known else None,
-            hint=None if known else HOW_TO_PROGRESS,
+            hint=None if known else how_to_progress(input_),
         )
     return attribute
 
@@ -307,7 +324,7 @@ def only_progressing(input_: Node, span: Span | None, word: str) -> Column:
         raise BindError(
             f"{name or 'the input'} does not progress, so no window over it would ever close",
             span=span,
-            hint=HOW_TO_PROGRESS,
+            hint=how_to_progress(input_),
         )
     if len(progressing) != 1:
         known = ", ".join(each.field.qualified for each in progressing)

@@ -73,6 +73,9 @@ def operand(parser: Parser) -> Relation:
     if parser._match(TokenType.L_PAREN):
         return in_parentheses(parser)
     name = parser.name("a stream or query")
+    while parser._match(TokenType.DOT):  # of Spark: a schema, and a catalog before it
+        last = parser.name("a table")
+        name = Name(f"{name.text}.{last.text}", parser.since(start))
     alias, window = _alias_and_window(parser)
     return NamedRelation(name, alias, window, parser.since(start))
 

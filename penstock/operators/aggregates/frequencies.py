@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints
+from penstock.model.stable_order import stable_order
 from penstock.model.types import Type
 from penstock.operators.aggregates.by_group import places
 from penstock.operators.aggregates.sortable import Sortable, to_sortable
@@ -57,7 +58,7 @@ class Frequencies:
     def renumbered(self, groups: Codes) -> Frequencies:
         """The same entries under other groups, no two of which are the same."""
         if len(groups) and np.diff(groups).min(initial=0) < 0:
-            order = np.argsort(groups, kind="stable")
+            order = stable_order(groups)
             return Frequencies(groups[order], self.ranks[order], self.counts[order], self.values)
         return replace(self, groups=groups)
 

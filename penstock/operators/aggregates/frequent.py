@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Floats, Ints
 from penstock.model.plain_values import to_python
+from penstock.model.stable_order import stable_order
 from penstock.model.texts import frequencies_json
 from penstock.model.types import Type
 from penstock.operators.aggregates.aggregate import Aggregate
@@ -118,7 +119,7 @@ class Frequent(OfFrequencies):
     def compute(self, found: Frequencies, size: int) -> pa.Array:
         highest = int(found.counts.max(initial=0))
         # stable, so that of equally frequent values the least comes first
-        order = np.argsort(found.groups * (highest + 1) + highest - found.counts, kind="stable")
+        order = stable_order(found.groups * (highest + 1) + highest - found.counts)
         counts, starts = found.counts[order], found.starts(size)
         ends = starts[:-1] + self._how_many(counts, starts)
         chosen = [order[begin:end] for begin, end in zip(starts[:-1], ends, strict=True)]

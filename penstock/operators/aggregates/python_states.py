@@ -18,6 +18,7 @@ from penstock.errors import RunError
 from penstock.functions.python_aggregates import Guarded
 from penstock.model.arrays import Codes, Ints
 from penstock.model.plain_values import to_arrow
+from penstock.model.stable_order import stable_order
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.by_group import ByGroup
 from penstock.operators.aggregates.runs import Runs
@@ -49,7 +50,7 @@ class States(ByGroup):
         if not self.waiting.rows:
             return
         groups, columns, _ = self.waiting.all()
-        order = np.argsort(groups, kind="stable")
+        order = stable_order(groups)
         columns = [column.take(pa.array(order)) for column in columns]
         different, begins = np.unique(groups[order], return_index=True)
         for group, (begin, end) in zip(

@@ -12,7 +12,7 @@ from penstock.model.types import INT64_MIN
 from penstock.windows.columns import extremes
 
 _SPAN = 4096  # of a table that is always allowed
-_SPARSE = 8  # how many places a longer table may have for each value
+_SPARSE = 16  # how many places a longer table may have for each value
 
 
 class DenseKeys:
@@ -30,12 +30,16 @@ class DenseKeys:
         self._count = 0
         self._lowest, self._highest = 0, -1
 
-    def find(self, values: Ints) -> Codes | None:
-        """The code of each value, −1 for one without; None if some lie outside the table."""
+    def find(self, values: Ints) -> Codes:
+        """The code of each value, −1 for one without."""
         places = values - self._base if self._base else values
-        if int(places.view(np.uint64).max()) >= len(self._codes):  # negative ones are above, too
-            return None
-        return self._codes[places]
+        unsigned = places.view(np.uint64)  # negative ones are above all others
+        if int(unsigned.max()) < len(self._codes):
+            return self._codes[places]
+        codes: Codes = np.full(len(values), -1)
+        inside = np.flatnonzero(unsigned < len(self._codes))
+        codes[inside] = self._codes[places[inside]]
+        return codes
 
     def add(self, values: Ints, codes: Codes) -> bool:
         """Take in values that are new here; false if they lie too far apart."""

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.model.arrays import Codes, Ints
 from penstock.model.plain_values import to_python
+from penstock.model.stable_order import stable_order
 from penstock.model.types import from_arrow
 from penstock.scalars.ordering import exact_key
 
@@ -38,7 +39,7 @@ class KeyOrder:
         if len(codes) < 2:
             return np.arange(len(codes))
         if self._knows(size, len(codes), take):
-            return np.argsort(self._ranks[codes], kind="stable")
+            return stable_order(self._ranks[codes])
         return sorted_places(take(codes))
 
     def present(self, rows: Ints, size: int, take: Callable[[Codes], list[pa.Array]]) -> Codes:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints, Mask
 from penstock.model.punctuation import Bound
+from penstock.model.stable_order import stable_order
 from penstock.model.types import Type
 from penstock.operators.folding.key_order import sorted_places
 from penstock.operators.folding.keys import KeyCodes
@@ -226,7 +227,7 @@ def _by_value(values: Ints, places: Ints) -> Iterator[tuple[int, Ints]]:
     if lowest == highest:
         yield lowest, places
         return
-    order = np.argsort(values, kind="stable")
+    order = stable_order(values)
     values, places = values[order], places[order]
     cuts = np.flatnonzero(values[1:] != values[:-1]) + 1
     begins = [0, *cuts.tolist()]

@@ -17,6 +17,7 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.model.types import BIGINT, Type
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
@@ -176,7 +177,7 @@ def leaving_order(codes: Codes, ticks: Ints, folder: Folder) -> Ints:
     """How to put groups in the order in which they leave: by the first key that can complete them,
     of which every code has a tick, then by all keys."""
     by_key = folder.keys.order_of(codes)
-    order: Ints = by_key[np.argsort(ticks[codes[by_key]], kind="stable")]
+    order: Ints = by_key[stable_order(ticks[codes[by_key]])]
     return order
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.joins.partners.pairs import spread
 from penstock.operators.over.frame_bounds import stretches
 from penstock.state.append_log import AppendLog
@@ -142,4 +143,4 @@ def joined(several: list[HistoryRows]) -> HistoryRows:
     whole = HistoryRows(rows, codes, ticks, peers)
     if (codes[1:] >= codes[:-1]).all():
         return whole
-    return whole.take(np.argsort(codes, kind="stable"))
+    return whole.take(stable_order(codes))

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.bounds import BoundOf
 from penstock.operators.operator import Progress
 from penstock.operators.revising.amendment import behind
@@ -110,5 +111,5 @@ def _from_the_end(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
     >>> _from_the_end(np.array([4, 2, 9]), np.array([1, 7, 5]))
     (array([2, 4, 9]), array([1, 1, 5]))
     """
-    order = np.argsort(keys, kind="stable")
+    order = stable_order(keys)
     return keys[order], np.minimum.accumulate(values[order][::-1])[::-1]

@@ -15,11 +15,11 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints
 from penstock.model.schema import Schema
+from penstock.model.stable_order import stable_order, stable_order_by
 from penstock.operators.over.sort_numbers import sort_numbers
-from penstock.plan.over import Over
+from penstock.plan.expressions import Column
 from penstock.plan.over_calls import FramedAggregate, Numbering, NumberKind, OverCall
-
-_MOST = 1 << 62
+from penstock.plan.rows_over import RowsOver
 
 
 @dataclass(slots=True)
@@ -32,7 +32,9 @@ class RowPlaces:
 
 
 class RowOrder:
-    def __init__(self, node: Over, schema: Schema) -> None:
+    """With `total`, only rows that are the same in all columns are equal."""
+
+    def __init__(self, node: RowsOver, schema: Schema, total: bool = False) -> None:
         self._keys = [
             _Key(compile_expression(key.expression, schema), key.descending, key.nulls_first)
             for key in node.order
@@ -40,11 +42,15 @@ class RowOrder:
         self._ties = [_Key(compile_expression(each, schema), exact=True) for each in node.ties]
         if node.most is None and not any(_goes_by_place(each.call) for each in node.calls):
             self._ties = []  # nobody can tell which of equal rows comes first
+        if total:
+            columns = [compile_expression(Column.of(field), schema) for field in schema]
+            self._keys += [*self._ties, *(_Key(each, exact=True) for each in columns)]
+            self._ties = []
 
     def sort(self, rows: pa.RecordBatch, codes: Ints, ticks: Ints | None = None) -> RowPlaces:
         """Rows of partitions that have codes; with `ticks` these are the first key, and ascend."""
         keys = self._keys
-        places = np.argsort(codes, kind="stable")
+        places = stable_order(codes)
         groups = codes[places]
         if ticks is not None:
             keys = keys[1:]
@@ -128,8 +134,4 @@ def _refined(
 
 def _sorted(runs: Ints, numbers: Ints) -> Ints:
     """How to sort by runs, which ascend, and then by numbers; equal ones stay as they are."""
-    low, high = int(numbers.min()), int(numbers.max())
-    width = high - low + 1
-    if width * (int(runs[-1]) + 1) < _MOST:
-        return np.argsort(runs * width + (numbers - low), kind="stable")
-    return np.lexsort((numbers, runs))
+    return stable_order_by(runs, numbers)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch
 from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.groups.grouped import as_batch
@@ -88,7 +89,7 @@ class RowsAhead(Base):
         self._keep(whole, closed, bound)
         if not len(targets):
             return None
-        targets = targets[np.argsort(whole.ticks[targets], kind="stable")]
+        targets = targets[stable_order(whole.ticks[targets])]
         given = RowsInPartitions(whole.rows, whole.codes, whole.peers, whole.ticks)
         columns = [call.of(given, targets) for call in self._calls]
         rows = whole.rows.take(pa.array(targets))

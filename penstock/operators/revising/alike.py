@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Ints
+from penstock.model.stable_order import stable_order
 
 
 def numbers_of(columns: Iterable[pa.Array], size: int) -> Ints:
@@ -48,7 +49,7 @@ def apart(before: pa.RecordBatch, now: pa.RecordBatch) -> tuple[Ints, Ints]:
 
 def _beyond(numbers: Ints, others: Ints) -> Ints:
     """The places of numbers that the others do not have, or not as often: the last of them."""
-    order = np.argsort(numbers, kind="stable")
+    order = stable_order(numbers)
     ordered = numbers[order]
     within = np.arange(len(ordered)) - np.searchsorted(ordered, ordered, "left")
     others = np.sort(others)

@@ -17,7 +17,7 @@ from penstock.operators.batch import Batch, Signs
 from penstock.operators.joins.shared_codes import SharedCodes
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
-from penstock.operators.running.join_side import JoinSide, KeyedRun
+from penstock.operators.running.keyed_rows import KeyedRows, KeyedRun
 from penstock.operators.running.netting import said
 from penstock.operators.running.pair_tests import PairTests
 from penstock.physical.asked import Asked
@@ -37,7 +37,7 @@ class RunningJoinOperator(Base):
         ]
         self._codes = SharedCodes([left.type for left, _ in keys])
         self._tests = PairTests(node, others)
-        self._sides = [JoinSide(each.schema.arrow, each.takes_back) for each in node.inputs]
+        self._sides = [KeyedRows(each.schema.arrow, each.takes_back) for each in node.inputs]
         self._ended = [False, False]
 
     # --- rows ------------------------------------------------------------------------------------

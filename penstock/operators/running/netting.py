@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Ints
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch, Signs
 from penstock.operators.revising.alike import numbers_of
 
@@ -25,7 +26,7 @@ def left_over(columns: Sequence[pa.Array], signs: Signs) -> Ints:
     np.add.at(net, numbers, signs)
     # of each kind the last ones stay, of the sign that is left
     candidates = np.flatnonzero(signs * net[numbers] > 0)[::-1]
-    order = np.argsort(numbers[candidates], kind="stable")
+    order = stable_order(numbers[candidates])
     alike = numbers[candidates][order]
     begins = np.flatnonzero(np.diff(alike, prepend=-1))
     within = np.arange(len(alike)) - np.repeat(begins, np.diff([*begins, len(alike)]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.model.arrays import Codes, Ints
+from penstock.model.stable_order import stable_order
 
 _FEW = 1024  # rows that are looked through one by one
 
@@ -41,7 +42,7 @@ class RowsByGroup:
     def of(self, groups: Codes) -> Ints:
         """The rows of some groups, which ascend, in the order in which they were added."""
         if self._size - len(self._order) > max(_FEW, len(self._order) // 2):
-            self._order = np.argsort(self.groups, kind="stable")
+            self._order = stable_order(self.groups)
             self._sorted = self.groups[self._order]
         begin = np.searchsorted(self._sorted, groups)
         counts = np.searchsorted(self._sorted, groups, side="right") - begin

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints
 from penstock.model.punctuation import BEGINNING, END
+from penstock.model.stable_order import stable_order, stable_order_by
 from penstock.operators.batch import Batch
 from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.folding.scatter import grown
@@ -89,7 +90,7 @@ class SignedDistinct(Base):
         size = max(1, len(self._values))
         self._counts = grown(self._counts, size, 0)
         self._named = grown(self._named, size, _UNKNOWN)
-        order = np.lexsort((ticks, codes))
+        order = stable_order_by(codes, ticks)
         codes, ticks = codes[order], ticks[order]
         after = np.cumsum(steps[order])
         begins = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
@@ -110,7 +111,7 @@ class SignedDistinct(Base):
     def _rows(self, codes: Codes, ticks: Ints, present: np.typing.NDArray[np.bool_]) -> Batch:
         lineage = made_of(self._lineage_of(codes, present), ticks)
         by_value = self._values.order_of(codes)
-        order = by_value[np.argsort(ticks[by_value], kind="stable")]
+        order = by_value[stable_order(ticks[by_value])]
         columns = self._values.take(codes[order])
         columns.insert(self._when, from_ticks(ticks[order], self._type))
         rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)

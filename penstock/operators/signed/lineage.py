@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.model.arrays import Ints, Mask
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch, Signs
 
 NONE = -1  # of an item that is never taken back
@@ -93,7 +94,7 @@ def happening_order(ticks: Ints, signs: Signs, lineage: Ints) -> Ints:
     comes before what is taken back, the latest first, because the last one is taken back first."""
     joined = is_joined(lineage)
     if not joined.any():
-        return np.argsort(ticks, kind="stable")
+        return stable_order(ticks)
     turns = [np.where(joined, ~turn, 0) for turn in lineage[:, 1::2].T]
     return np.lexsort((*turns[::-1], np.where(joined, -signs, 0), ticks))
 

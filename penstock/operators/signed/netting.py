@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.model.arrays import Ints
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Signs
 
 NOTHING = -1
@@ -26,7 +27,7 @@ def taken_back(numbers: Ints, signs: Signs) -> Ints:
     found = np.full(size, NOTHING)
     if size == 0:
         return found
-    order = np.argsort(numbers, kind="stable")
+    order = stable_order(numbers)
     kinds, steps = numbers[order], signs[order].astype(np.int64)
     new = np.append(True, kinds[1:] != kinds[:-1])
     starts = np.flatnonzero(new)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder
 from penstock.operators.folding.key_expiry import DeadKeys
@@ -82,7 +83,7 @@ def by_part(parts: Codes) -> Iterator[tuple[int, Ints]]:
     """The places of each partition, in their order."""
     if not len(parts):
         return
-    order = np.argsort(parts, kind="stable")
+    order = stable_order(parts)
     different, begins = np.unique(parts[order], return_index=True)
     yield from zip(different.tolist(), np.split(order, begins[1:]), strict=True)
 

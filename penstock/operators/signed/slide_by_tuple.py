@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.open_results import OpenResults
@@ -127,7 +128,7 @@ class SignedSlideByTuple(Base):
             pa.concat_arrays(each) for each in zip(*(columns for *_, columns in found), strict=True)
         ]
         by_value = self._parts.numbers.order_of(parts)
-        order = by_value[np.argsort(ids[by_value], kind="stable")]
+        order = by_value[stable_order(ids[by_value])]
         return Batch(windows_batch(self.node, [(ids[order], taken(columns, order))]))
 
     def _forget(self, bound: Bound) -> None:

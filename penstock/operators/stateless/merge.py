@@ -7,7 +7,6 @@ should follow it may have left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -68,7 +67,7 @@ class Merge(Meld):
             if released is not None:
                 yield Batch(released.rows)
             passed = {n: bound for n, bound in promised.bounds.items() if n in self._passed}
-            yield replace(promised, bounds=passed, groups=None)
+            yield Progress(passed, promised.high, promised.ended)
 
     def rows_held(self) -> int:
         return len(self._waiting)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder, Partials, Rows
@@ -192,7 +193,7 @@ def runs_of(rows: Rows, numbers: Ints) -> Iterator[tuple[int, Rows]]:
     if len(numbers) == 0:
         return
     if (np.diff(numbers) < 0).any():
-        order = np.argsort(numbers, kind="stable")
+        order = stable_order(numbers)
         numbers, rows = numbers[order], rows.take(order)
     cuts = np.flatnonzero(np.diff(numbers)) + 1
     if len(cuts) == 0:

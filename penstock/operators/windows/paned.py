@@ -17,6 +17,7 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder, Partials, Rows
@@ -101,7 +102,7 @@ class Paned(Base):
         narrow = _NARROW.get((last - first).bit_length() + 7 >> 3)
         if narrow is not None:
             panes = (panes - first).astype(narrow)
-        order = np.argsort(panes, kind="stable")
+        order = stable_order(panes)
         panes, rows = panes[order], rows.take(order)
         cuts = np.flatnonzero(panes[1:] != panes[:-1]) + 1
         offset = first if narrow is not None else 0

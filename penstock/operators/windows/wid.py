@@ -17,6 +17,7 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.arguments import Arguments
@@ -77,7 +78,7 @@ class Tagged:
         if int(panes.max()) - lowest < 1 << 16:
             order = np.argsort((panes - lowest).astype(np.uint16), kind="stable")  # by counting
         else:
-            order = np.argsort(panes, kind="stable")
+            order = stable_order(panes)
         return self.take(order)
 
     def extents(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from penstock.model.types import Kind
 from penstock.optimizer.dataflow.container import Container
 from penstock.optimizer.dataflow.expression import DataflowExpression, timed
-from penstock.optimizer.dataflow.translate import JoinPlan, Translated, translate, window_name
+from penstock.optimizer.dataflow.translate import JoinPlan, Translated, translate, window_of
 from penstock.optimizer.estimates.sizes import rate
 from penstock.optimizer.logical.arrange_joins import candidates
 from penstock.optimizer.optimize import executed_query
@@ -62,12 +62,12 @@ def _considered(plan: JoinPlan, settings: Settings) -> Iterator[str]:
     """Every way with the time of a tuple, on average over all inputs."""
     statistics = plan.costs.statistics
     tuples = sum(each.rate for each in statistics.inputs)
-    yield f"join of {', '.join(plan.names)}"
+    yield str(plan)
     for each in candidates(plan.join, settings):
         mark = ", chosen" if each.tree == plan.tree else ""
         yield f"  {each.tree.named(plan.names)}: {duration(each.time / tuples)} a tuple{mark}"
-    for inside, readers in _containers(plan.tree):
-        yield f"  {_container(plan, inside, readers)}"
+    for inside, above in _containers(plan.tree):
+        yield f"  {_container(plan, inside, above)}"
     for known, word in ((True, "known"), (False, "assumed")):
         shown = [
             f"{each.name} {rate(each.rate, plan.join.attributes[number].type)}"
@@ -78,34 +78,36 @@ def _considered(plan: JoinPlan, settings: Settings) -> Iterator[str]:
             yield f"  {word}: {', '.join(shown)}"
 
 
-def _containers(tree: JoinTree) -> Iterator[tuple[Joined, list[int]]]:
-    """Everything that is kept of intermediate results, and the inputs whose tuples read it."""
+def _containers(tree: JoinTree) -> Iterator[tuple[Joined, Joined]]:
+    """Everything that is kept of intermediate results, and where it is read."""
     if isinstance(tree, Joined):
         for part in tree.parts:
             if isinstance(part, Joined):
-                yield part, [each for each in tree.leaves if each not in part.leaves]
+                yield part, tree
                 yield from _containers(part)
 
 
-def _container(plan: JoinPlan, tree: Joined, readers: list[int]) -> str:
+def _container(plan: JoinPlan, tree: Joined, above: Joined) -> str:
     """Inequality 1 for the fastest of the streams that read it, and of those that fill it."""
     costs, inside = plan.costs, frozenset(tree.leaves)
+    readers = [each for each in above.leaves if each not in inside]
     reader, writer = max(readers, key=costs.rate), max(inside, key=costs.rate)
     bound, recomputing = frozenset([reader]), 0.0
     for each in tree.leaves:
         recomputing += timed(costs.extension(bound, frozenset([each]), reader))
         bound |= {each}
     row = timed(costs.recording() + costs.writing(inside))
+    others, of_two = inside - {writer}, len(tree.parts) == 2
     found = Container(
         recording=timed(costs.recording()),
-        filling=timed(costs.extension(frozenset([writer]), inside - {writer}, writer))
+        filling=timed(costs.extension(frozenset([writer]), others, writer, of_two))
         + costs.combinations(inside, writer) * row,
-        reading=timed(costs.extension(frozenset([reader]), inside, reader)),
+        reading=timed(costs.extension(frozenset([reader]), inside, reader, len(above.parts) == 2)),
         recomputing=recomputing,
     )
     apart = 0.0
     if plan.join.attributes[reader].type.kind is Kind.TIMESTAMP:
         apart = 1_000 / (costs.rate(reader) + costs.rate(writer))
-    name = window_name([plan.names[each] for each in sorted(inside)])
+    name = window_of(plan, inside)
     sides = f"{duration(found.waiting(apart))} against {duration(max(found.saved, 0.0))} saved"
     return f"{name} is kept: τ_wait {sides}, for a tuple of {plan.names[reader]}"

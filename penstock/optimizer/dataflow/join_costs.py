@@ -82,9 +82,10 @@ class JoinCosts:
         """Making a row of a combination."""
         return Work(cells=sum(self.statistics.inputs[each].columns for each in members))
 
-    def _extension(self, bound: Inputs, new: Inputs, origin: int) -> Work:
+    def _extension(self, bound: Inputs, new: Inputs, origin: int, of_two: bool = False) -> Work:
         """⋈(w) for one tuple of the origin: all of its combinations with some inputs look for
-        tuples, or combinations, of new ones."""
+        tuples, or combinations, of new ones.  In an operator `of_two`, those that come are in order
+        already, because they are recorded; in others, those that ask are put in order for it."""
         asking = self.combinations(bound, origin)
         both = bound | new
         tested = self.statistics.passing(both) / (
@@ -93,7 +94,8 @@ class JoinCosts:
         found = self.combinations(both, origin) / tested
         looked = log2(2 + self.kept(new))
         calls = self.some_of(bound, origin) / self.statistics.inputs[origin].batch
-        return Work(calls=calls, asked=asking, looked=asking * looked, found=found)
+        asked = 0.0 if of_two else asking
+        return Work(calls=calls, asked=asked, looked=asking * looked, found=found)
 
     def some_of(self, bound: Inputs, origin: int) -> float:
         """How often a batch of an input has any combination with some others: where it has none,

@@ -3,6 +3,7 @@ order, and how often keys are equal.  What nobody has measured is assumed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -30,7 +31,8 @@ OTHER = 1 / 3  # of combinations that any other condition leaves
 class InputStatistics:
     """How many tuples come a tick; how many ticks they may be out of order; how many come at a
     time; how many columns they have; and how far ahead of what all inputs have promised an input is
-    when a tuple of it comes, on average and how much more or less, in ticks."""
+    when a tuple of it comes, on average and how much more or less, in ticks.  `streams` are what it
+    is made of, if those are several: r and s of r ⋈ s."""
 
     name: str
     rate: float
@@ -40,6 +42,7 @@ class InputStatistics:
     ahead: float = 0.0
     spread: float = 0.0
     measured: bool = False
+    streams: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,9 @@ def _input(join: Join, number: int, sample: Sample | None) -> InputStatistics:
     at_once = flow.batch / flow.volume if flow.rows is not None else 0.0
     spread = (flow.disorder + at_once) / 2
     ahead = spread if flow.rows is not None else -spread
+    streams = streams_of(branch, number)
     return InputStatistics(
-        name_of(branch, number),
+        names_together(streams),
         rate,
         flow.disorder,
         flow.batch,
@@ -128,17 +132,23 @@ def _input(join: Join, number: int, sample: Sample | None) -> InputStatistics:
         ahead,
         spread,
         measured=flow.known,
+        streams=streams,
     )
 
 
-def name_of(branch: Node, number: int) -> str:
-    """What an input is called: by its relation, or the stream that is read."""
-    relations = {field.relation for field in branch.schema}
-    relation = relations.pop() if len(relations) == 1 else None
-    if relation is not None:
-        return relation
+def streams_of(branch: Node, number: int) -> tuple[str, ...]:
+    """What an input is called after: its relations, or the streams that are read."""
+    relations = [field.relation for field in branch.schema if field.relation is not None]
     scans = [node.alias for node in branch.walk() if isinstance(node, Scan)]
-    return scans[0] if len(scans) == 1 else f"{number + 1}"
+    return tuple(dict.fromkeys(relations or scans)) or (f"{number + 1}",)
+
+
+def names_together(names: Sequence[str]) -> str:
+    """
+    >>> names_together("rs"), names_together(["orders", "trades"])
+    ('rs', 'orders,trades')
+    """
+    return ("" if all(len(name) == 1 for name in names) else ",").join(names)
 
 
 def _shares(join: Join, equality: Equality, samples: list[Sample | None]) -> dict[int, Floats]:

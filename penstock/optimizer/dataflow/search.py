@@ -167,9 +167,9 @@ class Search:
         for origin in own:
             come = costs.combinations(own, origin)
             spent = costs.recording() * come
-            bound = own
+            bound, of_two = own, len(order) == 1
             for new in order:
-                spent += costs.extension(bound, new, origin)
+                spent += costs.extension(bound, new, origin, of_two)
                 bound |= new
             spent += costs.writing(bound) * costs.combinations(bound, origin)
             batch = costs.statistics.inputs[origin].batch

@@ -10,7 +10,11 @@ from typing import TypeAlias
 
 from penstock.optimizer.dataflow.expression import DataflowExpression, Operation, timed
 from penstock.optimizer.dataflow.join_costs import Inputs, JoinCosts
-from penstock.optimizer.dataflow.join_statistics import JoinStatistics, statistics_of
+from penstock.optimizer.dataflow.join_statistics import (
+    JoinStatistics,
+    names_together,
+    statistics_of,
+)
 from penstock.optimizer.dataflow.sampling import sample_of
 from penstock.optimizer.dataflow.work import ASK, RECORD, Work
 from penstock.optimizer.estimates.sizes import assumed_flow, flow_of, sizes_of
@@ -18,7 +22,7 @@ from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.equalities import conditions_of
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree
-from penstock.plan.joins import Difference, Join, Lookup
+from penstock.plan.joins import Difference, Join, JoinKind, Lookup
 from penstock.plan.joins import Sequence as SequenceJoin
 from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -26,6 +30,15 @@ from penstock.plan.unnest import Unnest
 from penstock.windows.sliding import Sliding
 
 FILTER, PROJECT, _UNION, _FOLD = 8.0, 3.0, 1.0, 60.0  # nanoseconds a tuple
+
+_SYMBOLS = {
+    JoinKind.INNER: "⋈",
+    JoinKind.LEFT: "⟕",
+    JoinKind.RIGHT: "⟖",
+    JoinKind.FULL: "⟗",
+    JoinKind.SEMI: "⋉",
+    JoinKind.ANTI: "▷",
+}
 
 # how a join is put together
 Arrange: TypeAlias = Callable[[Join], Joined]
@@ -38,6 +51,9 @@ class JoinPlan:
     join: Join
     costs: JoinCosts
     tree: Joined
+
+    def __str__(self) -> str:
+        return f" {_SYMBOLS[self.join.kind]} ".join(self.names)
 
     @property
     def names(self) -> list[str]:
@@ -86,9 +102,9 @@ class _Translating:
                 own = Operation("⋈", table.alias, by, tau=ASK)
             case WindowAggregate() | GroupAggregate():
                 keys = [each.name for each in node.keys]
-                own = Operation("γ", by=_joined(keys), tau=_folding_time(node))
+                own = Operation("γ", by=names_together(keys), tau=_folding_time(node))
             case Distinct():
-                own = Operation("γ", by=_joined(node.schema.names), tau=_FOLD)
+                own = Operation("γ", by=names_together(node.schema.names), tau=_FOLD)
             case Union():
                 own = Operation("∪", tau=_UNION)
             case Difference():
@@ -103,7 +119,7 @@ class _Translating:
         return [_with(each, own) for each in below]
 
     def _difference(self, node: Difference) -> list[DataflowExpression]:
-        by = _joined([left.name for left, _ in node.keys])
+        by = names_together([left.name for left, _ in node.keys])
         return self._two(node.left, node.right, f"−left_{by}", f"−right_{by}", factor=0.5)
 
     def _two(
@@ -157,10 +173,10 @@ def operations_of(plan: JoinPlan, origin: int) -> list[Operation]:
         writing = plan.costs.recording() + _called(plan, sets, own, origin, tree.probes[own])
         if len(sets[own]) > 1:  # a row is made of the combination
             writing += plan.costs.writing(sets[own])
-        made.append(Operation("→", _window(plan, sets[own]), tau=writing.time))
+        made.append(Operation("→", window_of(plan, sets[own]), tau=writing.time))
         bound = sets[own]
         for number in tree.probes[own]:
-            made.append(_probe(plan, bound, sets[number], origin))
+            made.append(_probe(plan, bound, sets[number], origin, of_two=len(sets) == 2))
             bound |= sets[number]
     return made
 
@@ -179,13 +195,14 @@ def _called(
     return Work(batches=costs.some_of(sets[own], origin) / batch, calls=calls / batch)
 
 
-def _probe(plan: JoinPlan, bound: Inputs, new: Inputs, origin: int) -> Operation:
+def _probe(plan: JoinPlan, bound: Inputs, new: Inputs, origin: int, of_two: bool) -> Operation:
     costs = plan.costs
     asking = costs.combinations(bound, origin) or 1e-12
-    work: Work = costs.extension(bound, new, origin) * (1 / asking)
+    work: Work = costs.extension(bound, new, origin, of_two) * (1 / asking)
     factor = costs.combinations(bound | new, origin) / asking
     by = _key_names(plan.join, bound, new)
-    return Operation("⋈", _window(plan, new), by, timed(work), factor, free=True)
+    symbol = _SYMBOLS[plan.join.kind]
+    return Operation(symbol, window_of(plan, new), by, timed(work), factor, free=True)
 
 
 def _path(tree: JoinTree, origin: int) -> list[Joined]:
@@ -196,9 +213,10 @@ def _path(tree: JoinTree, origin: int) -> list[Joined]:
     return [*_path(part, origin), tree]
 
 
-def _window(plan: JoinPlan, members: Inputs) -> str:
+def window_of(plan: JoinPlan, members: Inputs) -> str:
     statistics: JoinStatistics = plan.costs.statistics
-    return window_name([statistics.inputs[each].name for each in sorted(members)])
+    inputs = [statistics.inputs[each] for each in sorted(members)]
+    return window_name([stream for each in inputs for stream in each.streams or (each.name,)])
 
 
 def _key_names(join: Join, bound: Inputs, new: Inputs) -> str:
@@ -209,7 +227,7 @@ def _key_names(join: Join, bound: Inputs, new: Inputs) -> str:
             sides = [each.of(min(each.inputs & part)) for part in (bound, new)]
             names = [side.name if isinstance(side, Column) else str(side) for side in sides]
             found.append(names[0] if names[0] == names[1] else "=".join(names))
-    return _joined(sorted(found))
+    return names_together(sorted(found))
 
 
 def window_name(streams: Sequence[str]) -> str:
@@ -217,15 +235,11 @@ def window_name(streams: Sequence[str]) -> str:
     >>> window_name(["r", "s"]), window_name(["orders", "trades"])
     ('w_rs', 'w_orders,trades')
     """
-    return f"w_{_joined(list(dict.fromkeys(streams)))}"
-
-
-def _joined(names: Sequence[str]) -> str:
-    return ("" if all(len(name) == 1 for name in names) else ",").join(names)
+    return f"w_{names_together(list(dict.fromkeys(streams)))}"
 
 
 def _names(expression: Expression) -> str:
-    return _joined(list(dict.fromkeys(column.name for column in columns_of(expression))))
+    return names_together(list(dict.fromkeys(column.name for column in columns_of(expression))))
 
 
 def _with(expression: DataflowExpression, *more: Operation) -> DataflowExpression:

@@ -11,6 +11,7 @@ from penstock.plan.node import Node
 from penstock.plan.over import Over
 from penstock.plan.over_calls import Numbering
 from penstock.plan.query import QueryPlan
+from penstock.plan.rows_over import RowsOver
 from penstock.plan.stateless import Filter
 
 _TURNED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq"}
@@ -34,11 +35,12 @@ def limit_numbered_rows(query: QueryPlan, settings: Settings) -> QueryPlan:  # n
 
 
 def _limited(node: Node) -> Node:
-    if not isinstance(node, Filter) or not isinstance(node.input, Over):
+    if not isinstance(node, Filter) or not isinstance(node.input, RowsOver):
         return node
     over = node.input
     numbered = all(isinstance(each.call, Numbering) for each in over.calls)
-    if not numbered or over.most is not None or over.completing is None:
+    in_time = isinstance(over, Over) and over.completing is None
+    if not numbered or over.most is not None or in_time:
         return node
     limits = [_limit(each, over) for each in conjuncts(node.predicate)]
     found = min(
@@ -47,7 +49,7 @@ def _limited(node: Node) -> Node:
     return node if found is None else replace(node, input=replace(over, most=found))
 
 
-def _limit(predicate: Expression, over: Over) -> tuple[int, int] | None:
+def _limit(predicate: Expression, over: RowsOver) -> tuple[int, int] | None:
     """The call that a predicate limits, and the highest number that it lets pass."""
     if not isinstance(predicate, Call) or predicate.function not in _TURNED:
         return None

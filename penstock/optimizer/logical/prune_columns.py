@@ -14,8 +14,8 @@ from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode
 from penstock.plan.node import Node
-from penstock.plan.over import Over
 from penstock.plan.query import Late, QueryPlan
+from penstock.plan.rows_over import RowsOver
 from penstock.plan.stateless import Filter, Project, Scan, Stamp
 from penstock.plan.streams import StreamDefinition
 from penstock.plan.unnest import Unnest
@@ -64,7 +64,7 @@ def _pruned(node: Node, needed: _Needed) -> Node:
             below = _with(_NOTHING, [column.expression for column in node.columns])
         case DistinctOn():
             below = _with(_NOTHING, [node.attribute, *node.keys, *node.columns])
-        case Over():
+        case RowsOver():
             below = _with(needed, node.looked_at)
         case WindowAggregate() | GroupAggregate():
             below = _with(_NOTHING, _looked_at(node))

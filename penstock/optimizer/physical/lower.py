@@ -30,7 +30,9 @@ from penstock.plan.lineage import steady_columns
 from penstock.plan.node import Node
 from penstock.plan.over import Over
 from penstock.plan.query import QueryPlan
+from penstock.plan.rows_over import RowsOver
 from penstock.plan.running_join import RunningJoin
+from penstock.plan.running_over import RunningOver
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.unnest import Unnest
 from penstock.windows.landmark import Landmark
@@ -113,6 +115,8 @@ def _punctuates(node: Node) -> bool:
 def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
     if isinstance(node, RunningJoin):
         return OperatorKind.RUNNING_JOIN
+    if isinstance(node, RunningOver):
+        return OperatorKind.RUNNING_PARTITIONS
     if isinstance(node, GroupAggregate) and node.runs:
         return OperatorKind.RUNNING_GROUPS
     if node.stateful and any(each.signed for each in node.inputs):
@@ -206,7 +210,7 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
             return tuple(columns)
         case DistinctOn():
             return node.keys
-        case Over():
+        case RowsOver():
             return node.partition
     return () if node.stateful else None
 

@@ -113,6 +113,8 @@ def _case(expression: Case, schema: Schema) -> SparkColumn:
 
 
 def _call(call: Call, schema: Schema) -> SparkColumn:
+    if call.user is not None and call.user.only_spark:
+        return F.call_function(call.function, *(_column(each, schema) for each in call.arguments))
     if call.user is not None:
         raise Inexact(f"{call.function} is a function of Python")
     build = FUNCTIONS.get(call.function)

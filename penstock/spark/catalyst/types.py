@@ -76,27 +76,28 @@ def from_spark(schema: spark.StructType) -> Schema:
     return Schema(tuple(Field(field.name, _of_column(field)) for field in schema.fields))
 
 
-def _from_spark(found: spark.DataType) -> Type | None:
+def type_from_spark(found: spark.DataType) -> Type | None:
+    """The type of a stream's column, if there is one."""
     match found:
         case spark.DecimalType():
             return decimal_type(found.precision, found.scale)
         case spark.ArrayType():
-            item = _from_spark(found.elementType)
+            item = type_from_spark(found.elementType)
             return None if item is None else array_of(item)
         case spark.MapType():
-            key, value = _from_spark(found.keyType), _from_spark(found.valueType)
+            key, value = type_from_spark(found.keyType), type_from_spark(found.valueType)
             if key is None or value is None or key.is_nested or key == DOUBLE:
                 return None
             return map_of(key, value)
         case spark.StructType():
-            parts = [(each.name, _from_spark(each.dataType)) for each in found.fields]
+            parts = [(each.name, type_from_spark(each.dataType)) for each in found.fields]
             known = [(name, part) for name, part in parts if part is not None]
             return struct_of(known) if known and len(known) == len(parts) else None
     return _FROM_SPARK.get(type(found))
 
 
 def _of_column(field: spark.StructField) -> Type:
-    found = _from_spark(field.dataType)
+    found = type_from_spark(field.dataType)
     if found is None:
         raise BindError(
             f"column {field.name!r} is of Spark's type {field.dataType.simpleString()}",
@@ -115,6 +116,6 @@ def holds_as_declared(found: spark.DataType, declared: Type) -> bool:
         case spark.DoubleType():
             return isinstance(found, spark.FloatType | spark.DoubleType)
         case spark.ArrayType() | spark.StructType() | spark.MapType():
-            return bool(_from_spark(found) == declared)
+            return bool(type_from_spark(found) == declared)
         case wanted:
             return found == wanted

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.errors import EngineError, SourceError
+from penstock.model.progress import Delay, ProgressPolicy
 from penstock.model.schema import Field, Schema
+from penstock.model.types import Kind
+from penstock.plan.streams import StreamProgress
 from penstock.sources.fitting.arrow_columns import check_columns, fit_batches
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
+from penstock.spark.tasks.worker_errors import failure, is_of_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_WATERMARK = "spark.watermarkDelayMs"  # what withWatermark leaves with its column
 _BYTES = 8  # of a value, if nothing else is known
 _UNKNOWN = 1 << 60  # bytes that a DataFrame has if Spark knows nothing of it, about
 
@@ -46,6 +51,17 @@ class DataFrameSource:
         size = int(str(stats.sizeInBytes()))
         return size // (_BYTES * len(self.frame.columns)) if size < _UNKNOWN else None
 
+    def promised(self, columns: Schema) -> StreamProgress | None:
+        """The watermark of a streaming DataFrame, as Penstock says it."""
+        if not self.frame.isStreaming:
+            return None
+        delays = {each.name: each.metadata.get(_WATERMARK) for each in self.frame.schema}
+        for column in columns:
+            delay = delays.get(column.name)
+            if delay is not None and column.type.kind is Kind.TIMESTAMP:
+                return StreamProgress(column.name, ProgressPolicy(Delay(int(delay) * 1000)))
+        return None
+
     def parts(self) -> list[str]:
         return [""]
 
@@ -56,7 +72,17 @@ class DataFrameSource:
                 "a streaming DataFrame can be read by the spark engine only",
                 hint="connect(spark), or --engine spark",
             )
-        table = self.frame.select(*schema.names).toArrow()
+        from penstock.spark.catalyst.columns import quoted
+
+        try:
+            table = self.frame.select(*map(quoted, schema.names)).toArrow()
+        except Exception as error:
+            if not is_of_spark(error):
+                raise
+            raise SourceError(
+                f"Spark cannot hand over the rows of a DataFrame: {failure(error).message}",
+                hint="the spark engine, which leaves them where they are",
+            ) from error
         for batch in fit_batches(table.to_batches(), schema, "", rejects):
             if batch.num_rows:
                 yield Chunk(batch)

@@ -15,8 +15,8 @@ from penstock.model.arrays import Ints, Mask
 from penstock.model.clock import Clock
 from penstock.model.progress import Ordered
 from penstock.model.punctuation import BEGINNING, Bound, JointPunctuation
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch
-from penstock.operators.folding.by_digits import stable_order
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Progress
 from penstock.operators.signed.lineage import of_branch

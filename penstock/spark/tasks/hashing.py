@@ -18,7 +18,7 @@ from penstock.expressions.columns import present, values_of
 from penstock.model.plain_values import to_python
 from penstock.model.texts import to_json
 from penstock.model.types import Kind, Type
-from penstock.operators.folding.keys import ColumnCodes
+from penstock.operators.folding.column_codes import codes_of
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 
@@ -55,7 +55,7 @@ class KeyHashes:
 class _ColumnHashes:
     def __init__(self, sql_type: Type) -> None:
         self._type = sql_type
-        self._codes = ColumnCodes(sql_type)
+        self._codes = codes_of(sql_type)
         self._of_codes: Hashes = np.zeros(0, np.uint64)
 
     def of(self, column: pa.Array) -> Hashes:
@@ -71,7 +71,7 @@ class _ColumnHashes:
 
     def _of_values(self, column: pa.Array) -> Hashes:
         if len(self._codes) > _MANY:
-            self._codes, self._of_codes = ColumnCodes(self._type), self._of_codes[:0]
+            self._codes, self._of_codes = codes_of(self._type), self._of_codes[:0]
         codes = self._codes.encode(column)
         known = len(self._of_codes)
         if known < len(self._codes):

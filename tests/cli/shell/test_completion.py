@@ -29,6 +29,7 @@ def db() -> ps.Database:
         ("DROP QUERY ", ["long"]),
         ("ALTER QUERY l", ["long"]),
         ("ALTER QUERY long SET s", ["SHARE", "STRATEGY"]),
+        ("ALTER QUERY long SET p", ["PAUSED"]),
         ("DROP STREAM ", ["packets", "flows"]),
         ("SELECT s", ["src", "source", "size"]),
         ("SELECT p.l FROM packets AS p WHERE p.l", ["len"]),
@@ -37,6 +38,7 @@ def db() -> ps.Database:
         ("SELECT 1 FROM flows; SELECT src FROM packets WHERE le", ["len"]),
         ("\\wat", ["\\watch"]),
         ("\\stall ", ["long"]),
+        ("\\schedule ", ["long"]),
         ("SELECT count(*) [RA", ["RANGE", "RANK", "RATTR"]),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -109,6 +110,25 @@ def test_queries_come_and_go_while_rows_come(place: Path, server: socket.socket)
             shell.see(PROMPT)
             shell.type(CTRL_D)
             assert shell.leaves() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_order_to_end_is_no_interrupt(place: Path, number: signal.Signals) -> None:
+    with Terminal(place, "sensors.sql", "--checkpoint", "kept") as shell:
+        shell.say("CREATE QUERY warm AS SELECT room FROM sensors WHERE degrees > 10;")
+        shell.see("created")
+        shell.see(PROMPT)
+        shell.process.send_signal(number)
+        shell.see("stopped")
+        assert shell.leaves() == 128 + number
+    with Terminal(place, "--checkpoint", "kept") as shell:
+        shell.say("SHOW QUERIES;")
+        shell.see("warm")
+        shell.see(PROMPT)
+        shell.say("\\watch warm")
+        shell.see(PROMPT)
+        shell.say("\\finish")
+        assert shell.leaves() == 0
 
 
 def test_the_end_of_a_query_is_told(place: Path) -> None:

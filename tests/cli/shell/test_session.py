@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
+from penstock.cli.shell.session import ShellSession
 from penstock.cli.shell.start import _said
 from penstock.language.words import is_complete, statements_of, words
 from tests.cli.conftest import ROOT, STREAM, Outcome
@@ -50,6 +51,34 @@ def test_plans_streams_and_operators(shell: Callable[..., Outcome]) -> None:
     assert "readings.csv" in out
     assert "operator" in out
     assert "\\watch NAME" in out
+
+
+@pytest.mark.parametrize("ending", [["-c", "\\finish"], ["--final"]], ids=str)
+def test_what_is_open_is_given_out_at_the_end(
+    shell: Callable[..., Outcome], penstock: Callable[..., Outcome], ending: list[str]
+) -> None:
+    kept = ("-c", COUNT, "-c", "\\wait", "-c", "SHOW QUERIES;")
+    code, out, err = penstock("shell", "s.sql", "--checkpoint", "kept", *kept)
+    assert code == 0, err
+    assert re.search(r"^counts +caught up +5 +1 +2 +1 +1 ", out, re.MULTILINE), "one is open"
+    watched = ("-c", "\\watch counts", "-c", "\\wait")
+    code, out, err = penstock("shell", "--checkpoint", "kept", *watched, *ending)
+    assert code == 0, err
+    assert re.findall(r"n \d", out) == ["n 1"], "the second window"
+    out = penstock("shell", "--checkpoint", "kept", "-c", "\\wait", "-c", "SHOW QUERIES;").out
+    assert re.search(r"^counts +caught up +5 +1 +2 +2 +0 ", out, re.MULTILINE)
+
+
+def test_how_a_running_query_is_worked_on(
+    shell: Callable[..., Outcome], penstock: Callable[..., Outcome]
+) -> None:
+    said = (COUNT, "ALTER QUERY counts SET STRATEGY 'bfs 7';", "\\schedule counts", "\\schedule")
+    commands = [each for it in said for each in ("-c", it)]
+    code, out, err = penstock("shell", "s.sql", "--checkpoint", "kept", *commands)
+    assert code == 0, err
+    assert out.count("BFS-NOS, k = 7") == 2, "of the query, and of all"
+    shown = shell("\\schedule").out
+    assert shown.split() == ["state", "pred", "succ", "transition"]
 
 
 @pytest.mark.parametrize(
@@ -106,13 +135,25 @@ def test_the_words_are_those_of_the_reference() -> None:
     grammar = "\n".join(re.findall(r"```ebnf\n(.*?)```", page, re.DOTALL))
     spoken = set(re.findall(r"\b[A-Z]{3,}\b", grammar))
     assert len(spoken) > 40
-    names = {"CSV", "JSON", "PARQUET", "ETS", "PAUSED", "SHARE", "STRATEGY"}  # formats, settings
+    names = {
+        "CSV",
+        "JSON",
+        "PARQUET",
+        "BREAKS",
+        "ETS",
+        "PAUSED",
+        "SHARE",
+        "STRATEGY",
+    }  # formats, settings
     assert spoken - set(words()) == names | {"FALSE"}  # a value; UNNEST is joined ON TRUE
 
 
 def test_a_prompt_needs_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.cli.shell.prompt import converse
 
-    monkeypatch.setitem(sys.modules, "prompt_toolkit.patch_stdout", None)
-    with pytest.raises(ps.PenstockError, match="prompt_toolkit, which is not installed"):
-        converse(None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
+    database = ps.connect()
+    with database.live() as live:
+        session = ShellSession(database, live, sys.stdout, sys.stderr)
+        with pytest.raises(ps.PenstockError, match="prompt_toolkit, which is not installed"):
+            converse(session)

@@ -142,30 +142,59 @@ def test_any_drift(few: int, many: int, rows: int, margin: float, first: Joined)
 # --- windows -------------------------------------------------------------------------------------
 
 
-def counting(hint: str = "") -> ps.Query:
+def counting(
+    hint: str = "", seed: int = 1, slow: int = 600, fast: int = 600, at: int = 5
+) -> ps.Query:
+    """Tuples of three groups, a few out of order, in batches of 50: one a tick for `slow` ticks,
+    and several for `fast` ticks."""
     db = ps.connect("local")
-    generator = np.random.default_rng(1)
-    table = pa.table({"k": generator.integers(0, 3, 2000), "t": np.arange(2000)})
-    batches = table.to_batches(max_chunksize=100)
+    generator = np.random.default_rng(seed)
+    times = np.concatenate([np.arange(slow), slow + np.arange(fast * at) // at])
+    moved = np.argsort(times + generator.integers(0, 4, len(times)), kind="stable")
+    keys, values = (generator.integers(0, upto, len(times)) for upto in (3, 1000))
+    table = pa.table({"k": keys, "v": values, "t": times[moved]})
+    batches = table.to_batches(max_chunksize=50)
     # nothing is known of what a function makes
-    db.stream("s", lambda: iter(batches), schema="k INT, t INT", progress=DELAY)
-    found = db.sql(f"SELECT {hint} k, max(t) AS m [RANGE 90, SLIDE 90, WA t] FROM s GROUP BY k")
+    db.stream("s", lambda: iter(batches), schema="k INT, v INT, t INT", progress=DELAY)
+    made = "k, max(v) AS m, window_end AS e [RANGE 300, SLIDE 3, WA t]"
+    found = db.sql(f"SELECT {hint} {made} FROM s GROUP BY k LATE SIDE")
     assert isinstance(found, ps.Query)
     return found
 
 
 def test_windows_are_computed_by_what_is_seen() -> None:
-    """A thousand groups were assumed, and there are three."""
-    query = counting()
-    plan = in_process(query.plan)
-    slow = replace(EAGER, margin=1.0001)
-    (before,) = (n.operator for n in plan.root.walk() if n.operator in _WINDOWS)
-    made, rows = run(plan, slow)
-    assert bag(tuples(rows)) == bag(tuples(definition(query.plan, ManualClock()).table))
-    for decision in made.adapting.decisions:
-        assert "3 groups" in decision.because
+    """A thousand groups, and batches of 65,536 rows, were assumed.  When few tuples come, it is
+    better to keep them; when more come, to fold them into panes."""
+    plan = in_process(counting().plan)
+    made, rows = run(plan, Adaptation(rows=100, share=float("inf")))
+    decided = made.adapting.decisions
+    assert [(each.before, each.after) for each in decided] == [
+        ("WID", "BUFFERING"),
+        ("BUFFERING", "PANED"),
+    ]
+    for each in decided:
+        assert each.time_after * 1.25 <= each.time_before
+        assert "3 groups" in each.because
     (node,) = (each for each in made.stages if each.node.operator in _WINDOWS)
-    assert (node.node.operator is before) == (not made.adapting.decisions)
+    assert node.node.operator is OperatorKind.PANED
+    for name in ("WID", "BUFFERING", "PANED"):
+        fixed, expected = run(in_process(counting(f"/*+ {name} */").plan), Adaptation())
+        assert not fixed.adapting.decisions
+        assert bag(tuples(rows)) == bag(tuples(expected))
+
+
+@settings(deadline=None, max_examples=10)
+@given(
+    seed=st.integers(0, 99),
+    slow=st.integers(0, 100),
+    fast=st.integers(0, 60),
+    at=st.integers(1, 4),
+    margin=st.sampled_from([1.0, 1.2]),
+)
+def test_any_drift_of_windows(seed: int, slow: int, fast: int, at: int, margin: float) -> None:
+    query = counting("", seed, slow + 1, fast, at)
+    _, rows = run(in_process(query.plan), replace(EAGER, margin=margin))
+    assert bag(tuples(rows)) == bag(tuples(definition(query.plan, ManualClock()).table))
 
 
 _WINDOWS = (

@@ -242,6 +242,34 @@ def test_altering() -> None:
             live.engine.alter("p", "share", "1")
 
 
+def test_parts_of_a_query_are_worked_on_in_ways_of_their_own() -> None:
+    with Live("a", "b") as live:
+        live.add("q", "SELECT v FROM a WHERE v > 1 UNION ALL SELECT v FROM b WHERE v > 2")
+        live.add("p", "SELECT v + 1 AS w FROM a")
+        before = live.engine.state_table("p")
+        table = live.engine.state_table("q")
+        union = next(row.state for row in table.rows if row.state.startswith("Union"))
+        live.engine.alter("q", "strategy", f"dfs; bfs 3 at {union}")
+        rules = {row.state: row.cells()[-1] for row in live.engine.state_table("q").rows}
+        assert rules.pop(union) == "BFS-Sink, k = 3"
+        assert all(rule.startswith("DFS-") for rule in rules.values())
+        filters = [name for name in rules if name.startswith("Filter")]
+        live.engine.alter("q", "breaks", ", ".join(filters))
+        rows = {row.state: row for row in live.engine.state_table("q").rows}
+        assert {rows[name].successors for name in filters} == {()}, "the scheduler goes on there"
+        assert live.engine.state_table("p") == before, "others are worked on as they were"
+        whole = live.engine.state_table()
+        assert {row.state for row in before.rows} < {row.state for row in whole.rows}
+        live.say("a", 1, 2, 3)
+        live.say("b", 1, 2, 3)
+        assert sorted(live.values("q")) == [2, 3, 3]
+        live.engine.alter("q", "breaks", "")
+        assert live.engine.state_table("q").rows[-1].predecessors != ()
+        for setting, value in (("breaks", "Union"), ("strategy", "bfs at Union")):
+            with pytest.raises(EngineError, match=f"has no operator called 'Union'(.|\n)*{union}"):
+                live.engine.alter("q", setting, value)
+
+
 def test_what_the_graph_says() -> None:
     with Live("a") as live:
         live.add("q", COUNT.replace("FROM a", "FROM a WHERE v > 1"))

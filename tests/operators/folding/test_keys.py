@@ -27,7 +27,9 @@ from penstock.model.types import (
     Type,
     decimal_type,
 )
-from penstock.operators.folding.keys import ColumnCodes, KeyCodes
+from penstock.operators.folding.column_codes import BitCodes, codes_of
+from penstock.operators.folding.dense_keys import DenseKeys
+from penstock.operators.folding.keys import KeyCodes
 from penstock.scalars.ordering import canonical
 from tests.engine.helpers import examples
 
@@ -103,7 +105,7 @@ def test_a_second_time_the_codes_are_the_same(
 
 
 def test_codes_are_given_in_the_order_of_first_sight() -> None:
-    known = ColumnCodes(STRING)
+    known = codes_of(STRING)
     assert known.encode(pa.array(["b", "a", "b", None])).tolist() == [0, 1, 0, 2]
     assert known.encode(pa.array([None, "c", "a"] * 20)).tolist() == [2, 3, 1] * 20
     assert known.take(np.array([3, 2, 1, 0])).to_pylist() == ["c", None, "a", "b"]
@@ -123,7 +125,7 @@ def test_integers_by_a_table_and_without(
     sql_type: Type, batches: list[tuple[list[int | None], int]]
 ) -> None:
     """Close together and not, with NULLs and without, in small batches and in large ones."""
-    known = ColumnCodes(sql_type)
+    known = codes_of(sql_type)
     seen: dict[int | None, int] = {}
     for values, copies in batches:
         expected = [seen.setdefault(value, len(seen)) for value in values]
@@ -134,7 +136,7 @@ def test_integers_by_a_table_and_without(
 
 @pytest.mark.parametrize("step", [1, 10**12])
 def test_many_known_keys_and_a_batch_that_is_small_beside_them(step: int) -> None:
-    known = ColumnCodes(STRING if step > 1 else BIGINT)
+    known = codes_of(STRING if step > 1 else BIGINT)
     values: list[Any] = [str(i * step) if step > 1 else i for i in range(1000)]
     assert known.encode(pa.array(values)).tolist() == list(range(1000))
     fresh = "new" if step > 1 else -1
@@ -145,7 +147,7 @@ def test_many_known_keys_and_a_batch_that_is_small_beside_them(step: int) -> Non
 
 @pytest.mark.parametrize("copies", [1, 50])
 def test_nan_and_minus_zero(copies: int) -> None:
-    known = ColumnCodes(DOUBLE)
+    known = codes_of(DOUBLE)
     values = [0.0, -0.0, math.nan, -math.nan, None, math.inf] * copies
     assert known.encode(pa.array(values)).tolist() == [0, 0, 1, 1, 2, 3] * copies
     zero = known.take(np.array([0])).to_pylist()[0]
@@ -153,7 +155,7 @@ def test_nan_and_minus_zero(copies: int) -> None:
 
 
 def test_nan_of_another_batch_is_the_same_key() -> None:
-    known = ColumnCodes(DOUBLE)
+    known = codes_of(DOUBLE)
     known.encode(pa.array([math.nan] * 40))
     known.encode(pa.array([math.nan]))
     bits = np.array([0x7FF8000000000001, 0xFFF8000000000000], np.uint64).view(np.float64)
@@ -209,7 +211,7 @@ def test_many_values_in_many_columns() -> None:
 
 def test_integers_that_come_far_apart_may_turn_out_to_be_close_together() -> None:
     """Of 10,000 neighbours few come first, in no order; all have one code, which never changes."""
-    keys = ColumnCodes(BIGINT)
+    keys = codes_of(BIGINT)
     values = np.random.default_rng(1).permutation(10_000)
     known: dict[int, int] = {}
     for size in (200, 1_000, 5_000, 10_000):
@@ -218,5 +220,5 @@ def test_integers_that_come_far_apart_may_turn_out_to_be_close_together() -> Non
         assert found.items() >= known.items()
         assert sorted(found.values()) == list(range(size))
         known = found
-    assert keys._close is not None
-    assert keys._close.find(values) is not None
+    assert isinstance(keys, BitCodes)
+    assert isinstance(keys._numbers._table, DenseKeys)

@@ -136,6 +136,20 @@ def test_explain(db: ps.Database) -> None:
     assert lines[0] == "Dataflow, in process"
     assert [line[:3] for line in lines[1:7:2]] == ["δ_r", "δ_s", "δ_t"]
     assert all(" a tuple in blocks, " in line for line in lines[2:7:2])
-    assert "join of r, s, t" in lines
+    assert "r ⋈ s ⋈ t" in lines
     assert sum(line.endswith(", chosen") for line in lines) == 1
     assert lines[-1].startswith("  assumed: r 1 tuple a unit")
+
+
+def test_what_was_joined_before_is_called_after_its_streams(db: ps.Database) -> None:
+    sql = (
+        "SELECT r.a FROM r [RANGE 5, WA ts] LEFT JOIN s [RANGE 5, WA ts] ON r.b = s.b"
+        " JOIN t [RANGE 5, WA ts] ON r.a = t.a"
+    )
+    assert shown(db, sql) == [
+        "δ_r : →(w_r), ⟕_b(w_s), →(w_rs), ⋈_a(w_t), ϱ, →(w_out)",
+        "δ_s : →(w_s), ⟕_b(w_r), →(w_rs), ⋈_a(w_t), ϱ, →(w_out)",
+        "δ_t : →(w_t), ⋈_a(w_rs), ϱ, →(w_out)",
+    ]
+    lines = plan(db, sql).explain(dataflow=True).splitlines()
+    assert {"r ⟕ s", "rs ⋈ t"} <= set(lines)

@@ -17,6 +17,7 @@ from penstock.expressions.columns import flags_of
 from penstock.expressions.compile import compile_expression, compile_predicate
 from penstock.model.arrays import Ints, Mask
 from penstock.model.schema import Schema
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch
 from penstock.operators.joins.lookups.table_index import TableIndex
 from penstock.operators.operator import Item, Progress, at_once
@@ -187,5 +188,5 @@ def _with_alone(own: Ints, its: Ints, matched: Mask, first: int) -> tuple[Ints, 
     alone = np.flatnonzero(~matched) + first
     own = np.concatenate([own, alone])
     its = np.concatenate([its, np.full(len(alone), -1)])
-    order = np.argsort(own, kind="stable")
+    order = stable_order(own)
     return own[order], its[order]

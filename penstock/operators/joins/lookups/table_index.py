@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from penstock.expressions.columns import flags_of, present, values_of
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.plain_values import to_python
+from penstock.model.stable_order import stable_order
 from penstock.model.types import Kind, Type
 from penstock.operators.folding.text_keys import TextKeys
 from penstock.windows.columns import extremes
@@ -43,7 +44,7 @@ class TableIndex:
         self._steps: list[Ints] = []  # for each column but the first: the pairs that there are
         codes = self._codes(columns, size, learn=True)
         there = np.flatnonzero(codes >= 0)
-        self.rows: Ints = there[np.argsort(codes[there], kind="stable")]  # by key, then by place
+        self.rows: Ints = there[stable_order(codes[there])]  # by key, then by place
         # the last place is that of keys without rows, which have the number −1
         self._counts: Ints = np.append(np.bincount(codes[there]), 0)
         self._begins: Ints = np.cumsum(self._counts) - self._counts

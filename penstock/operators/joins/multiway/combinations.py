@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Signs
 from penstock.operators.joins.partners.gathering import gathered_columns
 from penstock.operators.joins.partners.pairs import Arrived
@@ -72,7 +73,7 @@ class ChosenTuples:
         of = self.begins.searchsorted(self.rows, side="right") - 1
         rows, back = self.rows - self.begins[of], None
         if (of[1:] < of[:-1]).any():
-            order = np.argsort(of, kind="stable")
+            order = stable_order(of)
             of, rows = of[order], rows[order]
             back = np.empty_like(order)
             back[order] = np.arange(len(order))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.model.arrays import Ints
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch
 
 _FEW = 16  # rows for which it is not worth to leave results as they are
@@ -23,7 +24,7 @@ def in_step(found: Sequence[tuple[Batch, Ints]], at_most: int | None) -> list[Ba
     steps = by if at_most <= _FEW else _stretches(by, at_most)
     if (steps[1:] >= steps[:-1]).all():
         return batches
-    return [Batch.joined(batches).take(np.argsort(steps, kind="stable"))]
+    return [Batch.joined(batches).take(stable_order(steps))]
 
 
 def _stretches(by: Ints, at_most: int) -> Ints:

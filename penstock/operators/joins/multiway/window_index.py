@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-import numpy as np
-
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints
 from penstock.model.punctuation import Bound
 from penstock.model.schema import Schema
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch
 from penstock.operators.joins.partners.looking_up import find_few, find_many
 from penstock.operators.joins.partners.newest import FEW
@@ -59,5 +58,5 @@ class WindowIndex:
         a few are looked for as they are, many in the order of their keys."""
         if len(codes) <= FEW:
             return find_few(self.side, codes, lows, highs)
-        order = np.argsort(codes, kind="stable")
+        order = stable_order(codes)
         return find_many(self.side, codes[order], lows[order], highs[order], order, all_fit=True)

@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.stable_order import stable_order
 from penstock.model.types import INT64_MAX, INT64_MIN
-from penstock.operators.folding.by_digits import pays, stable_order
 from penstock.windows.columns import extremes
 
 _ROOM = 61  # bits for key and time; what is looked for may be one key or one time beyond
 _SPARE = 2  # bits for keys beyond those that there are
 _NEAR = 2**61
+_FEW = 4096  # places that are sorted as they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class KeyTimePlaces:
     def order(self, places: Ints, keys: tuple[int, int], times: tuple[int, int]) -> Ints:
         """How to sort the places of tuples with keys and times from one to another."""
         bits = (times[1] - times[0]).bit_length()
-        if not self.is_plain or not pays(len(places), bits + (keys[1] - keys[0]).bit_length()):
+        if not self.is_plain or len(places) <= _FEW:
             return np.argsort(places)
         # without the room before all of them, and that between times and keys
         close = (places >> self.bits) - (keys[0] - self.key) << bits

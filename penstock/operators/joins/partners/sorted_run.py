@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Signs
-from penstock.operators.folding.by_digits import pays, stable_order
 from penstock.operators.joins.partners.gathering import gathered_rows
 from penstock.operators.joins.partners.places import KeyTimePlaces, WantedPlaces
 from penstock.operators.joins.partners.tuples import Tuples, joined_if_any, joined_signs
@@ -163,8 +163,7 @@ class SortedRun:
         """Ticks in order, and the rows that have them."""
         if self._by_time is None:
             ticks = self.ticks
-            short = pays(len(ticks), (self.highest - self.lowest).bit_length())
-            order = stable_order(ticks - self.lowest) if short else np.argsort(ticks)
+            order = stable_order(ticks)
             self._by_time = ticks[order], self.order[order]
         return self._by_time
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.joins.keyed_times import earlier
 from penstock.operators.joins.sequences.fitting import nearest_fitting
 from penstock.operators.joins.sequences.pool import InLine
@@ -78,7 +79,7 @@ def _turns(codes: Codes) -> list[Ints]:
     starts = np.flatnonzero(np.diff(codes, prepend=codes[0] - 1))
     sizes = np.diff(np.append(starts, len(codes)))
     within = np.arange(len(codes)) - np.repeat(starts, sizes)
-    order = np.argsort(within, kind="stable")
+    order = stable_order(within)
     return np.split(order, np.cumsum(np.bincount(within))[:-1])
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from penstock.model.arrays import Codes, Ints
+from penstock.model.stable_order import stable_order
 
 # of the rows of windows, by their partitions and ids: how to put them in order
 PlacesOfWindows = Callable[[Codes, Ints], Ints]
@@ -23,12 +24,12 @@ def as_filled(parts: Codes, numbers: Ints, slide: int) -> PlacesOfWindows:
     [0, 2, 1]
     """
     filling = np.flatnonzero((numbers + 1) % slide == 0)
-    filling = filling[np.argsort(parts[filling], kind="stable")]
+    filling = filling[stable_order(parts[filling])]
     filled = (numbers[filling] + 1) // slide - 1
 
     def places(of: Codes, ids: Ints) -> Ints:
         first = np.searchsorted(parts[filling], of)  # the windows of a partition follow each other
-        return np.argsort(filling[first + ids - filled[first]], kind="stable")
+        return stable_order(filling[first + ids - filled[first]])
 
     return places
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.folding.keys import KeyCodes
@@ -211,7 +212,7 @@ class Waiting:
         if self._lowest >= bound:
             return None
         ticks = np.concatenate(self._ticks)
-        order = np.argsort(ticks, kind="stable")
+        order = stable_order(ticks)
         ticks = ticks[order]
         names = self._batches[-1].schema.names  # those before may be from a run with others
         batches = [batch.rename_columns(names) for batch in self._batches]

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.key_expiry import mark_groups
 from penstock.operators.windows.counted.partitions import (
@@ -325,6 +326,6 @@ def _kept_rows(block: int, states: PartitionStates) -> Iterator[tuple[int, Folde
 def runs_of_places(numbers: Codes) -> Iterator[tuple[int, Ints]]:
     """Where each different number stands."""
     different, inverse = np.unique(numbers, return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
+    order = stable_order(inverse)
     cuts = np.searchsorted(inverse[order], np.arange(1, len(different)))
     yield from zip(different.tolist(), np.split(order, cuts), strict=True)

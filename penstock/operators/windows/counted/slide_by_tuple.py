@@ -18,6 +18,7 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder, Rows
@@ -179,7 +180,7 @@ class SlideByTupleOperator(Base):
         ids = np.concatenate([ids for _, ids, _ in found])
         parts = np.concatenate([np.full(len(ids), part) for part, ids, _ in found])
         by_part = self.partitions.order_of(parts)
-        order: Ints = by_part[np.argsort(ids[by_part], kind="stable")]
+        order: Ints = by_part[stable_order(ids[by_part])]
         return order
 
     def _settle(self, batch: pa.RecordBatch, ticks: Ints, bound: Bound) -> Iterator[_Found]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import END, Bound
+from penstock.model.stable_order import stable_order
 from penstock.operators.folding.folder import Folder, Rows
 from penstock.operators.windows.counted.partitions import Partition, localized
 from penstock.operators.windows.counted.stretches import Extents
@@ -125,6 +126,6 @@ def late_piece(part: int, start: int, end: int, rows: Rows | Raw) -> tuple[Tree,
 
 def by_part(parts: Ints, ticks: Ints) -> Iterator[tuple[int, Ints]]:
     if len(parts):
-        order = np.argsort(parts, kind="stable")
+        order = stable_order(parts)
         different, starts = np.unique(parts[order], return_index=True)
         yield from zip(different.tolist(), np.split(ticks[order], starts[1:]), strict=True)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.stable_order import stable_order
 from penstock.operators.aggregates.counts import Counts
 from penstock.operators.folding.arguments import Arguments
 from penstock.operators.folding.folder import Folder, Partials, Rows
@@ -148,7 +149,7 @@ def fold_apart(folder: Folder, rows: Rows, which: Ints) -> tuple[Ints, list[pa.A
     codes = np.flatnonzero(partials.rows.rows)
     named = codes if known is None else known[codes]
     by_key = folder.keys.order_of(named % width)
-    order = by_key[np.argsort(named[by_key] // width, kind="stable")]
+    order = by_key[stable_order(named[by_key] // width)]
     codes, named = codes[order], named[order]
     pairs = zip(folder.aggregates, partials.parts, strict=True)
     results = [aggregate.finish(part, codes) for aggregate, part in pairs]

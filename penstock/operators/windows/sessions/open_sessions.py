@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.stable_order import stable_order, stable_order_by
 from penstock.operators.folding.folder import Folder, Rows
 from penstock.operators.folding.scatter import grown
 from penstock.operators.folding.united import united
@@ -241,7 +242,7 @@ class OpenSessions:
     def leaving(self, numbers: Ints) -> Ints:
         """How to put sessions in order: the first to end first, then by their keys."""
         by_key = self._folder.keys.order_of(self.groups[numbers])
-        order: Ints = by_key[np.argsort(self.ends(numbers)[by_key], kind="stable")]
+        order: Ints = by_key[stable_order(self.ends(numbers)[by_key])]
         return order
 
     def ending_above(self, bound: Bound) -> int:
@@ -273,7 +274,7 @@ class OpenSessions:
         some = owned != _NOBODY
         parts = np.concatenate([numbers, self._absorbed[some]])
         wholes = np.concatenate([places, owned[some]])
-        order = np.argsort(wholes, kind="stable")
+        order = stable_order(wholes)
         return parts[order], wholes[order]
 
     def drop(self, numbers: Ints) -> None:
@@ -366,7 +367,7 @@ class OpenSessions:
         every = np.arange(self._count)
         self._gone = int(np.count_nonzero(self._owners == _NOBODY))
         self._absorbed = np.flatnonzero((self._owners != every) & (self._owners != _NOBODY))
-        self._order = open_[np.lexsort((self.starts[open_], self.groups[open_]))]
+        self._order = open_[stable_order_by(self.groups[open_], self.starts[open_])]
         self._groups_in_order = self.groups[self._order]
         self.lowest = int(self.ends(open_).min()) if len(open_) else END
 

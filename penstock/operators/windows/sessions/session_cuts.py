@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.model.arrays import Codes, Ints, Mask
-from penstock.operators.folding import by_digits
+from penstock.model.stable_order import stable_order, stable_order_by
 from penstock.windows.columns import exceeds_by_at_most
 
 _BITS = 62
@@ -35,11 +35,7 @@ def in_order(groups: Codes, ticks: Ints) -> Ints | None:
     if ((groups[1:] > groups[:-1]) | ((groups[1:] == groups[:-1]) & rising)).all():
         return None
     places = _places(groups, ticks)
-    if places is None:
-        return np.lexsort((ticks, groups))
-    if by_digits.pays(len(places), int(places.max()).bit_length()):
-        return by_digits.stable_order(places)
-    return np.argsort(places, kind="stable")  # what is in order piece by piece is merged
+    return stable_order_by(groups, ticks) if places is None else stable_order(places)
 
 
 def _places(groups: Codes, ticks: Ints) -> Ints | None:
@@ -119,7 +115,7 @@ def touching(items: Sessions, gap: int) -> Mask:
 def _highest_so_far(groups: Codes, values: Ints) -> Ints:
     """The running maximum of every group."""
     places = _places(groups, values)
-    order = np.argsort(values if places is None else places, kind="stable")
+    order = stable_order(values if places is None else places)
     ranks = np.empty(len(values), np.int64)
     ranks[order] = np.arange(len(values))
     if places is None:

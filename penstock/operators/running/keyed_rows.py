@@ -1,4 +1,4 @@
-"""What a running join keeps of one input: all rows, with their signs, in runs sorted by key.
+"""What is kept of an input for ever: all rows, with their signs, in runs sorted by key.
 
 Runs grow by being merged with neighbours of about their size, so there are few of them and a row is
 moved seldom.
@@ -6,13 +6,14 @@ moved seldom.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints
+from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Signs
 from penstock.operators.running.netting import left_over
 from penstock.state.chunks import ChunkStore, required
@@ -54,7 +55,7 @@ class KeyedRun:
             cut = stop
 
 
-class JoinSide:
+class KeyedRows:
     def __init__(self, schema: pa.Schema, takes_back: bool) -> None:
         self._schema = schema
         self._takes_back = takes_back
@@ -65,9 +66,12 @@ class JoinSide:
     def __len__(self) -> int:
         return sum(map(len, self.runs))
 
-    def add(self, rows: pa.RecordBatch, codes: Codes, signs: Signs, partners: Ints) -> None:
+    def add(
+        self, rows: pa.RecordBatch, codes: Codes, signs: Signs, partners: Ints | None = None
+    ) -> None:
         if rows.num_rows == 0:
             return
+        partners = np.zeros(len(codes), np.int64) if partners is None else partners
         self.runs.append(self._sorted(rows, codes, signs, partners))
         while len(self.runs) > 1 and len(self.runs[-2]) < _LARGER * len(self.runs[-1]):
             last, before = self.runs.pop(), self.runs.pop()
@@ -77,7 +81,7 @@ class JoinSide:
 
     def _sorted(self, rows: pa.RecordBatch, codes: Codes, signs: Signs, partners: Ints) -> KeyedRun:
         if len(codes) > 1 and (np.diff(codes) < 0).any():
-            order = np.argsort(codes, kind="stable")
+            order = stable_order(codes)
             rows = rows.take(pa.array(order))
             codes, signs, partners = codes[order], signs[order], partners[order]
         return KeyedRun(rows, codes, signs, partners)
@@ -93,6 +97,24 @@ class JoinSide:
                 rows = rows.take(pa.array(left))
                 codes, signs, partners = codes[left], signs[left], partners[left]
         return self._sorted(rows, codes, signs, partners)
+
+    def of(self, codes: Codes) -> tuple[pa.RecordBatch, Codes]:
+        """The rows of some keys, each of which is named once, and their keys; without those that
+        were taken back."""
+        found = [(run, places) for run in self.runs for _, places in run.candidates(codes)]
+        if not found:
+            return pa.RecordBatch.from_pylist([], schema=self._schema), codes[:0]
+        rows = pa.concat_batches([run.rows.take(pa.array(places)) for run, places in found])
+        own = np.concatenate([run.codes[places] for run, places in found])
+        signs = np.concatenate([run.signs[places] for run, places in found])
+        left = left_over(rows.columns, signs)
+        return (rows, own) if len(left) == len(own) else (rows.take(pa.array(left)), own[left])
+
+    def renumbered(self, numbered: Callable[[pa.RecordBatch], Codes]) -> None:
+        """Keys have other numbers now."""
+        runs, self.runs = self.runs, []
+        for run in runs:
+            self.runs.append(self._sorted(run.rows, numbered(run.rows), run.signs, run.partners))
 
     def save(self, store: ChunkStore) -> None:
         for run in self.runs:

@@ -1,0 +1,99 @@
+"""The order of whole numbers, in which equal ones stay as they are.
+
+Numbers are sorted together with their places, in one word: many times faster than sorting places by
+the numbers that they stand for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.model.arrays import Ints
+
+_FEW = 256  # numbers that NumPy sorts sooner than they are put together
+_BITS = 63
+
+
+def stable_order(values: Ints) -> Ints:
+    """How to sort numbers; of equal ones the first comes first.
+
+    >>> stable_order(np.array([7, -5, 7, 4]))
+    array([1, 3, 0, 2])
+    """
+    if len(values) <= _FEW or values.dtype != np.int64:
+        return np.argsort(values, kind="stable")
+    lowest, highest = int(values.min()), int(values.max())
+    bits = (len(values) - 1).bit_length()
+    if (highest - lowest).bit_length() + bits <= _BITS:
+        return _sorted_places(values - lowest, np.arange(len(values)), bits)
+    order = np.argsort(values)
+    return _sorted_places(_ranks_of_sorted(values[order]), order, bits)
+
+
+def stable_order_by(*keys: Ints) -> Ints:
+    """How to sort by several numbers, the first of which counts most.
+
+    >>> stable_order_by(np.array([2, 1, 2, 2]), np.array([5, 9, 3, 5]))
+    array([1, 2, 0, 3])
+    """
+    first, *others = keys
+    if len(first) <= _FEW or any(key.dtype != np.int64 for key in keys):
+        return np.lexsort(keys[::-1])
+    combined, span = _from_zero(first)
+    for key in others:
+        own, width = _from_zero(key)
+        if span * width >= 1 << _BITS:  # as large as there are numbers, at most
+            combined, span = _ranked(combined)
+        if span * width >= 1 << _BITS:
+            own, width = _ranked(own)
+        combined, span = combined * width + own, span * width
+    return stable_order(combined)
+
+
+def first_rows(values: Ints) -> tuple[Ints, Ints]:
+    """The rows whose values are none of those before, and for each row the number of its value
+    among them.
+
+    >>> first_rows(np.array([7, 5, 7, 4]))
+    (array([0, 1, 3]), array([0, 1, 0, 2]))
+    """
+    order = stable_order(values)
+    ranks = _ranks_of_sorted(values[order])
+    rows = order[np.flatnonzero(np.diff(ranks, prepend=-1))]
+    turn = stable_order(rows)
+    places = np.empty(len(rows), np.int64)
+    places[turn] = np.arange(len(rows))
+    numbers = np.empty(len(values), np.int64)
+    numbers[order] = places[ranks]
+    return rows[turn], numbers
+
+
+def _from_zero(values: Ints) -> tuple[Ints, int]:
+    """Numbers in the same order from 0 on, and one that is above all of them."""
+    lowest, highest = int(values.min()), int(values.max())
+    if highest - lowest >= 1 << _BITS:
+        return _ranked(values)
+    return values - lowest, highest - lowest + 1
+
+
+def _ranked(values: Ints) -> tuple[Ints, int]:
+    """The same, as low as can be."""
+    order = np.argsort(values)
+    ranks = np.empty(len(values), np.int64)
+    ranks[order] = in_order = _ranks_of_sorted(values[order])
+    return ranks, int(in_order[-1]) + 1
+
+
+def _ranks_of_sorted(values: Ints) -> Ints:
+    ranks = np.zeros(len(values), np.int64)
+    np.cumsum(values[1:] != values[:-1], out=ranks[1:])
+    return ranks
+
+
+def _sorted_places(values: Ints, places: Ints, bits: int) -> Ints:
+    """Places that take so many bits, by numbers that leave room for them."""
+    words = values << bits
+    words |= places
+    words.sort()
+    words &= (1 << bits) - 1
+    return words
