@@ -26,7 +26,13 @@ from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Base, Item, Progress
 from penstock.operators.ticks import to_tick, to_ticks
-from penstock.operators.windows.panes.contents import LatePanes, Panes, Unchanged, contents_over
+from penstock.operators.windows.panes.contents import (
+    FEW,
+    LatePanes,
+    Panes,
+    Unchanged,
+    contents_over,
+)
 from penstock.operators.windows.panes.partial import PartialPanes
 from penstock.operators.windows.panes.shape import PaneShape
 from penstock.operators.windows.pieces.adopted import taken_in
@@ -90,7 +96,7 @@ class Paned(Base):
             self._take_in(batch.rows, self._ticks(batch.rows))
             return
         tick = to_tick(self._attribute_of(batch.values), self.attribute_type)
-        if self.window.wids_of(tick):
+        if self.window.covers(tick):
             pane = quotient(tick, plus=-self.window.origin, by=self.pane)
             self.folder.fold(self.panes.open(pane), self.folder.row(batch, tick))
 
@@ -187,12 +193,14 @@ class Paned(Base):
         self._told = last
         self._settle()
         items: list[Item] = []
-        unchanged = Unchanged(self.panes, self.per_window, self.per_slide)
+        unchanged: Unchanged | None = None
         window = self._next_with_tuples()
         while window is not None and window <= last:
-            alike = self._alike(window, last)
-            columns = self._release(window)
-            upto = unchanged.until(window, alike)
+            alike = self._alike(window, last) if last > window + FEW else window
+            columns, upto = self._release(window), window
+            if alike > window + FEW:
+                unchanged = unchanged or Unchanged(self.panes, self.per_window, self.per_slide)
+                upto = unchanged.until(window, alike)
             items += results.repeat(window, upto + 1, columns)
             self.next_window = upto + 1
             window = self._next_with_tuples()
@@ -251,7 +259,8 @@ class Paned(Base):
         end = (window + 1) * self.per_slide
         begin = end - self.per_window
         content = self.contents.of(begin, end)
-        content = self._with_stragglers(window, content)
+        if self.stragglers:
+            content = self._with_stragglers(window, content)
         codes = self._to_give(window, self.folder.present(content))
         return self.folder.finish(content, codes) if len(codes) else []
 
@@ -266,8 +275,6 @@ class Paned(Base):
         return last
 
     def _with_stragglers(self, window: int, content: Partials) -> Partials:
-        if not self.stragglers:
-            return content
         active = [s for s in self.stragglers if s.first <= window <= s.last]
         if active:
             copy = self.folder.new()
