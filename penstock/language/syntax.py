@@ -205,11 +205,13 @@ class OrderItem:
 
 @dataclass(frozen=True, slots=True)
 class LimitClause:
-    """`LIMIT 3 BY k`: so many rows of every window, and of every key."""
+    """`LIMIT 3 OFFSET 6 BY k`: so many rows of every window, and of every key, behind as many
+    others; None: all of them."""
 
-    rows: int
+    rows: int | None
     by: tuple[exp.Expr, ...]
     span: Span
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)

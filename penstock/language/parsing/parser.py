@@ -55,6 +55,7 @@ WINDOW_PARTS = (
 _NEXT_IN_A_LIST = (TokenType.COMMA, TokenType.R_PAREN)
 _NO_UNITS = RESERVED | {
     "BY",
+    "FETCH",
     "KEEP",
     "ORDERED",
     "DELAY",
