@@ -138,8 +138,9 @@ class UnnestedRelation:
     alias: Name | None
     columns: tuple[Name, ...]
     outer: bool  # tuples without items come, too
-    numbered: bool  # WITH ORDINALITY
+    numbered: bool  # WITH ORDINALITY, posexplode
     span: Span
+    exploded: bool = False  # as Spark does: posexplode counts from 0, before the item
 
 
 Relation: TypeAlias = (

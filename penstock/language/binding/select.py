@@ -10,6 +10,7 @@ from penstock.language.binding.common_tables import with_tables
 from penstock.language.binding.distinct_on import bind_distinct_on, by_first_rows
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.from_clause import FromBinder
+from penstock.language.binding.generators import unnested_items
 from penstock.language.binding.grouping_sets import Aggregation, GroupingSets, in_sets
 from penstock.language.binding.hints import bind_hints, refuse_useless
 from penstock.language.binding.items import (
@@ -110,7 +111,8 @@ def _consistency(syntax: ConsistencySyntax) -> Consistency:
 
 class SelectBinder:
     def __init__(self, select: Select, catalog: Catalog) -> None:
-        select = in_windows(by_first_rows(in_our_words(select), catalog), catalog)
+        select = in_our_words(unnested_items(select, catalog))
+        select = in_windows(by_first_rows(select, catalog), catalog)
         self.select = select
         self.catalog = catalog
         self.hints = bind_hints(select.hint)

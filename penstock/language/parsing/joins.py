@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 from penstock.errors import Span
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.relations import relation
-from penstock.language.parsing.unnest import after_comma, at_unnest, unnested
+from penstock.language.parsing.unnest import after_comma, at_unnest, lateral_view, unnested
 from penstock.language.syntax import (
     ExceptRelation,
     JoinChain,
@@ -68,6 +68,10 @@ def _chain(parser: Parser) -> JoinChain:
     chain = JoinChain(first, ())
     while True:
         start = parser.here()
+        view = lateral_view(parser, chain.relations[-1])
+        if view is not None:
+            chain = chain.with_last(view)
+            continue
         kind = _kind(parser)
         if kind is None:
             return chain
