@@ -164,6 +164,7 @@ class JoinSyntax:
     as_of: exp.Expr | None  # the time at which a stream is looked up
     span: Span
     using: tuple[Name, ...] = ()  # columns that both sides have, which come once
+    natural: bool = False  # USING all of them
 
 
 @dataclass(frozen=True, slots=True)

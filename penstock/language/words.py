@@ -32,7 +32,7 @@ from penstock.language.parsing import (
 from penstock.language.parsing.parser import Penstock
 
 _WORD = re.compile(r"[A-Z][A-Z_]+")
-_NOT_SPOKEN = frozenset(["NATURAL", "RECURSIVE"])
+_NOT_SPOKEN = frozenset(["RECURSIVE"])
 """Words that the parser knows in order to refuse them."""
 _OF_SQLGLOT = frozenset(
     [

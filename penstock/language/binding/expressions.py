@@ -189,7 +189,7 @@ class ExpressionBinder:
         span = span_of(syntax)
         if not syntax.table and not self.scope.matches(syntax.name, None):
             _refuse_undetermined(syntax.name, span)
-        return self.scope.find(syntax.name, syntax.table or None, span)
+        return self.scope.value(syntax.name, syntax.table or None, span)
 
     def function(self, syntax: exp.Anonymous) -> Expression:
         """A call by name; here, aggregates are refused."""

@@ -15,6 +15,7 @@ from penstock.language.binding.grouping_sets import Aggregation, GroupingSets, i
 from penstock.language.binding.hints import bind_hints, refuse_useless
 from penstock.language.binding.items import (
     WINDOW_COLUMNS,
+    each_of_star,
     named,
     selects_window_columns,
     starred,
@@ -55,7 +56,6 @@ from penstock.plan.consistency import Consistency, Following
 from penstock.plan.counted_rows import to_be_counted
 from penstock.plan.expressions import (
     Call,
-    Column,
     Expression,
     Named,
 )
@@ -173,7 +173,7 @@ class SelectBinder:
         for item in select.items:
             stars = starred(item, self.given.schema, self.given.hidden)
             if stars is not None:
-                found += [(Column.of(field), item) for field in stars]
+                found += [each_of_star(field, item, self.given.merged) for field in stars]
             else:
                 found.append((binder.bind(item.expression), item))
             if len(found) > MAX_COLUMNS:
