@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.model.arrays import Codes, Ints
-from penstock.model.stable_order import first_rows
+from penstock.model.first_rows import first_rows
 from penstock.operators.folding.dense_keys import DenseKeys
 from penstock.operators.folding.hashed_keys import HashedKeys
 from penstock.operators.folding.scatter import grown
