@@ -115,7 +115,8 @@ class _Made:
                 ours, theirs = ours[holds], theirs[holds]
             if not len(ours):
                 continue
-            np.add.at(self.partners, ours, run.signs[theirs])
+            if self._counts(self._port):
+                np.add.at(self.partners, ours, run.signs[theirs])
             if had is not None:
                 np.add.at(run.partners, theirs, self._signs[ours])
             if not self._kind.left_alone:
@@ -166,4 +167,4 @@ class _Made:
         schema = self._join.schema
         batches = [pa.RecordBatch.from_arrays(each, schema=schema) for each, _ in self._pieces]
         signs = np.concatenate([each for _, each in self._pieces]).astype(np.int8, copy=False)
-        return said(pa.concat_batches(batches), signs)
+        return said(pa.concat_batches(batches) if len(batches) > 1 else batches[0], signs)

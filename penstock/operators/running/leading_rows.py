@@ -137,7 +137,7 @@ class LeadingRows(PartitionRows):
 
     def _count(self) -> None:
         codes = [run.codes for run in self._rest.runs]
-        self._behind = np.zeros(max((int(each[-1]) + 1 for each in codes), default=0), np.int64)
+        self._behind = np.zeros(max((int(each.max()) + 1 for each in codes), default=0), np.int64)
         for run in self._rest.runs:
             np.add.at(self._behind, run.codes, run.signs)
 
