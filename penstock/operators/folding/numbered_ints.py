@@ -14,6 +14,7 @@ from penstock.model.first_rows import first_rows
 from penstock.operators.folding.dense_keys import DenseKeys
 from penstock.operators.folding.hashed_keys import HashedKeys
 from penstock.operators.folding.scatter import grown
+from penstock.operators.folding.usual_pairs import UsualPairs
 
 SMALL = 32  # rows that are looked up one by one
 _NONE = -1
@@ -138,6 +139,7 @@ class NumberedPairs(NumberedInts):
     def __init__(self) -> None:
         super().__init__()
         self._bits = 0  # of the code on the right, in the table
+        self._usual = UsualPairs()
 
     def encode_pairs(self, left: Codes, right: Codes, width: int) -> Codes:
         """A code for each pair; those on the right are below `width`."""
@@ -146,7 +148,24 @@ class NumberedPairs(NumberedInts):
         if width > 1 << self._bits:
             self._bits = (width - 1).bit_length()
             self._forget_table()
-        return self._all_at_once(left << self._bits | right)
+        if not self._usual.worth_it:
+            return self._all_at_once(left << self._bits | right)
+        codes, others = self._usual.find(left, right)
+        if len(others):
+            codes[others] = self._encode_unusual(left[others], right[others])
+        return codes
+
+    def _encode_unusual(self, left: Codes, right: Codes) -> Codes:
+        one_each = self._usual.only_one_each(left, right)
+        if one_each is None:
+            codes = self._all_at_once(left << self._bits | right)
+            self._usual.learn(left, right, codes)
+            return codes
+        rows, numbers = one_each
+        left, right = left[rows], right[rows]
+        codes = self._all_at_once(left << self._bits | right)
+        self._usual.learn(left, right, codes)
+        return codes[numbers]
 
     def taken_apart(self, codes: Codes) -> tuple[Codes, Codes]:
         both = self._values[codes]
