@@ -46,13 +46,26 @@ def gathered_columns(
     [[None, 1, 2], ['c', 'a', 'b']]
     """
     if sum(len(rows) for _, rows in parts) > _FEW:
-        batches = [batch if which is None else batch.select(which) for batch, _ in parts]
-        found = [_TAKE(b, pa.array(rows)) for b, (_, rows) in zip(batches, parts, strict=True)]
-        whole = found[0] if len(found) == 1 else pa.concat_batches(found)
-        columns: list[pa.Array] = whole.columns
-        return columns
+        found = [taken_columns(batch, rows, which) for batch, rows in parts]
+        if len(found) == 1:
+            return found[0]
+        return [pa.concat_arrays(pieces) for pieces in zip(*found, strict=True)]
     places = range(parts[0][0].num_columns) if which is None else which
     return [_gathered([(batch.column(place), rows) for batch, rows in parts]) for place in places]
+
+
+def taken_columns(
+    batch: pa.RecordBatch, numbers: Ints, which: Sequence[int] | None = None
+) -> list[pa.Array]:
+    """Columns, some or all, of many rows; nothing is copied of those that are all NULL."""
+    indices = pa.array(numbers)
+    columns = batch.columns if which is None else [batch.column(place) for place in which]
+    return [
+        pa.nulls(len(numbers), column.type)
+        if column.null_count == len(column)
+        else _TAKE(column, indices)
+        for column in columns
+    ]
 
 
 def _gathered(parts: list[tuple[pa.Array, Ints]]) -> pa.Array:
