@@ -6,15 +6,17 @@ Several columns are numbered two by two: pairs of their codes are whole numbers,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints
 from penstock.model.types import Type
-from penstock.operators.folding.column_codes import codes_of
+from penstock.operators.folding.column_codes import BitCodes, ColumnCodes, codes_of
 from penstock.operators.folding.key_order import KeyOrder
-from penstock.operators.folding.numbered_ints import NumberedPairs
+from penstock.operators.folding.numbered_ints import SMALL, NumberedPairs
+from penstock.operators.folding.usual_pairs import UsualPairs
 from penstock.state.chunks import ChunkStore
 
 _BLOCK = 1024  # keys that are saved together
@@ -28,6 +30,7 @@ class KeyCodes:
         self._by = list(by) or list(range(len(types)))
         self.columns = [codes_of(sql_type) for sql_type in types]
         self._pairs = [NumberedPairs() for _ in types[1:]]  # of the columns before, and the next
+        self._usual = [UsualPairs() for _ in types[1:]]
         self._order = KeyOrder()
         self._saved = 0  # how many keys a store has of these
         self._blocks = 0  # how many blocks it has, perhaps of others
@@ -42,8 +45,16 @@ class KeyCodes:
         if not self.columns:
             return np.zeros(rows, np.int64)
         codes = self.columns[0].encode(columns[0])
-        for pairs, known, column in zip(self._pairs, self.columns[1:], columns[1:], strict=True):
-            codes = pairs.encode_pairs(codes, known.encode(column), len(known))
+        for place, (pairs, known) in enumerate(zip(self._pairs, self.columns[1:], strict=True)):
+            column, usual = columns[place + 1], self._usual[place]
+            if rows <= SMALL or not usual.worth_it:
+                codes = pairs.encode_pairs(codes, known.encode(column), len(known))
+            elif isinstance(known, BitCodes) and not column.null_count:
+                encoded = partial(_encode_bits, pairs, known)
+                codes = usual.encode(codes, known.bits(column), encoded)
+            else:
+                encoded = partial(_encode_codes, pairs, known)
+                codes = usual.encode(codes, known.encode(column), encoded)
         return codes
 
     def take(self, codes: Codes) -> list[pa.Array]:
@@ -104,3 +115,11 @@ class KeyCodes:
             self.encode(columns, len(columns[0]))
             self._blocks += 1
         self._saved = len(self)
+
+
+def _encode_bits(pairs: NumberedPairs, known: BitCodes, left: Codes, right: Ints) -> Codes:
+    return pairs.encode_pairs(left, known.encode_bits(right), len(known))
+
+
+def _encode_codes(pairs: NumberedPairs, known: ColumnCodes, left: Codes, right: Ints) -> Codes:
+    return pairs.encode_pairs(left, right, len(known))

@@ -1,8 +1,12 @@
-"""The code on the right that usually stands beside one on the left: often a key decides the next,
-as an id does the name, and then a pair need not be looked for among all pairs.
+"""What usually stands beside a key: often one key decides the next, as an id does the name.
+
+Then a pair need not be looked for among all pairs, nor the value among all values.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,51 +15,51 @@ from penstock.model.first_rows import first_rows
 from penstock.operators.folding.scatter import grown
 
 _NONE = -1
-_ENOUGH = 1 << 17  # rows after which it is known whether the left decides the right
+_ENOUGH = 1 << 17  # rows after which it is known whether one key decides the next
+Encode: TypeAlias = Callable[[Codes, Ints], Codes]
 
 
 class UsualPairs:
-    """
+    """Pairs of a code and a number, each of which has a code.
+
     >>> usual = UsualPairs()
-    >>> usual.learn(np.array([5, 7]), np.array([50, 70]), np.array([0, 1]))
-    >>> codes, others = usual.find(np.array([7, 5, 7]), np.array([70, 50, 71]))
-    >>> codes[:2], others
-    (array([1, 0]), array([2]))
+    >>> usual.encode(np.array([1, 0]), np.array([70, 50]), lambda left, right: right + left)
+    array([71, 50])
+    >>> usual.encode(np.array([0, 0, 1]), np.array([50, 51, 70]), lambda left, right: right)
+    array([50, 51, 71])
     """
 
     def __init__(self) -> None:
-        self._rights: Codes = np.empty(0, np.int64)  # by the code on the left
-        self._codes: Codes = np.empty(0, np.int64)
+        self._rights: Ints = np.empty(0, np.int64)  # by the code on the left
+        self._codes: Codes = np.empty(0, np.int64)  # of that pair; −1 if there is none
         self._asked = self._found = 0
 
     @property
     def worth_it(self) -> bool:
         return self._asked < _ENOUGH or 2 * self._found > self._asked
 
-    def find(self, left: Codes, right: Codes) -> tuple[Codes, Ints]:
-        """The codes of pairs, and the rows of others, whose codes mean nothing."""
+    def encode(self, left: Codes, right: Ints, encode: Encode) -> Codes:
+        """The codes of pairs; those that are not usual are encoded by somebody else."""
         size = int(left.max()) + 1
-        self._rights = grown(self._rights, size, _NONE)
-        self._codes = grown(self._codes, size, _NONE)
-        others = np.flatnonzero(self._rights[left] != right)
+        self._rights, self._codes = grown(self._rights, size, 0), grown(self._codes, size, _NONE)
+        codes = self._codes[left]
+        others = np.flatnonzero((self._rights[left] != right) | (codes == _NONE))
         self._asked += len(left)
         self._found += len(left) - len(others)
-        return self._codes[left], others
+        if len(others):
+            codes[others] = self._encode_others(left[others], right[others], encode)
+        return codes
 
-    def only_one_each(self, left: Codes, right: Codes) -> tuple[Ints, Ints] | None:
-        """The first row of each code on the left, if all its rows have the same one on the right,
-        and for each row which of them it is; None otherwise."""
+    def _encode_others(self, left: Codes, right: Ints, encode: Encode) -> Codes:
+        """If each code on the left has one number on the right, it is encoded once."""
         rows, numbers = first_rows(left)
-        if (right[rows][numbers] != right).any():
-            return None
-        self._found += len(left) - len(rows)
-        return rows, numbers
-
-    def learn(self, left: Codes, right: Codes, codes: Codes) -> None:
-        """Pairs that were not found; of several with one code on the left, one becomes usual."""
-        turn = np.arange(len(left))
-        self._codes = grown(self._codes, int(left.max()) + 1, _NONE)
-        self._rights = grown(self._rights, len(self._codes), _NONE)
-        self._rights[left] = turn
-        chosen = self._rights[left]
-        self._rights[left], self._codes[left] = right[chosen], codes[chosen]
+        first_left, first_right = left[rows], right[rows]
+        if (first_right[numbers] == right).all():
+            self._found += len(left) - len(rows)
+            found = encode(first_left, first_right)
+            codes = found[numbers]
+        else:
+            codes = encode(left, right)
+            found = codes[rows]
+        self._rights[first_left], self._codes[first_left] = first_right, found
+        return codes

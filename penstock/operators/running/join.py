@@ -14,7 +14,6 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.operators.batch import Batch, Signs
-from penstock.operators.joins.partners.gathering import taken_columns
 from penstock.operators.joins.shared_codes import SharedCodes
 from penstock.operators.joins.unseen import UnseenColumns
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
@@ -22,6 +21,7 @@ from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.running.keyed_rows import KeyedRows, KeyedRun
 from penstock.operators.running.netting import said
 from penstock.operators.running.pair_tests import PairTests
+from penstock.operators.taken import taken_columns
 from penstock.physical.asked import Asked
 from penstock.plan.joins import JoinKind, equal_keys
 from penstock.plan.running_join import RunningJoin

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.expressions.columns import fixed_width
 from penstock.expressions.node import arrow
 from penstock.model.arrays import Ints
+from penstock.operators.taken import taken_columns
 
 _TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
 _FEW = 1 << 14  # rows
@@ -52,20 +53,6 @@ def gathered_columns(
         return [pa.concat_arrays(pieces) for pieces in zip(*found, strict=True)]
     places = range(parts[0][0].num_columns) if which is None else which
     return [_gathered([(batch.column(place), rows) for batch, rows in parts]) for place in places]
-
-
-def taken_columns(
-    batch: pa.RecordBatch, numbers: Ints, which: Sequence[int] | None = None
-) -> list[pa.Array]:
-    """Columns, some or all, of many rows; nothing is copied of those that are all NULL."""
-    indices = pa.array(numbers)
-    columns = batch.columns if which is None else [batch.column(place) for place in which]
-    return [
-        pa.nulls(len(numbers), column.type)
-        if column.null_count == len(column)
-        else _TAKE(column, indices)
-        for column in columns
-    ]
 
 
 def _gathered(parts: list[tuple[pa.Array, Ints]]) -> pa.Array:
