@@ -29,6 +29,7 @@ class KeyCodes:
         """`by` has the places of the columns as they count for the order, if that is another."""
         self._by = list(by) or list(range(len(types)))
         self.columns = [codes_of(sql_type) for sql_type in types]
+        self._turn = list(range(len(types)))  # in which columns are put together
         self._pairs = [NumberedPairs() for _ in types[1:]]  # of the columns before, and the next
         self._usual = [UsualPairs() for _ in types[1:]]
         self._order = KeyOrder()
@@ -44,9 +45,12 @@ class KeyCodes:
         """A code for each row; new keys are numbered in the order of their rows."""
         if not self.columns:
             return np.zeros(rows, np.int64)
-        codes = self.columns[0].encode(columns[0])
-        for place, (pairs, known) in enumerate(zip(self._pairs, self.columns[1:], strict=True)):
-            column, usual = columns[place + 1], self._usual[place]
+        if rows > SMALL and self._pairs and not len(self):
+            self._most_different_first(columns)
+        first, *others = self._turn
+        codes = self.columns[first].encode(columns[first])
+        for place, pairs, usual in zip(others, self._pairs, self._usual, strict=True):
+            column, known = columns[place], self.columns[place]
             if rows <= SMALL or not usual.worth_it:
                 codes = pairs.encode_pairs(codes, known.encode(column), len(known))
             elif isinstance(known, BitCodes) and not column.null_count:
@@ -57,16 +61,23 @@ class KeyCodes:
                 codes = usual.encode(codes, known.encode(column), encoded)
         return codes
 
+    def _most_different_first(self, columns: Sequence[pa.Array]) -> None:
+        """One that has many values often decides the others."""
+        for known, column in zip(self.columns, columns, strict=True):
+            known.encode(column)
+        self._turn.sort(key=lambda place: -len(self.columns[place]))
+
     def take(self, codes: Codes) -> list[pa.Array]:
         """The key columns of groups."""
         if not self.columns:
             return []
-        columns = []
-        for pairs, known in zip(reversed(self._pairs), reversed(self.columns[1:]), strict=True):
+        columns: list[pa.Array] = [None] * len(self.columns)
+        first, *others = self._turn
+        for pairs, place in zip(reversed(self._pairs), reversed(others), strict=True):
             codes, right = pairs.taken_apart(codes)
-            columns.append(known.take(right))
-        columns.append(self.columns[0].take(codes))
-        return columns[::-1]
+            columns[place] = self.columns[place].take(right)
+        columns[first] = self.columns[first].take(codes)
+        return columns
 
     def order_of(self, codes: Codes) -> Ints:
         """How to put groups in the order of their keys; of groups that are alike, as they were."""
