@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,8 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.runs.answer import Answer
 from penstock.runs.gathered import Gathered
 from penstock.sources.rejects import Reject, RejectKind
+from penstock.spark.run.delivering import deliver
 from penstock.spark.run.job import Job
-from penstock.spark.run.outcome import deliver
 from penstock.spark.session.session import BUCKETS, PARTITIONS, setting
 from penstock.spark.sources.feeds import batch_sources, streams_of
 from penstock.spark.sources.tables import TableFiles
@@ -36,22 +37,24 @@ def answer(
                 hint="query.start(…), or query.dataframe()",
             )
     gathered = Gathered(query)
-    packed, of_tables = packed_answer(plan, spark, strict, buckets)
+    packed, (of_tables,) = packed_answer([plan], spark, strict, buckets)
     tally = deliver(packed, gathered, rejects=of_tables)
     unreadable = gathered.log.count(RejectKind.BAD_ROW)
     return gathered.answer(tally.read - unreadable, tally.late)
 
 
 def packed_answer(
-    plan: PhysicalPlan, spark: SparkSession, strict: bool, buckets: int
-) -> tuple[pa.Table, list[Reject]]:
-    """All that comes out of the job, packed, and the rows of tables that could not take part."""
+    plans: Sequence[PhysicalPlan], spark: SparkSession, strict: bool, buckets: int
+) -> tuple[pa.Table, list[list[Reject]]]:
+    """All that comes out of the job, packed, and for every plan the rows of tables that could not
+    take part."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as directory:
-        sources = batch_sources(plan.query, spark, Path(directory), strict)
-        tables = TableFiles(plan.query, spark, Path(directory), strict, buckets)
-        job = Job(plan, sources, buckets, strict, tables=tables)
+        place, queries = Path(directory), [plan.query for plan in plans]
+        sources = batch_sources(queries, spark, place, strict)
+        tables = [TableFiles(query, spark, place, strict, buckets) for query in queries]
+        job = Job(plans, sources, buckets, strict, tables=tables)
         try:
             with setting(spark, {PARTITIONS: str(buckets)}):
-                return job.packed().toArrow(), tables.rejects
+                return job.packed().toArrow(), [each.rejects for each in tables]
         except Exception as error:
             raise failure(error) from error

@@ -32,7 +32,7 @@ from penstock.spark.tasks.messages import (
     Packed,
     PackedKind,
     pack_rows,
-    portions_read,
+    stream_read,
 )
 from penstock.spark.tasks.reports import Reports
 from penstock.spark.tasks.way import ColumnsOfScan, TaskSaid, Way, policy_of
@@ -64,9 +64,9 @@ class IngestTask:
         pairs = zip(reading.ways, kits, strict=True)
         self._ways = [Way(way, scan, kit, clock, in_order) for way, kit in pairs]
         self._ends = [
-            (ColumnsOfScan(scan, entry.leaf), Chain(entry.steps, clock))
-            for entry in reading.ends
-            if isinstance(entry.leaf, Scan)
+            (ColumnsOfScan(scan, end.entry.leaf), Chain(end.entry.steps, clock), end.query)
+            for end in reading.ends
+            if isinstance(end.entry.leaf, Scan)
         ]
         self._high: Bound = BEGINNING
         self._sent = 0
@@ -114,9 +114,10 @@ class IngestTask:
         yield from self._account()
 
     def _take(self, batch: Batch) -> Iterator[Packed]:
-        for columns, chain in self._ends:
+        for columns, chain, query in self._ends:
             for rows in chain.batches(columns.batch(batch)):
-                yield Packed(self._own, PackedKind.ROWS, pack_rows(signed_record(rows)))
+                payload = pack_rows(signed_record(rows))
+                yield Packed(self._own, PackedKind.ROWS, payload, query=query)
         bounds = self._bounds
         if bounds is not None:
             places = bounds.places
@@ -158,5 +159,5 @@ class IngestTask:
         if rejects:
             payload = pack_rows(rejects_batch(rejects))
             yield Packed(self._own, PackedKind.REJECTED, payload, rejected=len(rejects))
-        status = portions_read(self._scan.stream.name, self._portions)
+        status = stream_read(self._scan.stream.name, self._portions)
         yield Packed(self._own, PackedKind.STATUS, status, read=read)
