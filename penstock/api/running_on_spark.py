@@ -13,6 +13,7 @@ from penstock.errors import EngineError
 from penstock.operators.joins.ordered.adaptive_join import ALPHA
 from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import BROADCAST_ROWS, Settings
+from penstock.optimizer.share_readings import share_readings
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import Late, QueryPlan
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.spark.frames.observing import ObservedBy
+    from penstock.spark.run.analysis import AnalyzedOnSpark
     from penstock.spark.run.batch import BatchRun
     from penstock.spark.run.outcome import Receiver
     from penstock.spark.run.streaming import SparkRun
@@ -91,6 +93,12 @@ class SparkSetting:
         settings = Settings(host=Host.SPARK, broadcast_rows=rows, alpha=alpha)
         return physical_plan(query, settings, simplified)
 
+    def analyze(self, plan: PhysicalPlan, strict: bool) -> AnalyzedOnSpark:
+        check_packages()
+        from penstock.spark.run.analysis import analyze_on_spark
+
+        return analyze_on_spark(plan, self.session, strict, self.buckets)
+
     def explain(self, query: QueryPlan) -> str:
         try:
             return explain_on_spark(self.planned(query), self.buckets)
@@ -136,6 +144,8 @@ class RunningOnSpark:
         ]
         check_packages()
         groups = run_together(queries)
+        if len(groups) > 1:  # each of which reads for itself
+            queries = share_readings(queries)
         self.runs = [
             setting.run(
                 [queries[number] for number in group],

@@ -15,8 +15,9 @@ from penstock.spark.tasks.messages import PackedKind
 @dataclass(frozen=True)
 class Destination:
     """Where the results of a stage, or of a part of it, go: to an entry of another stage, or out
-    (None).  What becomes of tuples that are late for them is for the query to say, by its number
-    among those of the run; `signed` if negative items are part of its answer."""
+    (None), where `entry` is the number of the way.  What becomes of tuples that are late for them
+    is for the query to say, by its number among those of the run; `signed` if negative items are
+    part of its answer."""
 
     tail: Entry
     stage: StageConfig | None
@@ -52,6 +53,7 @@ class StageConfig:
     identity: StateIdentity  # whose state it is
     strict: bool = False
     live: bool = False  # whether sources may be silent: a bounded run reads all to its end
+    analyzed: bool = False  # whether somebody wants to know what steps and operators do
 
     @property
     def goes_out(self) -> bool:

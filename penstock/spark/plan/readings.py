@@ -29,10 +29,11 @@ class WayToStage:
 
 @dataclass(frozen=True)
 class WayToEnd:
-    """To the results of a query, by its number in the run, without a stage."""
+    """To the results of a query, by its number in the run; and the number of the way."""
 
     entry: Entry
     query: int = 0
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class StreamReading:
     ways: tuple[WayToStage, ...]
     ends: tuple[WayToEnd, ...] = ()
     counts: bool = True
+    analyzed: bool = False  # whether somebody wants to know what is done on the ways
 
     @property
     def stream(self) -> str:

@@ -12,7 +12,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress, Watch
-from penstock.spark.run.answer import packed_answer
+from penstock.spark.run.answer import run_job
 from penstock.spark.run.delivering import Recipient, deliver_all
 from penstock.spark.run.outcome import Receiver, Tally
 from penstock.spark.run.progress import counted_in, progress_of
@@ -73,11 +73,11 @@ class BatchRun:
 
     def _work(self) -> None:
         try:
-            packed, of_tables = packed_answer(self._plans, self._spark, self._strict, self._buckets)
+            ran = run_job(self._plans, self._spark, self._strict, self._buckets)
             if self.stopped:
                 return
-            self.tallies = deliver_all(packed, self._recipients, of_tables)
-            self._counted = counted_in(packed, of_tables)
+            self.tallies = deliver_all(ran.packed, self._recipients, ran.rejects)
+            self._counted = counted_in(ran.packed, ran.rejects)
             for each in self._recipients:
                 each.receiver.commit(0)
             if self.watch is not None:

@@ -27,6 +27,7 @@ class Configs:
     parts: Mapping[str, tuple[str, ...]]
     strict: bool
     live: bool
+    analyzed: bool = False
 
     def of(
         self, ends: Sequence[WayToEnd], every: Sequence[WayToEnd], kind: PackedKind
@@ -38,7 +39,7 @@ class Configs:
         asked: dict[int, list[_Asked]] = {id(stage): [] for stage in stages}
         for end in ends:
             if isinstance(end.entry.leaf, Stage):
-                asked[id(end.entry.leaf)].append(_Asked(end.entry, end.query))
+                asked[id(end.entry.leaf)].append(_Asked(end.entry, end.query, None, end.number))
         made: dict[int, StageConfig] = {}
         for stage in reversed(stages):  # whoever is fed is there before
             destinations = tuple(
@@ -78,6 +79,7 @@ class Configs:
             self._identity(queries, number, buckets),
             self.strict,
             self.live,
+            self.analyzed,
         )
 
     def _identity(self, queries: Sequence[int], number: int, buckets: int) -> StateIdentity:

@@ -51,22 +51,26 @@ class Job:
         strict: bool = False,
         bounded: bool = False,
         tables: Sequence[TableFiles] | None = None,
+        analyzed: bool = False,
     ) -> None:
         """A `bounded` run ends by itself, so nobody has to look at the clock.  What the tuples of
-        each plan are looked up in is read from its `tables` now."""
+        each plan are looked up in is read from its `tables` now.  One that is `analyzed` tells what
+        its steps do."""
         self.queries = [plan.query for plan in plans]
         self._plans = plans
         self._bounded = bounded
         self._sources = sources
         self._buckets = buckets
         self._strict = strict
+        self._analyzed = analyzed
         self._token = uuid.uuid4().hex
         panes = PanesInCommon(plan.root for plan in plans)
         self.ends: list[WayToEnd] = []
         for number, plan in enumerate(plans):
             common = InCommon(panes, frozenset(plan.shared))
             found = entries_of(plan.root, tables[number] if tables else None, common)
-            self.ends += [WayToEnd(entry, number) for entry in found]
+            first = len(self.ends)
+            self.ends += [WayToEnd(e, number, place) for place, e in enumerate(found, first)]
 
     @property
     def query(self) -> QueryPlan:
@@ -183,7 +187,7 @@ class Job:
             for stream in read_in_turn(query):
                 in_turn.setdefault(stream.name, []).append(number)
         return [
-            each
+            replace(each, analyzed=self._analyzed)
             for reading in readings_of(configs, self.ends, self._streams)
             for each in (
                 reading.in_turn(in_turn[reading.stream]) if reading.stream in in_turn else [reading]
@@ -200,7 +204,8 @@ class Job:
         """Of all stages on some ways to the end, those that feed others first."""
         live = self.streaming and not self._bounded
         parts, strict = self._sources.parts, self._strict
-        made = Configs(self._plans, self._buckets, self._token, parts, strict, live)
+        known = (self._plans, self._buckets, self._token, parts, strict, live, self._analyzed)
+        made = Configs(*known)
         return made.of(ends, self.ends, kind)
 
 

@@ -25,6 +25,7 @@ from penstock.spark.tasks.messages import (
     packed_batch,
     unpack_rows,
 )
+from penstock.spark.tasks.step_work import SHUFFLE, StepName, StepWork, work_done
 
 
 def at_once(*configs: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
@@ -61,6 +62,10 @@ def _of_bucket(config: StageConfig, key: int, messages: list[Packed], now: int) 
         if isinstance(register, SourceRegister):
             register.finish()
     packed += bucket.take_in([], now)
+    if config.analyzed:
+        name = StepName(config.identity.stage, 0, SHUFFLE)
+        came = StepWork(len(messages), sum(len(each.payload) for each in messages))
+        packed.append(Packed(packed[-1].bucket, PackedKind.STATUS, work_done([(name, came)])))
     for each in config.destinations:
         if each.stage is None and not each.signed:
             packed = final(packed, each.width, each.query)

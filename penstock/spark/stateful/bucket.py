@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from time import perf_counter_ns
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -102,6 +103,8 @@ class Bucket:
         for message, start in zip(messages, starts, strict=True):
             self._advance(message, start)
         self._look_for_idle()
+        if self.config.analyzed:
+            self._exits.look()
         for port, before in enumerate(self._told):
             told = slowest([self._told_by(entry) for entry in self._entries(port)])
             groups = self._told_of_groups(port)
@@ -159,7 +162,10 @@ class Bucket:
                     bounds[promised] = found
             return bounds
 
-        return operator.on_partials(tree, bounds_of)
+        begin = perf_counter_ns()
+        late = operator.on_partials(tree, bounds_of)
+        self._measured.flow.nanoseconds += perf_counter_ns() - begin
+        return late
 
     def _advance(self, message: Message, start: Starts | None) -> None:
         register = self.registers[message.entry]

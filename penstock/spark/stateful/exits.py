@@ -15,6 +15,7 @@ from penstock.model.clock import Clock
 from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.measured import Measured
+from penstock.operators.metrics import Metrics
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
@@ -23,6 +24,7 @@ from penstock.plan.query import Late
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.leaving import BucketOutput, Leaving
 from penstock.spark.tasks.messages import Packed, PackedKind, pack_rows
+from penstock.spark.tasks.step_work import work_done
 from penstock.state.chunks import ChunkStore, Tree, Within, pack
 
 
@@ -35,12 +37,21 @@ class Exits:
         self.of_part: list[list[int]] = [[] for _ in range(max(1, len(self.parts)))]
         for place, each in enumerate(config.destinations):
             self.of_part[each.part].append(place)
+        self._most = [Metrics(0, 0, 0) for _ in range(1 + len(self.parts))]
+
+    def look(self) -> None:
+        """Remember the most that operators have kept."""
+        for place, measured in enumerate([self._measured, *self.parts]):
+            most, now = self._most[place], measured.operator.metrics()
+            self._most[place] = Metrics(max(most.rows, now.rows), max(most.bytes, now.bytes), 0)
 
     def status(self, sources: Tree) -> dict[int, Tree]:
         """How the operators of each query are doing, with what is known of `sources`."""
         token, told = self.config.token, dict[int, list[Tree]]()
-        own = _status(token, self._measured)
-        parts = [_status(f"{token}/{number}", part) for number, part in enumerate(self.parts)]
+        first, *others = self._most
+        own = _status(token, self._measured, first)
+        named = zip(self.parts, others, strict=True)
+        parts = [_status(f"{token}/{n}", *part) for n, part in enumerate(named)]
         for each in self.config.destinations:
             known = told.setdefault(each.query, [own])
             if parts and parts[each.part] not in known:
@@ -106,6 +117,9 @@ class Leaves:
         for query, status in self._exits.status(sources).items():
             number = self._late[query]
             yield Packed(keys[query], PackedKind.STATUS, pack(status), late=number, query=query)
+        if self._exits.config.analyzed:
+            done = [work for leaving in self._exits.leaving for work in leaving.work()]
+            yield Packed(self._exits.leaving[0].key, PackedKind.STATUS, work_done(done))
 
 
 def _part(node: PhysicalNode, folding: Operator, clock: Clock) -> Measured:
@@ -123,6 +137,7 @@ def _given(part: Measured, item: Item) -> Iterable[Item]:
     return part.on_batch(0, item)
 
 
-def _status(name: str, measured: Measured) -> Tree:
+def _status(name: str, measured: Measured, most: Metrics) -> Tree:
     open_ = measured.operator.open_results().save()
-    return {"stage": name, "operator": measured.status().save(), "open": open_}
+    kept = [most.rows, most.bytes]
+    return {"stage": name, "operator": measured.status().save(), "open": open_, "most": kept}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from time import perf_counter_ns
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from penstock.spark.tasks.messages import (
     RowsPiece,
     pack_rows,
 )
+from penstock.spark.tasks.step_work import FOLDING, StepName, StepWork
 
 
 class Leaving:
@@ -41,6 +43,7 @@ class Leaving:
         self.kit = Kit(fed, destination.entry) if fed is not None else None
         self._columns = order_columns(config.stage, fed.stage) if fed is not None else None
         self.sent = 0  # messages, since the bucket is here
+        self._folded = StepWork()
 
     @property
     def key(self) -> int:
@@ -64,6 +67,21 @@ class Leaving:
 
     def progress(self, progress: Progress) -> Progress:
         return self._tail.progress(progress)
+
+    def folded(self, batch: Batch, outgoing: list[Outgoing]) -> bool:
+        """Whether results have been folded into panes for the next stage."""
+        assert self.kit is not None
+        begin = perf_counter_ns()
+        made = self.kit.fold(batch, outgoing)
+        if made is not None:
+            self._folded.add(StepWork(batch.num_rows, made, perf_counter_ns() - begin))
+        return made is not None
+
+    def work(self) -> list[tuple[StepName, StepWork]]:
+        """What has been done on the way to the next stage, or to the end."""
+        fed, entry = self.destination.stage, self.destination.entry
+        stage = 0 if fed is None else fed.identity.stage
+        return [*self._tail.work(stage, entry), (StepName(stage, entry, FOLDING), self._folded)]
 
 
 class BucketOutput:
@@ -90,7 +108,7 @@ class BucketOutput:
             payload, query = pack_rows(signed_record(piece.batch)), leaving.destination.query
             yield Packed(leaving.key, PackedKind.ROWS, payload, query=query)
             return
-        if leaving.kit.maker is None or not leaving.kit.fold(piece.batch, self._outgoing):
+        if leaving.kit.maker is None or not leaving.folded(piece.batch, self._outgoing):
             leaving.kit.route(piece, self._outgoing)
         self._waiting += piece.batch.num_rows
         if self._waiting >= MANY_ROWS:

@@ -37,6 +37,7 @@ from penstock.spark.tasks.bounds import TaskBounds
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.coalesced import joined
 from penstock.spark.tasks.messages import Packed, PackedKind, pack_rows, packed_batch, stream_read
+from penstock.spark.tasks.step_work import work_done
 from penstock.spark.tasks.way import ColumnsOfScan
 from penstock.spark.tasks.worker_memory import settle
 
@@ -55,6 +56,7 @@ class Passing:
         self._scan = reading.scan
         self._ends = reading.ends
         self._counts = reading.counts
+        self._analyzed = reading.analyzed and columns is None
         self._feed = feed
         self._strict = strict
         self._columns = columns
@@ -65,16 +67,20 @@ class Passing:
         bounds = TaskBounds(progress.policy.rule) if progress is not None else None
         ingest = Ingest(self._scan, clock, log, bounds)
         ways = [
-            (ColumnsOfScan(self._scan, end.entry.leaf), Chain(end.entry.steps, clock), end.query)
+            (ColumnsOfScan(self._scan, end.entry.leaf), Chain(end.entry.steps, clock), end)
             for end in self._ends
             if isinstance(end.entry.leaf, Scan) and self._gives_rows
         ]
         for chunk in self._chunks(batches, ingest):
             for item in ingest.on_chunk(chunk):
                 if isinstance(item, Batch):
-                    for columns, chain, query in ways:
+                    for columns, chain, end in ways:
                         for passing in chain.batches(columns.batch(item)):
-                            yield from self._out(PackedKind.ROWS, signed_record(passing), query)
+                            rows = signed_record(passing)
+                            yield from self._out(PackedKind.ROWS, rows, end.query)
+        if self._analyzed:
+            done = [work for _, chain, end in ways for work in chain.work(0, end.number)]
+            yield packed_batch([Packed(0, PackedKind.STATUS, work_done(done))])
         status = stream_read(self._scan.stream.name, self._upto)
         read = ingest.read + log.count(RejectKind.BAD_ROW)
         rejects = log.take()
