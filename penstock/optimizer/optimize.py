@@ -86,6 +86,7 @@ PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
         *_STEPS,
         arrange_joins,
         prune_columns,
+        share_subplans,
         lower,
         choose_join,
         shuffle_tables,

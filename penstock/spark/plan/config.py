@@ -17,7 +17,7 @@ class Destination:
     """Where the results of a stage, or of a part of it, go: to an entry of another stage, or out
     (None), where `entry` is the number of the way.  What becomes of tuples that are late for them
     is for the query to say, by its number among those of the run; `signed` if negative items are
-    part of its answer."""
+    part of its answer.  A query may ask so many `times` for what is computed once."""
 
     tail: Entry
     stage: StageConfig | None
@@ -25,6 +25,7 @@ class Destination:
     query: int = 0
     late: Late = Late.DROP
     signed: bool = False
+    times: int = 1
 
     @property
     def part(self) -> int:

@@ -130,18 +130,19 @@ class PanesInCommon:
 @dataclass
 class InCommon:
     """What several queries have in common, and the `nodes` that one of them asks for more than
-    once: these are stages that are there once."""
+    once: these are stages that are there once, if the same is asked of them."""
 
     panes: PanesInCommon = field(default_factory=PanesInCommon)
     nodes: frozenset[Node] = frozenset()
-    _made: dict[Node, Stage] = field(default_factory=dict)
+    _made: dict[PhysicalNode, Stage] = field(default_factory=dict)
 
     def stage(self, node: PhysicalNode, make: Callable[[], Stage]) -> Stage:
         if node.logical not in self.nodes:
             return make()
-        if node.logical not in self._made:
-            self._made[node.logical] = make()
-        return self._made[node.logical]
+        alone = _alone(node)
+        if alone not in self._made:
+            self._made[alone] = make()
+        return self._made[alone]
 
 
 def _alone(node: PhysicalNode) -> PhysicalNode:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,25 +42,21 @@ class Configs:
                 asked[id(end.entry.leaf)].append(_Asked(end.entry, end.query, None, end.number))
         made: dict[int, StageConfig] = {}
         for stage in reversed(stages):  # whoever is fed is there before
-            destinations = tuple(
-                destination
-                for each in asked[id(stage)]
-                for destination in self._destinations(each, made)
-            )
+            destinations = tuple(self._destination(each, made) for each in asked[id(stage)])
             config = self._config(stage, destinations, numbers[id(stage)])
             made[id(stage)] = config.giving(kind) if config.goes_out else config
-            for number, entry in enumerate(stage.entries):
+            (query,) = config.queries if len(config.queries) == 1 else (0,)
+            times = sum(each.times for each in destinations)
+            for number, entry in enumerate(stage.entries):  # which are scans, where queries share
                 if isinstance(entry.leaf, Stage):
-                    for query in config.queries:
-                        asked[id(entry.leaf)].append(_Asked(entry, query, stage, number))
+                    asked[id(entry.leaf)].append(_Asked(entry, query, stage, number, times))
         return [made[id(stage)] for stage in stages]
 
-    def _destinations(
-        self, asked: _Asked, made: Mapping[int, StageConfig]
-    ) -> Iterator[Destination]:
+    def _destination(self, asked: _Asked, made: Mapping[int, StageConfig]) -> Destination:
         query = self.plans[asked.query].query
         fed = None if asked.by is None else made[id(asked.by)]
-        yield Destination(asked.entry, fed, asked.number, asked.query, query.late, query.signed)
+        late, signed = query.late, query.signed
+        return Destination(asked.entry, fed, asked.number, asked.query, late, signed, asked.times)
 
     def _config(
         self, stage: Stage, destinations: tuple[Destination, ...], number: int
@@ -107,6 +103,7 @@ class _Asked:
     query: int
     by: Stage | None = None
     number: int = 0
+    times: int = 1
 
 
 def _stages(ends: Sequence[WayToEnd]) -> list[Stage]:

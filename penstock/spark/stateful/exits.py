@@ -100,10 +100,11 @@ class Leaves:
         """A tuple is late as often as it is asked for."""
         leaving = self._exits.leaving[place]
         destination = leaving.destination
-        self._late[destination.query] += rows.num_rows
+        self._late[destination.query] += rows.num_rows * destination.times
         if destination.late is not Late.DROP:
             payload = pack_rows(rows)
-            yield Packed(leaving.key, PackedKind.LATE, payload, query=destination.query)
+            for _ in range(destination.times):
+                yield Packed(leaving.key, PackedKind.LATE, payload, query=destination.query)
 
     def rest(self, sources: Tree, late: int) -> Iterator[Packed]:
         """What has not left, and how the bucket is doing; so many tuples were late that nobody has
@@ -113,7 +114,7 @@ class Leaves:
             yield from output.rest()
             query = leaving.destination.query
             keys.setdefault(query, leaving.key)
-            self._late[query] += late
+            self._late[query] += late * leaving.destination.times
         for query, status in self._exits.status(sources).items():
             number = self._late[query]
             yield Packed(keys[query], PackedKind.STATUS, pack(status), late=number, query=query)
