@@ -320,10 +320,9 @@ def run_together(
     if not queries:
         return []
     options = options or RunOptions()
-    setting = queries[0].setting
     with Delivery(options, rows) as delivery, pointing_into(queries[0].text):
         given = list(zip(sinks, late, rejected, strict=True))
-        targets = delivery.targets(given, apart=setting.engine == "spark")
+        targets = delivery.targets(given)
         with _remembering(queries, targets, options) as running:
             running.drive()
     return [query.account for query in queries]

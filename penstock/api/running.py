@@ -105,7 +105,7 @@ class Running:
         watch_spark: SparkWatch | None = None,
     ) -> None:
         options = options or RunOptions()
-        if setting.engine != "local":  # which shares scans
+        if setting.engine == "reference":  # others share scans
             queries = share_readings(queries)
         self._setting = setting
         self._queries = queries

@@ -134,7 +134,7 @@ def _run_of(
     query: QueryPlan, setting: Setting, outlet: Outlet, options: RunOptions
 ) -> LocalJob | SparkRun | BatchRun:
     if setting.engine == "spark":
-        return setting.on_spark.run(query, outlet, setting.strict, options)
+        return setting.on_spark.run([query], [outlet], setting.strict, options)
     if setting.engine == "local":
         return LocalJob(
             [setting.planned(query)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from time import perf_counter_ns
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -25,7 +26,7 @@ from penstock.promises.group_promises import GroupPromises
 from penstock.runs.status import bound_texts
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.plan.stages import Stage
-from penstock.spark.stateful.leaving import BucketOutput, Leaving
+from penstock.spark.stateful.exits import Exits, Leaves
 from penstock.spark.stateful.marking import marked
 from penstock.spark.stateful.merging import merged
 from penstock.spark.stateful.registers import (
@@ -38,7 +39,7 @@ from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.messages import Message, Packed, RowsPiece
 from penstock.spark.tasks.tables import filled
 from penstock.spark.tasks.way import split_at_stamp
-from penstock.state.chunks import ChunkStore, Tree, Within, pack, required
+from penstock.state.chunks import ChunkStore, Tree, Within, required
 
 Register: TypeAlias = SourceRegister | StageRegister
 
@@ -71,7 +72,7 @@ class Bucket:
                 others = sum(config.feeding) - before - feeding
                 names = self._origins[entry.port]
                 self.registers.append(StageRegister(feeding, names, before, others))
-        self._leaving = Leaving(config, number, self.clock)
+        self._exits = Exits(config, number, self.clock, self._measured)
         self._identified = False  # whether the state says whose it is
         self._moved = False  # whether the store has chunks of another operator
 
@@ -82,7 +83,7 @@ class Bucket:
         measured against what had been promised before it: tasks do not know of each other."""
         self.clock.at = max(self.clock.at, now)
         late = 0
-        outgoing = BucketOutput(self._leaving)
+        outgoing = Leaves(self._exits)
         for message in messages:
             register = self.registers[message.entry]
             if isinstance(register, SourceRegister):
@@ -102,6 +103,8 @@ class Bucket:
         for message, start in zip(messages, starts, strict=True):
             self._advance(message, start)
         self._look_for_idle()
+        if self.config.analyzed:
+            self._exits.look()
         for port, before in enumerate(self._told):
             told = slowest([self._told_by(entry) for entry in self._entries(port)])
             groups = self._told_of_groups(port)
@@ -110,7 +113,7 @@ class Bucket:
                 yield from outgoing.add(items)
                 self._told[port] = told
         yield from outgoing.add(self._measured.on_time(self.clock.now()))
-        yield from outgoing.rest(pack(self.status()), late)
+        yield from outgoing.rest(self._sources(), late)
 
     def _port(self, entry: int) -> int:
         return self.config.stage.entries[entry].port
@@ -159,7 +162,10 @@ class Bucket:
                     bounds[promised] = found
             return bounds
 
-        return operator.on_partials(tree, bounds_of)
+        begin = perf_counter_ns()
+        late = operator.on_partials(tree, bounds_of)
+        self._measured.flow.nanoseconds += perf_counter_ns() - begin
+        return late
 
     def _advance(self, message: Message, start: Starts | None) -> None:
         register = self.registers[message.entry]
@@ -213,21 +219,16 @@ class Bucket:
         alone = len(entries) == 1 and not self.config.stage.physical.whole_windows
         return told if alone else None
 
-    def status(self) -> Tree:
-        """What is open; the first bucket, which knows what all know, says also how far the sources
-        have come, and who holds them back."""
-        told = [
+    def _sources(self) -> Tree:
+        """How far the sources have come, and who holds them back: the first bucket knows what all
+        know, and says it."""
+        if self.number:
+            return []
+        return [
             _told_of(entry.leaf.stream, register)
             for entry, register in zip(self.config.stage.entries, self.registers, strict=True)
             if isinstance(entry.leaf, Scan) and isinstance(register, SourceRegister)
         ]
-        open_ = self.operator.open_results().save()
-        return {
-            "sources": told if self.number == 0 else [],
-            "open": open_,
-            "operator": self._measured.status().save(),
-            "stage": self.config.token,
-        }
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -240,6 +241,7 @@ class Bucket:
             self.config.identity.write(store, self.config.stage.physical.operator.value)
             self._identified = True
         self.operator.save(own)
+        self._exits.save(store)
         for number, register in enumerate(self.registers):
             register.save(Within(store, f"entry {number}/"))
         for port, told in enumerate(self._told):
@@ -264,6 +266,7 @@ class Bucket:
 
     def _load_operator(self, store: ChunkStore) -> None:
         """State that is of another algorithm moves."""
+        self._exits.load(store)
         node = self.config.stage.physical
         was = self.config.identity.operator(store) or node.operator.value
         own = Within(store, "operator/")

@@ -48,7 +48,7 @@ def run(
     query: ps.Query, spark: SparkSession, checkpoint: Path, received: Committed, **options: object
 ) -> SparkRun:
     made = Options(checkpoint, buckets=2, **options)  # type: ignore[arg-type]
-    run = SparkRun(on_spark(query.plan), spark, received, made)
+    run = SparkRun([on_spark(query.plan)], spark, [received], made)
     run.start()
     run.wait()
     return run
