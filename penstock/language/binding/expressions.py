@@ -24,6 +24,7 @@ from penstock.language.binding.nested import path, refuse_nested
 from penstock.language.binding.operators import OPERATORS
 from penstock.language.binding.patterns import PATTERNS, check_pattern
 from penstock.language.binding.scope import Scope
+from penstock.language.binding.structs import STRUCTS, struct_call
 from penstock.language.binding.units import check_unit
 from penstock.language.binding.user_functions import user_call
 from penstock.language.syntax import QuerySyntax
@@ -188,13 +189,15 @@ class ExpressionBinder:
         span = span_of(syntax)
         if not syntax.table and not self.scope.matches(syntax.name, None):
             _refuse_undetermined(syntax.name, span)
-        return self.scope.find(syntax.name, syntax.table or None, span)
+        return self.scope.value(syntax.name, syntax.table or None, span)
 
     def function(self, syntax: exp.Anonymous) -> Expression:
         """A call by name; here, aggregates are refused."""
         name, span = str(syntax.name), span_of(syntax)
         if self.catalog.aggregate(name) is not None:
             raise self.misplaced_aggregate(name, span)
+        if name.lower() in STRUCTS and self.catalog.function(name) is None:
+            return struct_call(self, syntax)
         built_in = name.lower() in COMPOSED
         user = None if built_in else self.catalog.function(name)
         if not built_in and user is None:
@@ -229,7 +232,7 @@ class ExpressionBinder:
             return
         _refuse_undetermined(name, span)
         own = self.catalog.function_names
-        known = [*SCALARS, *ALIASES, *COMPOSED, *own, *self.catalog.aggregate_names]
+        known = [*SCALARS, *ALIASES, *COMPOSED, *STRUCTS, *own, *self.catalog.aggregate_names]
         close = nearest(name, known)
         raise BindError(
             f"there is no function called {shortened(name, 80)!r}",

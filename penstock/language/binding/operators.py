@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from penstock.errors import Span
 from penstock.language.binding.nested import array, bracket, dot
+from penstock.language.binding.structs import braces
 from penstock.model.types import BOOLEAN, STRING
 from penstock.plan.expressions import Call, Expression, Literal
 
@@ -68,4 +69,5 @@ OPERATORS: dict[type[exp.Expr], Binding] = {
     exp.Bracket: bracket,
     exp.Dot: dot,
     exp.Array: array,
+    exp.Struct: braces,
 }
