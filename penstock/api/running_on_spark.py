@@ -18,6 +18,8 @@ from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import Late, QueryPlan
 from penstock.plan.streams import StreamDefinition
+from penstock.runs.adapting.adaptation import Adaptation
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Answer
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
@@ -47,6 +49,7 @@ class SparkSetting:
     buckets: int = BUCKETS
     broadcast_rows: int = BROADCAST_ROWS
     alpha: float = ALPHA
+    adaptation: Adaptation = field(default_factory=Adaptation)
 
     @cached_property
     def session(self) -> SparkSession:
@@ -81,7 +84,7 @@ class SparkSetting:
         plans = [self.planned(query) for query in queries]
         if is_at_once(queries[0]):
             return BatchRun(plans, self.session, receivers, self.buckets, strict)
-        chosen = Options(**asdict(options), buckets=self.buckets)
+        chosen = Options(**asdict(options), buckets=self.buckets, adaptation=self.adaptation)
 
         def planned(number: int, simplified: Collection[str]) -> PhysicalPlan:
             return self.planned(queries[number], simplified)
@@ -184,6 +187,10 @@ class RunningOnSpark:
             account = run.account(number)
             made.append(Outcome(account, outlet.written, outlet.first_rejects, total, opened))
         return made
+
+    def decisions(self, query: int) -> list[Decision]:
+        run, number = self._places[query]
+        return run.decisions(number)
 
     @property
     def closed(self) -> str | None:

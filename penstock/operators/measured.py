@@ -159,3 +159,12 @@ class Measured:
 
     def status(self) -> OperatorStatus:
         return OperatorStatus(self.name, self.flow, self.operator.metrics())
+
+    def save(self) -> Tree:
+        """What has been counted."""
+        ports = [[port, *astuple(each)] for port, each in self.ports.items()]
+        return {"flow": list(astuple(self.flow)), "ports": ports}
+
+    def load(self, saved: Tree) -> None:
+        self.flow = Traffic(*saved["flow"])
+        self.ports = {port: PortTraffic(*counts) for port, *counts in saved["ports"]}

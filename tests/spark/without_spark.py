@@ -18,6 +18,7 @@ import pytest
 
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
+from penstock.runs.adapting.adaptation import Adaptation
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk
 from penstock.spark.plan.config import StageConfig
@@ -63,6 +64,7 @@ class WithoutSpark:
         query: QueryPlan | PhysicalPlan | Sequence[PhysicalPlan],
         buckets: int,
         live: bool = False,
+        adaptation: Adaptation | None = None,
     ) -> None:
         """Of a query, or of several plans that share what they can."""
         if isinstance(query, QueryPlan):
@@ -71,7 +73,7 @@ class WithoutSpark:
         folder = Path(gettempdir()) / f"penstock-{uuid4().hex}"
         finalize(self, shutil.rmtree, folder, ignore_errors=True)
         tables = [TableFiles(plan.query, None, folder, False, buckets) for plan in plans]
-        self._job = Job(plans, Sources({}, {}), buckets, tables=tables)
+        self._job = Job(plans, Sources({}, {}), buckets, tables=tables, adaptation=adaptation)
         self._live = live
         self._stores: dict[tuple[int, int], MemoryStore] = {}
         self._buckets: dict[tuple[int, int], Bucket] = {}

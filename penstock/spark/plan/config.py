@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.plan.query import Late
 from penstock.plan.stateless import Scan
+from penstock.runs.adapting.adaptation import Adaptation
 from penstock.spark.plan.stages import Branch, Entry, Stage
 from penstock.spark.stateful.identity import StateIdentity
 from penstock.spark.tasks.messages import PackedKind
@@ -55,6 +56,7 @@ class StageConfig:
     strict: bool = False
     live: bool = False  # whether sources may be silent: a bounded run reads all to its end
     analyzed: bool = False  # whether somebody wants to know what steps and operators do
+    adaptation: Adaptation = field(default_factory=Adaptation.never)  # when operators are exchanged
 
     @property
     def goes_out(self) -> bool:

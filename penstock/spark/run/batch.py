@@ -10,6 +10,7 @@ from penstock.errors import EngineError
 from penstock.optimizer.share_panes import share_panes
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress, Watch
 from penstock.spark.run.answer import run_job
@@ -111,6 +112,10 @@ class BatchRun:
 
     def progress(self) -> RunProgress:
         return progress_of(self.tallies, self._counted, batches=int(self.read > 0))
+
+    def decisions(self, query: int = 0) -> list[Decision]:  # noqa: ARG002
+        """A table is read as a whole: there is nothing to go on with."""
+        return []
 
     @property
     def read(self) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.durable import read_json, write_json
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.status import SourceStatus
 from penstock.spark.run.outcome import Tally
@@ -44,7 +45,7 @@ class Books:
 
     def as_of_now(self) -> Tally:
         """Where a run begins: nothing has been counted, but how far the streams are is known."""
-        return replace(self.all, read=0, late=0, rejected=0, rows=0)
+        return replace(self.all, read=0, late=0, rejected=0, rows=0, decisions=[])
 
     @staticmethod
     def load(given: dict[str, Any]) -> Books:
@@ -73,4 +74,6 @@ def read_books(directory: Path, queries: int) -> list[Books]:
 
 
 def _tally(given: dict[str, Any]) -> Tally:
-    return Tally(**{**given, "sources": [SourceStatus(**each) for each in given["sources"]]})
+    sources = [SourceStatus(**each) for each in given["sources"]]
+    decisions = [Decision(**each) for each in given.get("decisions", [])]
+    return Tally(**{**given, "sources": sources, "decisions": decisions})

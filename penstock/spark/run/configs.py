@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.stateless import Scan
+from penstock.runs.adapting.adaptation import Adaptation
 from penstock.spark.plan.config import Destination, StageConfig
 from penstock.spark.plan.readings import WayToEnd
 from penstock.spark.plan.stages import Entry, Stage
@@ -28,6 +29,7 @@ class Configs:
     strict: bool
     live: bool
     analyzed: bool = False
+    adaptation: Adaptation = field(default_factory=Adaptation.never)
 
     def of(
         self, ends: Sequence[WayToEnd], every: Sequence[WayToEnd], kind: PackedKind
@@ -76,6 +78,7 @@ class Configs:
             self.strict,
             self.live,
             self.analyzed,
+            self.adaptation,
         )
 
     def _identity(self, queries: Sequence[int], number: int, buckets: int) -> StateIdentity:

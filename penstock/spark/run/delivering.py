@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.operators.batch import from_signed_record
 from penstock.operators.measured import OperatorStatus
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.gathered import in_order
 from penstock.runs.status import SourceStatus
 from penstock.sources.rejects import Reject
@@ -127,6 +128,7 @@ class _Delivery:
         if not status:
             return
         self._sources |= {each["stream"]: SourceStatus(**each) for each in status["sources"]}
+        tally.decisions += map(Decision.load, status["decisions"])
         for each in status["operators"]:
             stage, told = each["stage"], OperatorStatus.load(each["operator"])
             known = tally.operators.get(stage)

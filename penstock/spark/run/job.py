@@ -19,6 +19,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
+from penstock.runs.adapting.adaptation import Adaptation
 from penstock.sources.rejects import Reject, rejects_batch
 from penstock.spark.catalyst.columns import SETTINGS
 from penstock.spark.frames.columns import (
@@ -52,10 +53,11 @@ class Job:
         bounded: bool = False,
         tables: Sequence[TableFiles] | None = None,
         analyzed: bool = False,
+        adaptation: Adaptation | None = None,
     ) -> None:
         """A `bounded` run ends by itself, so nobody has to look at the clock.  What the tuples of
         each plan are looked up in is read from its `tables` now.  One that is `analyzed` tells what
-        its steps do."""
+        its steps do.  Operators of a job that goes on may be exchanged while it runs."""
         self.queries = [plan.query for plan in plans]
         self._plans = plans
         self._bounded = bounded
@@ -63,6 +65,7 @@ class Job:
         self._buckets = buckets
         self._strict = strict
         self._analyzed = analyzed
+        self._adaptation = adaptation or Adaptation.never()
         self._token = uuid.uuid4().hex
         panes = PanesInCommon(plan.root for plan in plans)
         self.ends: list[WayToEnd] = []
@@ -204,8 +207,16 @@ class Job:
         """Of all stages on some ways to the end, those that feed others first."""
         live = self.streaming and not self._bounded
         parts, strict = self._sources.parts, self._strict
-        known = (self._plans, self._buckets, self._token, parts, strict, live, self._analyzed)
-        made = Configs(*known)
+        made = Configs(
+            self._plans,
+            self._buckets,
+            self._token,
+            parts,
+            strict,
+            live,
+            self._analyzed,
+            self._adaptation,
+        )
         return made.of(ends, self.ends, kind)
 
 

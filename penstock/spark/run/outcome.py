@@ -12,9 +12,12 @@ import pyarrow as pa
 from penstock.model.batch import SIGN
 from penstock.operators.batch import Batch
 from penstock.operators.measured import OperatorStatus
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.status import SourceStatus
 from penstock.sources.rejects import Reject, RejectKind
+
+_REMEMBERED = 1000  # decisions
 
 
 class Receiver(Protocol):
@@ -41,6 +44,7 @@ class Tally:
     open_windows: int | None = None  # or groups, where there are no windows; None: nobody has said
     portions: dict[str, int] = field(default_factory=dict)  # by stream: so many have been read
     operators: dict[str, OperatorStatus] = field(default_factory=dict)  # by stage, of all buckets
+    decisions: list[Decision] = field(default_factory=list)  # of buckets, on their operators
 
     def plus(self, other: Tally) -> Tally:
         return Tally(
@@ -52,6 +56,7 @@ class Tally:
             self.open_windows if other.open_windows is None else other.open_windows,
             {**self.portions, **other.portions},
             {**self.operators, **other.operators},
+            [*self.decisions, *other.decisions][-_REMEMBERED:],
         )
 
     @property

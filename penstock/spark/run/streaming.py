@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import shutil
 import tempfile
 import threading
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import EngineError
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress, Watch
 from penstock.spark.run.books import read_books, write_books
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+_LOG = logging.getLogger("penstock")
 _PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run is stopped
 
 
@@ -104,7 +107,15 @@ class SparkRun:
         tables = [
             TableFiles(query, self._spark, self._tables, strict, self._buckets) for query in queries
         ]
-        self.job = Job(self._plans, sources, self._buckets, strict, options.bounded, tables)
+        self.job = Job(
+            self._plans,
+            sources,
+            self._buckets,
+            strict,
+            options.bounded,
+            tables,
+            adaptation=options.adaptation,
+        )
         # which the first micro-batch of the run tells of
         self._of_tables = [each.rejects for each in tables]
         ends = self._temporary or self._feeds.ending
@@ -220,6 +231,10 @@ class SparkRun:
         """In the checkpoint, or groups where there are no windows; None if nobody knows."""
         return self.tallies[query].open_windows
 
+    def decisions(self, query: int = 0) -> list[Decision]:
+        """Which operators have been exchanged in this run, and why."""
+        return self.tallies[query].decisions
+
     @property
     def read(self) -> int:
         """How many rows have been read, of all streams."""
@@ -261,6 +276,8 @@ class SparkRun:
         self._counted = self._counted.plus(counted_in(table, self._of_tables))
         self._of_tables = [[] for _ in self._of_tables]
         self._batches += 1
+        for decision in dict.fromkeys(each for tally in made for each in tally.decisions):
+            _LOG.info("%s", decision)
         self.tallies = [a.plus(b) for a, b in zip(self.tallies, made, strict=True)]
         if self.watch is not None:
             self.watch(self.progress())

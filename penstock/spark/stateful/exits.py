@@ -45,8 +45,9 @@ class Exits:
             most, now = self._most[place], measured.operator.metrics()
             self._most[place] = Metrics(max(most.rows, now.rows), max(most.bytes, now.bytes), 0)
 
-    def status(self, sources: Tree) -> dict[int, Tree]:
-        """How the operators of each query are doing, with what is known of `sources`."""
+    def status(self, sources: Tree, decisions: Tree) -> dict[int, Tree]:
+        """How the operators of each query are doing, with what is known of `sources`, and what has
+        been decided."""
         token, told = self.config.token, dict[int, list[Tree]]()
         first, *others = self._most
         own = _status(token, self._measured, first)
@@ -56,7 +57,10 @@ class Exits:
             known = told.setdefault(each.query, [own])
             if parts and parts[each.part] not in known:
                 known.append(parts[each.part])
-        return {query: {"sources": sources, "operators": known} for query, known in told.items()}
+        return {
+            query: {"sources": sources, "operators": known, "decisions": decisions}
+            for query, known in told.items()
+        }
 
     def save(self, store: ChunkStore) -> None:
         for number, part in enumerate(self.parts):
@@ -106,7 +110,7 @@ class Leaves:
             for _ in range(destination.times):
                 yield Packed(leaving.key, PackedKind.LATE, payload, query=destination.query)
 
-    def rest(self, sources: Tree, late: int) -> Iterator[Packed]:
+    def rest(self, sources: Tree, late: int, decisions: Tree) -> Iterator[Packed]:
         """What has not left, and how the bucket is doing; so many tuples were late that nobody has
         seen one by one."""
         keys: dict[int, int] = {}
@@ -115,7 +119,7 @@ class Leaves:
             query = leaving.destination.query
             keys.setdefault(query, leaving.key)
             self._late[query] += late * leaving.destination.times
-        for query, status in self._exits.status(sources).items():
+        for query, status in self._exits.status(sources, decisions).items():
             number = self._late[query]
             yield Packed(keys[query], PackedKind.STATUS, pack(status), late=number, query=query)
         if self._exits.config.analyzed:
