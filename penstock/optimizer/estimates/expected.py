@@ -14,6 +14,7 @@ from penstock.optimizer.estimates.sizes import flow_of, sizes_of
 from penstock.physical.node import PhysicalNode
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import Column
+from penstock.plan.join_choice import JoinChoice
 from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, flat
 from penstock.plan.joins import Join, JoinKind
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
@@ -83,7 +84,7 @@ def _per_tuple(node: PhysicalNode) -> ExpectedWork:
         case WindowAggregate(window=Sliding()) if logical.choice is not None:
             return _of_windows(logical)
         case Join(kind=JoinKind.INNER):
-            return _of_join(logical)
+            return _of_join(logical, node.join_choice)
     return ExpectedWork()
 
 
@@ -97,15 +98,16 @@ def _of_windows(node: WindowAggregate) -> ExpectedWork:
     return ExpectedWork(factor=groups / entering, time=chosen.time / entering, size=chosen.state)
 
 
-def _of_join(join: Join) -> ExpectedWork:
+def _of_join(join: Join, choice: JoinChoice | None) -> ExpectedWork:
     costs = JoinCosts(join, statistics_of(join))
     tree, everybody = join.tree or flat(len(join.branches)), frozenset(range(len(join.branches)))
     tuples = sum(map(costs.rate, everybody))
     results = sum(costs.rate(each) * costs.combinations(everybody, each) for each in everybody)
     return ExpectedWork(
         factor=results / tuples,
-        time=Search(costs).time(tree) / tuples,
+        time=Search(costs).time(tree) / tuples if choice is None else choice.chosen.time,
         kept=sum(costs.kept(frozenset(part)) for part in _kept_parts(tree)),
+        size=None if choice is None else choice.chosen.state,
     )
 
 
