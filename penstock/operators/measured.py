@@ -105,6 +105,14 @@ class Measured:
                 flow.late += item.batch.num_rows
         return items
 
+    def pass_over(self, rows: int) -> None:
+        """Rows that were not for it, and were kept from it."""
+        self.flow.rows_in += rows
+        own = self.ports.get(0)
+        if own is None:
+            own = self.ports[0] = PortTraffic()
+        own.rows += rows
+
     def _one_by_one(self, items: Iterator[Item], own: PortTraffic) -> Iterator[Item]:
         """Items that are made when they are taken."""
         while True:
@@ -151,3 +159,12 @@ class Measured:
 
     def status(self) -> OperatorStatus:
         return OperatorStatus(self.name, self.flow, self.operator.metrics())
+
+    def save(self) -> Tree:
+        """What has been counted."""
+        ports = [[port, *astuple(each)] for port, each in self.ports.items()]
+        return {"flow": list(astuple(self.flow)), "ports": ports}
+
+    def load(self, saved: Tree) -> None:
+        self.flow = Traffic(*saved["flow"])
+        self.ports = {port: PortTraffic(*counts) for port, *counts in saved["ports"]}

@@ -204,6 +204,7 @@ _SPECIAL: dict[str, Callable[[list[Any]], Any]] = {
     "coalesce": lambda given: next(iter(_present(given)), None),
     "nullif": _nullif,
     "array": tuple,
+    "struct": tuple,
     "map": map_with,
     "greatest": lambda given: max(_present(given), default=None, key=sort_key),
     "least": lambda given: min(_present(given), default=None, key=sort_key),

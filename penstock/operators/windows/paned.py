@@ -25,6 +25,7 @@ from penstock.operators.folding.key_expiry import DeadKeys, mark_groups
 from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Base, Item, Progress
+from penstock.operators.stride import Stride
 from penstock.operators.ticks import to_tick, to_ticks
 from penstock.operators.windows.panes.contents import (
     FEW,
@@ -33,6 +34,7 @@ from penstock.operators.windows.panes.contents import (
     Unchanged,
     contents_over,
 )
+from penstock.operators.windows.panes.many import ManyPanes
 from penstock.operators.windows.panes.partial import PartialPanes
 from penstock.operators.windows.panes.shape import PaneShape
 from penstock.operators.windows.pieces.adopted import taken_in
@@ -69,7 +71,14 @@ class Paned(Base):
         self._told: Bound | None = None  # the last window that progress has closed
         self._dead = DeadKeys(self.folder)
         self.waiting = SmallBatches()
+        # where windows are panes: those of large batches, until they leave or have to be panes
+        self._many = ManyPanes(self.folder, []) if self._gives_panes else None
         self.stragglers: list[LatePanes] = []
+
+    @property
+    def _gives_panes(self) -> bool:
+        """Whether a window is a pane, and nothing but progress on all tuples closes it."""
+        return type(self) is Paned and self.per_window == self.per_slide == 1
 
     # --- tuples ----------------------------------------------------------------------------------
 
@@ -116,6 +125,9 @@ class Paned(Base):
             self.folder.fold(self.panes.open(first), rows)
             return
         panes = floor_div(ticks, plus=-self.window.origin, by=self.pane)
+        if self._many is not None and self._many.worth_it(first, last):
+            self._many.fold(rows, panes)
+            return
         narrow = _NARROW.get((last - first).bit_length() + 7 >> 3)
         if narrow is not None:
             panes = (panes - first).astype(narrow)
@@ -193,6 +205,7 @@ class Paned(Base):
         self._told = last
         self._settle()
         items: list[Item] = []
+        self._release_many(last)
         unchanged: Unchanged | None = None
         window = self._next_with_tuples()
         while window is not None and window <= last:
@@ -212,6 +225,23 @@ class Paned(Base):
         items.append(results.progress(last, progress.ended))
         return items
 
+    def _release_many(self, last: Bound) -> None:
+        """Windows that are panes, all at once if no others are to come between them."""
+        if self._many is None or not self._many.pieces:
+            return
+        lowest = self.panes.lowest()
+        if self.stragglers or (lowest is not None and lowest <= last):
+            self._many.move_to(self.panes)
+            return
+        found = self._many.take(last)
+        if found is not None:
+            keys = self.folder.keys.take(found.codes)
+            everything = np.arange(len(found.codes))
+            self.results.add_windows(
+                found.panes, [*keys, *self.folder.results(found.partials, everything)]
+            )
+            self.next_window = int(found.panes[-1]) + 1
+
     def _release_more(self, last: Bound) -> None:
         """Where something else than the stream can close windows, beyond the `last` one."""
 
@@ -220,6 +250,8 @@ class Paned(Base):
 
     def _mark(self, live: Mask) -> None:
         self._mark_panes(live)
+        if self._many is not None:
+            self._many.mark(live)
         for straggler in self.stragglers:
             live[straggler.codes] = True
 
@@ -233,7 +265,17 @@ class Paned(Base):
 
         self.panes.renumber(change)
         self.contents.renumber(change)
+        if self._many is not None:
+            self._many.renumber(place)
         self.stragglers = [each._replace(codes=place[each.codes]) for each in self.stragglers]
+
+    @property
+    def stride(self) -> Stride | None:
+        """Nothing comes of progress that closes no window."""
+        column = self._bound.column
+        if column is None:
+            return None
+        return Stride(column, self.window.origin, self.window.slide)
 
     def promised_by(self, bounds: Mapping[str, Ints]) -> Ints | None:
         """What many bounds, of different tuples, promise about the windowing attribute."""
@@ -285,6 +327,12 @@ class Paned(Base):
         self.stragglers = [s for s in self.stragglers if s.last > window]
         return content
 
+    def _settle_all(self) -> None:
+        """The same, and everything is to be in panes."""
+        self._settle()
+        if self._many is not None:
+            self._many.move_to(self.panes)
+
     def rows_held(self) -> int:
         return self.waiting.rows_held
 
@@ -299,6 +347,9 @@ class Paned(Base):
         if lowest is not None and highest is not None:
             stop = (highest + self.per_window) // self.per_slide
             spans.append((lowest // self.per_slide, stop))
+        many = None if self._many is None else self._many.bounds()
+        if many is not None:
+            spans.append((many[0], many[1] + 1))
         released = self.next_window
         cut = ((first if released is None else max(first, released), stop) for first, stop in spans)
         return open_spans(*cut)
@@ -306,7 +357,7 @@ class Paned(Base):
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore) -> None:
-        self._settle()
+        self._settle_all()
         self.folder.keys.save(store)
         self.panes.save(store)
         store.put("run", self._run())
@@ -335,7 +386,7 @@ class Paned(Base):
         self.results.load(saved["results"])
 
     def export(self) -> OpenPieces:
-        self._settle()
+        self._settle_all()
         released = BEGINNING if self.next_window is None else self.next_window
         return exported(self.folder, self._pieces(released), released, self.results)
 

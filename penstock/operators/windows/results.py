@@ -68,6 +68,14 @@ class Results:
             self._columns.append(columns)
             self._rows += rows
 
+    def add_windows(self, ids: Ints, columns: list[pa.Array]) -> None:
+        """The keys and results of the groups of several windows, which ascend."""
+        last = int(ids[-1])
+        self._highest = last if self._highest is None else max(last, self._highest)
+        self._ids.append(ids)
+        self._columns.append(columns)
+        self._rows += len(ids)
+
     def repeat(self, first: int, stop: int, columns: list[pa.Array]) -> Iterable[Batch]:
         """The same keys and results for the windows from `first` to before `stop`: in batches, as
         far as they are many."""
