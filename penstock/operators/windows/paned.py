@@ -14,6 +14,7 @@ from math import gcd
 import numpy as np
 import pyarrow as pa
 
+from penstock.expressions.alone import compile_alone
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
@@ -42,7 +43,6 @@ from penstock.operators.windows.pieces.exporting import exported, pieces_of_pane
 from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.operators.windows.results import Missed, Results
 from penstock.plan.aggregates import WindowAggregate
-from penstock.scalars.evaluate import evaluator
 from penstock.state.chunks import ChunkStore, Tree
 from penstock.windows.columns import extreme_quotients, floor_div, quotient
 from penstock.windows.sliding import Sliding
@@ -59,7 +59,7 @@ class Paned(Base):
         self.window = node.window
         self.attribute_type = node.attribute.type
         self._attribute = compile_expression(node.attribute, node.input.schema)
-        self._attribute_of = evaluator(node.attribute, node.input.schema)
+        self._attribute_of = compile_alone(node.attribute, node.input.schema)
         self._bound = BoundOf(node.attribute)
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.pane = gcd(self.window.range, self.window.slide)
@@ -101,7 +101,7 @@ class Paned(Base):
             self._take_in_all(batch)
 
     def _take_in_all(self, batch: Batch) -> None:
-        if batch.form is None:
+        if batch.form is None or self._attribute_of is None:
             self._take_in(batch.rows, self._ticks(batch.rows))
             return
         tick = to_tick(self._attribute_of(batch.values), self.attribute_type)
