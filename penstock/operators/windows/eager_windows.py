@@ -182,5 +182,7 @@ def bytes_of(kept: Any) -> int:
         return int(kept.nbytes)
     if isinstance(kept, list | tuple):
         return sum(bytes_of(each) for each in kept)
+    if not type(kept).__module__.startswith("penstock.operators"):
+        return 0  # types and functions are not state
     names: Iterable[str] = getattr(kept, "__slots__", ()) or getattr(kept, "__dict__", ())
     return sum(bytes_of(getattr(kept, name)) for name in names)
