@@ -295,6 +295,7 @@ class LocalRun:
 
     def operators(self, outlet: Outlet) -> list[OperatorStatus]:
         """How the operators of an outlet are doing, from the sink to the sources."""
+        self.graph.settle()
         return [node.measured.status() for node in self.graph.queries[outlet].operators]
 
     def status(

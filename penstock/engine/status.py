@@ -130,6 +130,7 @@ def graph_status(
 ) -> GraphStatus:
     """`names` are those of the queries, by where their rows leave."""
     now = perf_counter_ns()
+    graph.settle()
     nodes: list[GraphNode] = [*graph.sources, *graph.operators]
     return GraphStatus(
         tuple(_node_status(each, now, names) for each in nodes),

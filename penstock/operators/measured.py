@@ -105,6 +105,14 @@ class Measured:
                 flow.late += item.batch.num_rows
         return items
 
+    def pass_over(self, rows: int) -> None:
+        """Rows that were not for it, and were kept from it."""
+        self.flow.rows_in += rows
+        own = self.ports.get(0)
+        if own is None:
+            own = self.ports[0] = PortTraffic()
+        own.rows += rows
+
     def _one_by_one(self, items: Iterator[Item], own: PortTraffic) -> Iterator[Item]:
         """Items that are made when they are taken."""
         while True:

@@ -159,8 +159,8 @@ class ExpressionBinder:
                 raise BindError("* stands alone in a SELECT, or in count(*)", span=span)
             case exp.Tuple():
                 raise BindError("a list of values cannot stand here", span=span)
-            case exp.Filter():
-                raise BindError("FILTER belongs to an aggregate", span=span)
+            case exp.Filter() | exp.WithinGroup():
+                raise self.misplaced_clause(syntax)
             case exp.Window():
                 return self.over(syntax)
             case _:
@@ -227,6 +227,18 @@ class ExpressionBinder:
             hint="HAVING" if self.clause in ("WHERE", "ON") else "a sub-query in FROM",
         )
 
+    def misplaced_clause(self, syntax: exp.Expr) -> BindError:
+        """FILTER or WITHIN GROUP behind something that is no aggregate here."""
+        clause = "FILTER" if isinstance(syntax, exp.Filter) else "WITHIN GROUP"
+        called = syntax
+        while isinstance(called, exp.Filter | exp.WithinGroup):
+            called = called.this
+        if isinstance(called, exp.Anonymous):
+            if self.catalog.aggregate(str(called.name)) is not None:
+                return self.misplaced_aggregate(str(called.name), span_of(syntax))
+            self.known(str(called.name), span_of(called))
+        return BindError(f"{clause} belongs to an aggregate", span=span_of(syntax))
+
     def known(self, name: str, span: Span | None) -> None:
         if scalar(name) is not None:
             return
@@ -240,10 +252,13 @@ class ExpressionBinder:
             hint=" or ".join(close) or None,
         )
 
-    def call(self, name: str, arguments: list[Expression], span: Span | None) -> Call:
+    def call(
+        self, name: str, arguments: list[Expression], span: Span | None, shown: str | None = None
+    ) -> Call:
+        """A call by the name of a function, which messages call as it is `shown`."""
         function = scalar(name)
         assert function is not None
-        types = function.signature.convert(function.name, [each.type for each in arguments])
+        types = function.signature.convert(shown or function.name, [e.type for e in arguments])
         converted = tuple(
             cast_to(each, wanted) for each, wanted in zip(arguments, types, strict=True)
         )

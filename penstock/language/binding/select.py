@@ -11,6 +11,7 @@ from penstock.language.binding.distinct_on import bind_distinct_on, by_first_row
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.from_clause import FromBinder
 from penstock.language.binding.generators import unnested_items
+from penstock.language.binding.group_by_all import by_all_keys
 from penstock.language.binding.grouping_sets import Aggregation, GroupingSets, in_sets
 from penstock.language.binding.hints import bind_hints, refuse_useless
 from penstock.language.binding.items import (
@@ -111,7 +112,7 @@ def _consistency(syntax: ConsistencySyntax) -> Consistency:
 
 class SelectBinder:
     def __init__(self, select: Select, catalog: Catalog) -> None:
-        select = in_our_words(unnested_items(select, catalog))
+        select = in_our_words(by_all_keys(unnested_items(select, catalog), catalog))
         select = in_windows(by_first_rows(select, catalog), catalog)
         self.select = select
         self.catalog = catalog

@@ -293,6 +293,9 @@ class Parser(SqlglotParser):
             depth += (token.token_type in _CLOSING) - (token.token_type in _OPENING)
             if depth <= 0 and _word(token) in _CLAUSES:
                 return f"{self.found()} does not belong in the clause {_word(token)}"
+        words = [_word(token) for token in self._tokens[:2]]
+        if words[:1] in (["CREATE"], ["DROP"], ["ALTER"], ["SHOW"]):
+            return f"{self.found()} does not belong in {' '.join(words)}"
         return f"{self.found()} does not belong here"
 
     def _tokens_left(self) -> bool:

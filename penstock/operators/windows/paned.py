@@ -25,6 +25,7 @@ from penstock.operators.folding.key_expiry import DeadKeys, mark_groups
 from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Base, Item, Progress
+from penstock.operators.stride import Stride
 from penstock.operators.ticks import to_tick, to_ticks
 from penstock.operators.windows.panes.contents import LatePanes, Panes, Unchanged, contents_over
 from penstock.operators.windows.panes.many import ManyPanes
@@ -259,6 +260,14 @@ class Paned(Base):
         if self._many is not None:
             self._many.renumber(place)
         self.stragglers = [each._replace(codes=place[each.codes]) for each in self.stragglers]
+
+    @property
+    def stride(self) -> Stride | None:
+        """Nothing comes of progress that closes no window."""
+        column = self._bound.column
+        if column is None:
+            return None
+        return Stride(column, self.window.origin, self.window.slide)
 
     def promised_by(self, bounds: Mapping[str, Ints]) -> Ints | None:
         """What many bounds, of different tuples, promise about the windowing attribute."""

@@ -17,6 +17,7 @@ from penstock.optimizer.rewrite import with_inputs
 from penstock.physical.node import PhysicalNode
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import Column
+from penstock.plan.join_choice import JoinChoice
 from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, flat
 from penstock.plan.joins import Join, JoinKind
 from penstock.plan.node import Node
@@ -108,7 +109,7 @@ def _per_tuple(node: PhysicalNode) -> ExpectedWork:
         case WindowAggregate(window=Sliding()) if not logical.input.signed:
             return _of_windows(logical)
         case Join(kind=JoinKind.INNER):
-            return _of_join(logical)
+            return _of_join(logical, node.join_choice)
     return ExpectedWork()
 
 
@@ -122,15 +123,16 @@ def _of_windows(node: WindowAggregate) -> ExpectedWork:
     return ExpectedWork(factor=groups / entering, time=chosen.time / entering, size=chosen.state)
 
 
-def _of_join(join: Join) -> ExpectedWork:
+def _of_join(join: Join, choice: JoinChoice | None) -> ExpectedWork:
     costs = JoinCosts(join, statistics_of(join))
     tree, everybody = join.tree or flat(len(join.branches)), frozenset(range(len(join.branches)))
     tuples = sum(map(costs.rate, everybody))
     results = sum(costs.rate(each) * costs.combinations(everybody, each) for each in everybody)
     return ExpectedWork(
         factor=results / tuples,
-        time=Search(costs).time(tree) / tuples,
+        time=Search(costs).time(tree) / tuples if choice is None else choice.chosen.time,
         kept=sum(costs.kept(frozenset(part)) for part in _kept_parts(tree)),
+        size=None if choice is None else choice.chosen.state,
     )
 
 
