@@ -232,7 +232,7 @@ def kendall(
         if counts(i, j):
             pairs += 1
             product_ = (one[i] - one[j]) * (other[i] - other[j])
-            agreeing += (product_ > 0) - (product_ < 0)
+            agreeing += int(product_ > 0) - int(product_ < 0)
     return agreeing / pairs if pairs else 1.0
 
 
