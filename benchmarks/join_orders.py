@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from penstock.engine.adapting.adaptation import Adaptation
 
 import penstock as ps
 from benchmarks.measuring import agree, all_times
 from benchmarks.plotting import figure
 from benchmarks.result import Bar, Result
 from penstock.engine import local
-from penstock.engine.adapting.adaptation import Adaptation
 from penstock.engine.options import Scheduling
 from penstock.model.clock import SystemClock
 from penstock.optimizer.dataflow.join_costs import JoinCosts

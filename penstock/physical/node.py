@@ -111,8 +111,9 @@ class PhysicalNode:
     single groups, groups do leave ahead.  `sorting` says by what rows leave that are SORTED, where
     it is not the first progressing column; `alpha` is the load from which on an adaptive join
     changes its ways.  A join of which a `consistency` is asked handles tuples side by side.
-    `join_choice` has the algorithms that were considered for a join of two streams, and `notes` are
-    for people who look at the plan."""
+    `unseen` has the places of columns, by port, that nobody looks at.  `join_choice` has the
+    algorithms that were considered for a join of two streams, and `notes` are for people who look
+    at the plan."""
 
     logical: Node
     operator: OperatorKind
@@ -125,6 +126,7 @@ class PhysicalNode:
     sorting: Sorting | None = None
     alpha: float | None = None
     consistency: Consistency | None = None
+    unseen: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
     join_choice: JoinChoice | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
