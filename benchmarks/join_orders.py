@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from penstock.engine.adapting.adaptation import Adaptation
 
 import penstock as ps
 from benchmarks.measuring import agree, all_times
@@ -36,6 +35,7 @@ from penstock.plan.join_trees.join_tree import Joined, JoinTree, flat, orders_of
 from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
+from penstock.runs.adapting.adaptation import Adaptation
 
 SECONDS = 20
 _AS_GIVEN = Scheduling(adaptation=Adaptation(on=False))  # every plan is kept to its end
