@@ -30,8 +30,8 @@ FIRST = "row_number() OVER (PARTITION BY {by} ORDER BY {order})"
 
 SAME = [  # in both languages
     "SELECT k, count(*) AS c, count(x) AS cx, sum(x) AS sx, min(x) AS lo, max(y) AS hi,"
-    " avg(x) AS ax, count(DISTINCT x) AS dx, sum(x) FILTER (WHERE y > 0) AS fx, bool_or(x > 1) AS some FROM s"
-    " GROUP BY k",
+    " avg(x) AS ax, count(DISTINCT x) AS dx, sum(x) FILTER (WHERE y > 0) AS fx,"
+    " bool_or(x > 1) AS some FROM s GROUP BY k",
     "SELECT k, t, max(n) AS last FROM s WHERE x IS NOT NULL GROUP BY k, t HAVING count(*) > 1",
     "SELECT k, x, count(*) AS c FROM s GROUP BY GROUPING SETS ((k), (x), (k, x))",
     "SELECT c, count(*) AS groups, sum(sx) AS total FROM (SELECT k, count(*) AS c, sum(x) AS sx"
