@@ -51,6 +51,11 @@ class BoundOf:
         """What it rises with, by qualified names."""
         return self._names
 
+    @property
+    def column(self) -> str | None:
+        """The column that it is, by its qualified name, if it is no more than that."""
+        return self._same
+
     def promised(self, progress: Progress) -> Bound:
         if progress.ended:
             return END

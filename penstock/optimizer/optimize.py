@@ -88,6 +88,7 @@ PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
         *_STEPS,
         arrange_joins,
         prune_columns,
+        share_subplans,
         lower,
         choose_join,
         shuffle_tables,

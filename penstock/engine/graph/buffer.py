@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 
 from penstock.engine.graph.superseding import superseding
 from penstock.operators.batch import Batch
+from penstock.operators.measured import Measured
 from penstock.operators.operator import Progress
 
 Flowing: TypeAlias = Batch | Progress
@@ -45,6 +46,7 @@ class Buffer:
         self._slots: deque[_Slot] = deque()
         self._first = 0  # the number of the first item that is kept
         self._ready: deque[Reader] = deque()  # for whom something waits, the next one first
+        self.changes = 0  # of its readers
 
     @property
     def end(self) -> int:
@@ -57,8 +59,9 @@ class Buffer:
         if readers is None:
             readers = self.readers
         else:
+            some = set(readers)
             for reader in self.readers:
-                if reader not in readers:
+                if reader not in some:
                     reader.at += 1
         if not readers:
             return
@@ -82,12 +85,14 @@ class Buffer:
         `port` is where its owner takes it in."""
         reader = Reader(self, owner, names, port)
         self.readers.append(reader)
+        self.changes += 1
         return reader
 
     def leave(self, reader: Reader) -> None:
         """A reader that wants nothing more: what waited for it alone is freed."""
         self.passed(reader, self.end)
         self.readers.remove(reader)
+        self.changes += 1
         if reader.listed:
             self._ready.remove(reader)
 
@@ -132,11 +137,12 @@ class Reader:
 
     __slots__ = (
         "_buffer",
-        "_names",
         "_offset",
         "arrived",
         "at",
         "listed",
+        "measured",
+        "names",
         "owner",
         "port",
         "rows",
@@ -155,7 +161,8 @@ class Reader:
         self.listed = False  # among those for whom something waits
         self._offset = 0  # rows of the next batch that have been taken
         self._buffer = buffer
-        self._names = names
+        self.names = names
+        self.measured: Measured | None = None  # the operator that takes it in
 
     @property
     def peak(self) -> int:
@@ -176,20 +183,20 @@ class Reader:
         else:
             item = self._batch(item, slot.rows, most)
             self.rows -= item.num_rows
-        return item if self._names is None else renamed(item, self._names)
+        return item if self.names is None else renamed(item, self.names)
 
     @property
     def renames(self) -> bool:
         """Whether columns have other names here."""
-        return self._names is not None
+        return self.names is not None
 
     def known(self, batch: Batch) -> Batch:
         """What does not wait, as this reader knows it."""
-        return batch if self._names is None else batch.renamed(self._names)
+        return batch if self.names is None else batch.renamed(self.names)
 
     def renamed(self, progress: Progress) -> Progress:
         """What goes past the buffer, as this reader knows it."""
-        return progress if self._names is None else renamed_progress(progress, self._names)
+        return progress if self.names is None else renamed_progress(progress, self.names)
 
     def leave(self) -> None:
         self._buffer.leave(self)

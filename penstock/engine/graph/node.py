@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, cast
 
+from penstock.engine.graph.arcs import Arcs
 from penstock.engine.graph.buffer import Buffer, Reader
 from penstock.engine.graph.registers import Register
+from penstock.engine.graph.sieve import Share, Sieve
 from penstock.engine.strategy.rules import Rule, dfs_nos
 from penstock.engine.strategy.strategy import MOST
 from penstock.operators.batch import Batch
@@ -18,7 +20,6 @@ from penstock.runs.outlet import Outlet
 
 if TYPE_CHECKING:
     from penstock.engine.component import Component
-    from penstock.engine.graph.operator_node import OperatorNode
 
 SMALL = 1 << 12  # rows of a batch that goes from operator to operator at once
 FEW = 8  # branches that are served at once: somebody may wait for the end of a step
@@ -46,7 +47,7 @@ class GraphNode(ABC):
         self.output = Buffer()
         self.exits: list[Exit] = []
         self.outlets: dict[Outlet, int] = {}  # of the queries that it serves; see `read_before`
-        self.arcs: dict[Register, OperatorNode] = {}  # that progress goes along
+        self.arcs = Arcs()  # that progress goes along
         self.as_items = False  # whether progress goes through the buffer instead
         self.rule: Rule = dfs_nos
         self.transition = ""  # the name of the rule
@@ -60,6 +61,8 @@ class GraphNode(ABC):
         self.began = perf_counter_ns()  # to be a node
         self.arrived = self.began  # when what is being handled had come
         self._offered: dict[Register, None] = {}
+        self._sieve: Sieve | None = None  # before the filters that it feeds, if they are many
+        self._sieved = 0  # the readers that it is for; see `Buffer.changes`
 
     # --- the cycle -------------------------------------------------------------------------------
 
@@ -127,41 +130,74 @@ class GraphNode(ABC):
         them something fails."""
         readers = self.output.readers
         if self.exits:
-            took = perf_counter_ns() - self.arrived
+            took, rows = perf_counter_ns() - self.arrived, batch.num_rows
             for way_out in self.exits:
-                way_out.outlet.latencies.add(took, batch.rows.num_rows)
+                way_out.outlet.latencies.add(took, rows)
                 way_out.take(batch)
             if not readers:
                 return
-        elif self.hands_over and batch.rows.num_rows <= SMALL:
+        elif self.hands_over and (batch.form is not None or batch.num_rows <= SMALL):
             if len(readers) == 1:
                 (reader,) = readers
                 if reader.owner.takes_at_once(reader, batch, self.arrived):
                     return
             elif len(readers) <= FEW:
-                self._give_each(batch, tuple(readers))
+                self._give_each(batch, [Share(reader, None) for reader in readers])
+                return
+            else:
+                self._sift(batch, readers)
                 return
         self.output.put(batch, self.arrived)
 
-    def _give_each(self, batch: Batch, readers: tuple[Reader, ...]) -> None:
+    def _give_each(self, batch: Batch, shares: Sequence[Share]) -> None:
         """The same for the branches of a fork.  They may serve different queries, so if one of them
         fails, the others find the batch in the buffer."""
-        arrived, waiting, place = self.arrived, [], 0
+        arrived, waiting, place = self.arrived, list[Reader](), 0
         try:
-            for place, reader in enumerate(readers, start=1):  # noqa: B007
-                if not reader.owner.takes_at_once(reader, batch, arrived):
+            for place, share in enumerate(shares, start=1):  # noqa: B007
+                reader = share.reader
+                if not reader.owner.takes_at_once(reader, share.of(batch), arrived):
                     waiting.append(reader)
         except Exception:
-            self._failed_in(readers[place - 1].owner)
-            waiting += readers[place:]
+            self._failed_in(shares[place - 1].reader.owner)
+            waiting += [share.reader for share in shares[place:]]
             raise
         finally:
             if waiting:
                 self.output.put(batch, arrived, waiting)
 
+    def _sift(self, batch: Batch, readers: Sequence[Reader]) -> None:
+        """The same where branches are many: only those get a batch that some of it may be for.  If
+        these are still many, they take it from the buffer, each in a step of its own."""
+        if self._sieve is None or self._sieved != self.output.changes:
+            self.settle()
+            self._sieve, self._sieved = Sieve(readers), self.output.changes
+        shares = self._sieve.sift(batch)
+        if self.output.waits:  # what comes behind something that waits, waits as well
+            chosen = {share.reader for share in shares}
+            late = [each for each in readers if each.waiting and each not in chosen]
+            shares += [Share(reader, None) for reader in late]
+        if len(shares) <= FEW:
+            for share in shares:
+                self._sieve.took(share, share.of(batch))
+            self._give_each(batch, shares)
+        elif shares:
+            for share in shares:
+                self._sieve.took(share, batch)
+            self.output.put(batch, self.arrived, [share.reader for share in shares])
+
+    def settle(self) -> None:
+        """Let everybody count what has passed."""
+        if self._sieve is not None:
+            self._sieve.settle()
+
     def _offer(self, progress: Progress) -> None:
         """Where nothing is on the way before it, progress is handed over like a small batch."""
-        if not self.hands_over or len(self.arcs) > FEW:
+        if len(self.arcs) > FEW:
+            for register in self.arcs.concerned(progress):
+                self.offer_to(register, progress)
+            return
+        if not self.hands_over:
             for register in self.arcs:
                 self.offer_to(register, progress)
             return

@@ -22,7 +22,7 @@ from penstock.plan.rows_over import RowsOver
 from penstock.plan.shared_panes import SharedPanes
 
 if TYPE_CHECKING:
-    from penstock.engine.adapting.watched import Watched
+    from penstock.runs.adapting.watched import Watched
 
 _FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, RowsOver, SharedPanes)
 
@@ -60,6 +60,14 @@ class OperatorNode(GraphNode):
         self.operator = self.measured.operator = operator
         self.node, self.measured.name = node, node.operator.value
         self.exchanged = True
+        for each in self.inputs:
+            if each.register is not None and each.origin is not None:
+                each.origin.arcs.lay(each.register, self)
+
+    def told(self, port: int) -> Progress | None:
+        """How far an input has come."""
+        register = self.inputs[port].register
+        return None if register is None else register.last
 
     @property
     def sensitive(self) -> bool:
@@ -70,6 +78,7 @@ class OperatorNode(GraphNode):
         """Connect the ports, in their order; each knows the columns by names of its own."""
         for port, (producer, names) in enumerate(producers):
             reader = producer.output.read_by(self, names, port)
+            reader.measured = self.measured
             input_ = NodeInput(producer, names, reader)
             if self.sensitive:
                 self._lay_arc(input_)
@@ -88,7 +97,7 @@ class OperatorNode(GraphNode):
         register = Register(readers, between, input_.reader.port)
         input_.register, input_.origin = register, node
         self._registers.append(register)
-        node.arcs[register] = self
+        node.arcs.lay(register, self)
 
     def catch_up(self) -> None:
         """Hear what streams that have begun have promised so far: it holds for what follows."""
@@ -247,7 +256,7 @@ class OperatorNode(GraphNode):
             each.reader.leave()
             if each.register is not None and each.origin is not None:
                 each.origin.taken(each.register)
-                each.origin.arcs.pop(each.register, None)
+                each.origin.arcs.take_up(each.register)
 
 
 def _low(input_: NodeInput) -> float:

@@ -69,6 +69,11 @@ class Register:
         self.last = Progress()  # that the operator has seen
         self.arrived = 0  # when the first of what is offered had come
 
+    @property
+    def is_straight(self) -> bool:
+        """Whether progress arrives as it was offered."""
+        return not self._way and not self._readers[-1].renames
+
     def offer(self, progress: Progress, arrived: int = 0) -> None:
         if not self._offered:
             self.arrived = arrived

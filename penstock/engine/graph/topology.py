@@ -20,6 +20,11 @@ class Topology:
     def nodes(self) -> list[GraphNode]:
         return [*self.sources, *self.operators]
 
+    def settle(self) -> None:
+        """Let all count what they have not been bothered with, because somebody wants to know."""
+        for node in self.nodes:
+            node.settle()
+
     @property
     def meetings(self) -> list[Meeting]:
         """What is read together."""

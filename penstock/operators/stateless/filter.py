@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from penstock.expressions.compile import compile_predicate
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Progress
 from penstock.operators.stateless.stateless import Stateless
+from penstock.plan.can_fail import may_fail
+from penstock.plan.comparisons import Within, needed_for
 from penstock.plan.stateless import Filter
+from penstock.scalars.evaluate import evaluator
 
 
 class FilterOperator(Stateless):
     def __init__(self, node: Filter) -> None:
+        self.predicate = node.predicate
+        self.schema = node.input.schema
         self._holds = compile_predicate(node.predicate, node.input.schema)
+        self._holds_for = evaluator(node.predicate, node.input.schema)
+
+    @cached_property
+    def needed(self) -> Within | None:
+        """What tuples must have at least; others need not come here, where nothing can fail."""
+        return None if may_fail(self.predicate) else needed_for(self.predicate)
 
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
+        if batch.form is not None:
+            return [batch] if self._holds_for(batch.values) is True else []
         mask = self._holds(batch.rows)
         passing = mask.true_count
         if not passing:

@@ -25,7 +25,8 @@ from penstock.operators.folding.key_expiry import DeadKeys, mark_groups
 from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Base, Item, Progress
-from penstock.operators.ticks import to_ticks
+from penstock.operators.stride import Stride
+from penstock.operators.ticks import to_tick, to_ticks
 from penstock.operators.windows.panes.contents import LatePanes, Panes, Unchanged, contents_over
 from penstock.operators.windows.panes.many import ManyPanes
 from penstock.operators.windows.panes.partial import PartialPanes
@@ -35,8 +36,9 @@ from penstock.operators.windows.pieces.exporting import exported, pieces_of_pane
 from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.operators.windows.results import Missed, Results
 from penstock.plan.aggregates import WindowAggregate
+from penstock.scalars.evaluate import evaluator
 from penstock.state.chunks import ChunkStore, Tree
-from penstock.windows.columns import extreme_quotients, floor_div
+from penstock.windows.columns import extreme_quotients, floor_div, quotient
 from penstock.windows.sliding import Sliding
 
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
@@ -51,6 +53,7 @@ class Paned(Base):
         self.window = node.window
         self.attribute_type = node.attribute.type
         self._attribute = compile_expression(node.attribute, node.input.schema)
+        self._attribute_of = evaluator(node.attribute, node.input.schema)
         self._bound = BoundOf(node.attribute)
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.pane = gcd(self.window.range, self.window.slide)
@@ -75,8 +78,8 @@ class Paned(Base):
 
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
         if batch.broken is None:
-            for ready in self.waiting.add(batch.rows):
-                self._take_in(ready, self._ticks(ready))
+            for ready in self.waiting.add(batch):
+                self._take_in_all(ready)
             return []
         self._settle()
         in_time, ticks, late = self._set_late_aside(batch, self._ticks(batch.rows))
@@ -89,7 +92,16 @@ class Paned(Base):
     def _settle(self) -> None:
         """Nothing is to wait any longer."""
         for batch in self.waiting.take():
-            self._take_in(batch, self._ticks(batch))
+            self._take_in_all(batch)
+
+    def _take_in_all(self, batch: Batch) -> None:
+        if batch.form is None:
+            self._take_in(batch.rows, self._ticks(batch.rows))
+            return
+        tick = to_tick(self._attribute_of(batch.values), self.attribute_type)
+        if self.window.wids_of(tick):
+            pane = quotient(tick, plus=-self.window.origin, by=self.pane)
+            self.folder.fold(self.panes.open(pane), self.folder.row(batch, tick))
 
     def _ticks(self, batch: pa.RecordBatch) -> Ints:
         return to_ticks(self._attribute(batch), self.attribute_type)
@@ -249,6 +261,14 @@ class Paned(Base):
             self._many.renumber(place)
         self.stragglers = [each._replace(codes=place[each.codes]) for each in self.stragglers]
 
+    @property
+    def stride(self) -> Stride | None:
+        """Nothing comes of progress that closes no window."""
+        column = self._bound.column
+        if column is None:
+            return None
+        return Stride(column, self.window.origin, self.window.slide)
+
     def promised_by(self, bounds: Mapping[str, Ints]) -> Ints | None:
         """What many bounds, of different tuples, promise about the windowing attribute."""
         return self._bound.of_many(bounds)
@@ -307,7 +327,7 @@ class Paned(Base):
             self._many.move_to(self.panes)
 
     def rows_held(self) -> int:
-        return sum(batch.num_rows for batch in self.waiting.batches)
+        return self.waiting.rows_held
 
     def open_results(self) -> OpenResults:
         """From the first window with tuples that has not been released to the last."""

@@ -26,6 +26,8 @@ from penstock.state.chunks import ChunkStore
 
 
 class PunctuatedPaned(Paned):
+    stride = None  # it makes something of any progress
+
     def __init__(self, node: WindowAggregate) -> None:
         super().__init__(node)
         self.closed = PaneGroups(node, self.folder, self.panes, self.per_window, self.per_slide)
@@ -84,6 +86,8 @@ class PunctuatedTwoLevel(PunctuatedPaned, TwoLevel):
 
 
 class PunctuatedWid(Wid):
+    stride = None  # it makes something of any progress
+
     def __init__(self, node: WindowAggregate) -> None:
         super().__init__(node)
         self.closed = ClosedGroups(node, self.folder)
@@ -91,6 +95,8 @@ class PunctuatedWid(Wid):
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
         self._groups = progress.groups
+        if progress.groups is not None:
+            self._told = None  # there is something to say, even if the stream has not moved on
         return super().on_progress(port, progress)
 
     def _release_more(self, last: Bound) -> None:

@@ -23,8 +23,10 @@ from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.arguments import Arguments
 from penstock.operators.folding.folder import Folder, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
+from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.open_results import OpenResults, open_windows
 from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
+from penstock.operators.stride import Stride
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.id_ranges import IdRanges, id_ranges, last_closed
 from penstock.operators.windows.panes.contents import LatePanes, Panes
@@ -196,6 +198,13 @@ class Tagger:
     def promised(self, progress: Progress) -> Bound:
         return self._bound.promised(progress)
 
+    @property
+    def stride(self) -> Stride | None:
+        column = self._bound.column
+        if column is None:
+            return None
+        return Stride(column, self.window.origin, self.window.slide)
+
     def last_closed(self, bound: Bound) -> Bound:
         """The last window that ends at or below a bound of the attribute."""
         if bound in (BEGINNING, END):
@@ -206,7 +215,8 @@ class Tagger:
 class Wid(Base):
     """Window aggregation by window ids.  A batch is put in order once and every window takes its
     slice of it, so a tuple is folded once per window that it is in; a late tuple is one whose range
-    of ids begins later.  Small batches over many windows are its bad case: a fold per window."""
+    of ids begins later.  Small batches over many windows are its bad case, a fold per window, so
+    they wait for each other until a window closes."""
 
     def __init__(self, node: WindowAggregate) -> None:
         self.node = node
@@ -215,20 +225,43 @@ class Wid(Base):
         self.bucket = Tagger(node, self.folder)
         self.windows = Panes(self.folder)  # the open windows by their ids
         self._dead = DeadKeys(self.folder)
+        self._waiting = SmallBatches()
+        self._told: Bound | None = None  # the last window that progress has closed
 
-    @at_once
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
+    def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
+        if batch.broken is None:
+            for ready in self._waiting.add(batch.rows):
+                self._take_in(Batch(ready))
+            return []
+        self._settle()
+        late = self._take_in(batch)
+        return [] if late is None else [late]
+
+    def _settle(self) -> None:
+        """Nothing is to wait any longer."""
+        for batch in self._waiting.take():
+            self._take_in(Batch(batch))
+
+    def _take_in(self, batch: Batch) -> LateRows | None:
         tagged, late = self.bucket.tag(batch)
-        if late is not None:
-            yield late
         window = self.bucket.window
         for wid, rows in tagged.in_order(window).extents(window):
             self.folder.fold(self.windows.open(wid), rows)
+        return late
+
+    @property
+    def stride(self) -> Stride | None:
+        """Nothing comes of progress that closes no window."""
+        return self.bucket.stride
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         """Release the windows that end at or below the bound."""
         last = self.bucket.last_closed(self.bucket.promised(progress))
+        if last == self._told and not progress.ended:
+            return  # tuples since then are in later windows
+        self._told = last
+        self._settle()
         results = self.results
         wid = self.windows.lowest()
         while wid is not None and wid <= last:
@@ -251,7 +284,11 @@ class Wid(Base):
         """The groups of a window whose results have not been given out."""
         return codes
 
+    def rows_held(self) -> int:
+        return sum(batch.num_rows for batch in self._waiting.batches)
+
     def open_results(self) -> OpenResults:
+        self._settle()
         return open_windows(wid for wid, _ in self.windows.numbered())
 
     def _mark(self, live: Mask) -> None:
@@ -263,6 +300,7 @@ class Wid(Base):
         self.windows.renumber(lambda partials: self.folder.take(partials, codes))
 
     def save(self, store: ChunkStore) -> None:
+        self._settle()
         self.folder.keys.save(store)
         self.windows.save(store)
         store.put("run", {"results": self.results.save()})
@@ -276,6 +314,7 @@ class Wid(Base):
         self.results.load(saved["results"])
 
     def export(self) -> OpenPieces:
+        self._settle()
         return exported(self.folder, self._pieces(), None, self.results)
 
     def _pieces(self) -> Iterator[LatePanes]:

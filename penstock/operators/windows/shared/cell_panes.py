@@ -13,12 +13,15 @@ import pyarrow as pa
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import Bound
 from penstock.operators.folding.folder import Folder, Partials, Rows
+from penstock.operators.stateless.many_filters import ManyFilters
 from penstock.operators.windows.shared.cell_ranges import groups_of, merged_ranges, nothing, put_in
 from penstock.operators.windows.shared.filter_cells import FilterCells
 from penstock.operators.windows.shared.pane_part import PanePart, SortedRows
 from penstock.plan.shared_panes import SharedPanes
 
 FEW = 3  # filters below which each is looked at by itself
+_MANY = 32  # filters above which even single rows are folded by cell
+_SMALL = 256  # groups of cells for a filter that take less time than to look at a batch for it
 _SPARSE = 4  # groups of cells for a row, beyond which rows are folded for every filter
 
 
@@ -29,22 +32,33 @@ class CellPanes:
     def __init__(self, node: SharedPanes, parts: Sequence[PanePart], folder: Folder) -> None:
         self._unit = 1
         self._folder = folder
-        self._filters = list(dict.fromkeys(part.predicate for part in parts))
+        self._schema = node.input.schema
+        holds = {part.predicate: part.holds for part in parts}
+        self._filters = list(holds)
         self.parts = list(parts)
-        self._cells = FilterCells(self._filters, node.input.schema)
+        self._cells = FilterCells(holds, node.input.schema)
+        needed = [(part, part.needed) for part in parts]
+        self._any = [part for part, within in needed if within is None]
+        self._ranged = [part for part, within in needed if within is not None]
+        self._many = ManyFilters([each for _, each in needed if each is not None], self._schema)
         self._width = 0  # groups of a cell that there is room for
         self._pieces: dict[int, Partials] = {}
         self._ranges: _FilterRanges | None = None
+
+    def concerned(self, batch: pa.RecordBatch) -> list[PanePart]:
+        """The parts that rows may be for."""
+        chosen = [self._ranged[place] for place, _ in self._many.choose(batch)]
+        return [part for part in (*self._any, *chosen) if part.users]
 
     def fold(self, batch: pa.RecordBatch, order: Ints | None, some: SortedRows, unit: int) -> bool:
         """Rows of a batch that are cut into pieces of `unit` ticks; whether that is worth it."""
         self._unit = unit
         groups, rows = len(self._folder.keys), some.rows
         pieces = len(some.numbers)
-        if groups * pieces * max(1, len(self._cells)) > _SPARSE * len(rows):
+        if not self._pays(groups, pieces, len(rows)):
             return False
         cells = self._cells.of(batch)
-        if cells is None or groups * pieces * len(self._cells) > _SPARSE * len(rows):
+        if cells is None or not self._pays(groups, pieces, len(rows)):
             return False
         if groups > self._width:
             self.hand_over()
@@ -64,6 +78,12 @@ class CellPanes:
                     piece = self._pieces[number] = self._folder.folded(rows.slice(0, 0), size)
                 self._folder.fold_apart(piece, rows.slice(begin, end), size)
         return True
+
+    def _pays(self, groups: int, pieces: int, rows: int) -> bool:
+        """If rows are many, or filters, each of which would look at every batch."""
+        size = groups * max(1, len(self._cells))
+        few_for_filters = len(self._filters) >= _MANY and size <= _SMALL * len(self._filters)
+        return few_for_filters or size * pieces <= _SPARSE * rows
 
     def hand_over(self, before: Bound = np.inf) -> None:
         """Let filters have the pieces before a number."""
@@ -86,7 +106,7 @@ class CellPanes:
         for part in self.parts:
             begin = of[part.predicate] * groups
             own = np.arange(begin, begin + groups)
-            part.add(number * self._unit // part.pane, passing, own)
+            part.leave_for_later(number * self._unit // part.pane, passing, own)
 
 
 class _FilterRanges:
@@ -98,16 +118,12 @@ class _FilterRanges:
         places = sorted(range(len(cells)), key=lambda number: cells.places[number])
         self.order = np.array(places, np.int64)
         passing = np.array(cells.passing)[self.order]
-        self.ranges: list[tuple[int, int]] = []
-        of: list[list[int]] = []
-        for column in passing.T:
-            edges = np.flatnonzero(np.diff(np.concatenate([[0], column.astype(np.int8), [0]])))
-            own = [(int(a), int(z) - 1) for a, z in zip(edges[::2], edges[1::2], strict=True)]
-            of.append(list(range(len(self.ranges), len(self.ranges) + len(own))))
-            self.ranges += own
+        beside = np.zeros((1, passing.shape[1]), np.bool_)
+        changes = np.diff(np.concatenate([beside, passing, beside]), axis=0)
+        filters, edges = np.nonzero(changes.T)  # where ranges begin and end, filter by filter
+        owners = filters[::2]
+        self.ranges = np.stack([edges[::2], edges[1::2] - 1], axis=1)
         # the first range of every filter that has one, then the second, and so on
-        self.of_filters: list[tuple[Ints, Ints]] = []
-        for turn in range(max(map(len, of))):
-            some = [(filter_, own[turn]) for filter_, own in enumerate(of) if len(own) > turn]
-            filters, ranges = np.array(some, np.int64).T
-            self.of_filters.append((filters, ranges))
+        turns = np.arange(len(owners)) - owners.searchsorted(owners)
+        numbers = [np.flatnonzero(turns == turn) for turn in range(int(turns.max(initial=-1)) + 1)]
+        self.of_filters = [(owners[own], own) for own in numbers]

@@ -8,22 +8,18 @@ nothing needs to be subtracted, and all ranges of a size are merged at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from penstock.model.arrays import Codes, Ints
 from penstock.operators.folding.folder import Folder, Partials
 
 
-def merged_ranges(
-    folder: Folder, cells: Partials, groups: int, ranges: Sequence[tuple[int, int]]
-) -> Partials:
-    """For ranges from a first to a last cell, one after the other.  The groups of a cell stand
+def merged_ranges(folder: Folder, cells: Partials, groups: int, ranges: Ints) -> Partials:
+    """For ranges from a first to a last cell, one in a row.  The groups of a cell stand
     together, cell by cell; `cells` is not to be used afterwards."""
     count = len(cells.rows.rows) // groups
-    first, last = np.array(ranges, np.int64).reshape(-1, 2).T
-    levels = np.array([(a ^ z).bit_length() - 1 for a, z in ranges], np.int64)
+    first, last = ranges.T
+    levels = np.frexp((first ^ last).astype(np.float64))[1] - 1  # the highest bit that differs
     merged = nothing(folder, cells, len(ranges) * groups)
     alone = np.flatnonzero(levels < 0)
     put_in(folder, merged, alone, folder.take_apart(cells, groups_of(first[alone], groups)), groups)

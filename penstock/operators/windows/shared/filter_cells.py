@@ -7,17 +7,18 @@ one tuple of every cell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.expressions.compile import compile_predicate
 from penstock.model.arrays import Ints, Mask
 from penstock.model.schema import Schema
 from penstock.operators.windows.shared.filter_tests import tests_of
 from penstock.plan.expressions import Expression
 
+Holds: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
 _MANY = 1 << 12  # cells that are too many to be worth it
 _WIDE = 1 << 16  # combinations of answers that have a table
 
@@ -26,10 +27,9 @@ class FilterCells:
     """Cells are numbered as they are found.  `passing` says, for each, which filters its tuples
     pass; `places` puts cells next to each other that differ little."""
 
-    def __init__(self, filters: Sequence[Expression | None], schema: Schema) -> None:
-        self._holds = [
-            None if each is None else compile_predicate(each, schema) for each in filters
-        ]
+    def __init__(self, filters: Mapping[Expression | None, Holds | None], schema: Schema) -> None:
+        """Conditions, and what tells whether they hold."""
+        self._holds = list(filters.values())
         self._tests = tests_of([each for each in filters if each is not None], schema)
         self._numbers: dict[bytes, int] = {}  # by which filters are passed
         self._known: dict[tuple[int, ...], int] = {}  # by what tests have answered

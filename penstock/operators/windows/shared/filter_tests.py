@@ -16,14 +16,13 @@ from penstock.model.arrays import Ints
 from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Schema
 from penstock.model.types import INT64_MAX, INT64_MIN, Kind
-from penstock.plan.expressions import COMPARISONS, Call, Expression, Literal
+from penstock.plan.comparisons import ORDERED, comparison
+from penstock.plan.expressions import Call, Expression
 
 # The answers for the rows of a batch, and how many there can be.
 FilterTest: TypeAlias = Callable[[pa.RecordBatch], tuple[Ints, int]]
 
 _CONNECTIVES = ("and", "or", "not")
-_ORDERED = (Kind.INT, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP, Kind.DOUBLE)
-_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _CLOSE = 1 << 16  # values that have a table
 
 
@@ -33,12 +32,12 @@ def tests_of(filters: Sequence[Expression], schema: Schema) -> list[FilterTest]:
     texts: dict[Expression, set[str]] = {}
     others: dict[Expression, None] = {}
     for leaf in (leaf for each in filters for leaf in _leaves(each)):
-        compared = _compared(leaf)
+        compared = comparison(leaf)
         if compared is None:
             others[leaf] = None
             continue
         function, value, constants = compared
-        if value.type.kind in _ORDERED:
+        if value.type.kind in ORDERED:
             found = bounds.setdefault(value, set())
             found |= {bound for each in constants for bound in _bounds(function, each)}
         elif value.type.kind is Kind.STRING and function in ("eq", "ne"):
@@ -56,26 +55,6 @@ def _leaves(condition: Expression) -> list[Expression]:
     if isinstance(condition, Call) and condition.function in _CONNECTIVES:
         return [leaf for each in condition.arguments for leaf in _leaves(each)]
     return [condition]
-
-
-def _compared(leaf: Expression) -> tuple[str, Expression, list[Any]] | None:
-    """A comparison of something with constants: how, what, and the constants."""
-    if not isinstance(leaf, Call):
-        return None
-    first, *others = leaf.arguments
-    function = leaf.function
-    if function in COMPARISONS and isinstance(first, Literal):
-        first, others, function = others[0], [first], _MIRRORED.get(function, function)
-    if function == "in":
-        function = "eq"
-    elif function not in COMPARISONS:
-        return None
-    constants = [each.value for each in others if isinstance(each, Literal)]
-    if isinstance(first, Literal) or len(constants) < len(others):
-        return None
-    if any(each is None or each != each for each in constants):
-        return None
-    return function, first, constants
 
 
 def _bounds(function: str, constant: Any) -> list[Any]:

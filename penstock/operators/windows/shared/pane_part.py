@@ -16,10 +16,12 @@ from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.windows.panes.kept import KeptPanes
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.plan.aggregates import NamedAggregate
+from penstock.plan.comparisons import needed_for
 from penstock.plan.expressions import Expression
 from penstock.plan.shared_panes import SharedPanes
 
 _BY_POSITION = ("first", "last")
+_MANY = 16  # pieces that are kept for all, until somebody needs his part of them
 _TIMES = 8  # as many panes as a query would have alone, at the most
 
 
@@ -45,7 +47,8 @@ class PanePart:
         schema = node.input.schema
         self.pane = pane
         self.predicate = predicate
-        self._holds = None if predicate is None else compile_predicate(predicate, schema)
+        self.holds = None if predicate is None else compile_predicate(predicate, schema)
+        self.needed = None if predicate is None else needed_for(predicate)
         wanted = {each.call for user in users for each in user.node.aggregates}
         found = [(place, each) for place, each in enumerate(calls) if each.call in wanted]
         self._places = [place for place, each in found if not counts_rows(each)]
@@ -55,17 +58,19 @@ class PanePart:
         self.folder = Folder(node.keys, own, schema, node.key_order)
         self.panes = KeptPanes(self.folder)
         self.users = list(users)
+        self._later: list[tuple[int, Partials, Codes]] = []
         known = {each.call: place for place, each in enumerate(own)}
         for user in users:
-            user.use(self.panes, pane, [known.get(each.call) for each in user.node.aggregates])
+            places = [known.get(each.call) for each in user.node.aggregates]
+            user.use(self.panes, pane, places, self.settle)
 
     def fold(self, batch: pa.RecordBatch, order: Ints | None, some: SortedRows, unit: int) -> None:
         """Rows of a batch that are cut into pieces of `unit` ticks; `order` is theirs in it."""
         rows, cuts = some.rows, some.cuts
         positions = rows.positions if self._positioned else rows.codes  # nobody looks at them
         rows = Rows(rows.codes, positions, [rows.arguments[place] for place in self._places])
-        if self._holds is not None:
-            mask = np.asarray(self._holds(batch))
+        if self.holds is not None:
+            mask = np.asarray(self.holds(batch))
             chosen = np.flatnonzero(mask if order is None else mask[order])
             if not len(chosen):
                 return
@@ -78,6 +83,20 @@ class PanePart:
             if cuts[begin] < cuts[end]:
                 pane = self.panes.open(int(numbers[begin]))
                 self.folder.fold(pane, rows.slice(int(cuts[begin]), int(cuts[end])))
+
+    def leave_for_later(self, number: int, partials: Partials, codes: Codes) -> None:
+        """Let somebody `add` it who needs it: that takes a moment for every part, and whoever hands
+        it over has many of them."""
+        self._later.append((number, partials, codes))
+        if len(self._later) >= _MANY:
+            self.settle()
+
+    def settle(self) -> None:
+        """Nothing is left for later."""
+        if self._later:
+            later, self._later = self._later, []
+            for each in later:
+                self.add(*each)
 
     def add(self, number: int, partials: Partials, codes: Codes) -> None:
         """Some groups of partial results of the aggregates of all parts, in the order of their

@@ -7,7 +7,7 @@ have masks over the same codes.  Every query gives out its own windows (`windows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import gcd
 
 import numpy as np
@@ -33,6 +33,8 @@ from penstock.plan.shared_panes import SharedPanes
 from penstock.state.chunks import ChunkStore, Within
 from penstock.windows.columns import extreme_quotients, floor_div
 
+_SMALL = 1 << 12  # rows of a batch that filters may be looked up for
+_NARROW_FILTERS = 8  # at most one of so many has rows, where they are folded one by one
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
 
 
@@ -50,6 +52,8 @@ class SharedPanesOperator(Base):
         self._parts: list[PanePart] = []
         self._calls: list[NamedAggregate] = []  # of all parts
         self._cells: CellPanes | None = None  # where filters are many
+        self._holistic: list[PanePart] = []  # which are folded by themselves
+        self._joined = False  # whether somebody has, since these were made
         self._folder = Folder(node.keys, (), node.input.schema, node.key_order)
         self._unit = 1  # of time, which all panes are multiples of
         self._told: Bound | None = None  # the last unit that progress has passed
@@ -63,18 +67,21 @@ class SharedPanesOperator(Base):
 
     def _take_up(self, user: WindowsOfPanesOperator) -> None:
         """What has come is not for a query that is new."""
-        self.gather()
-        known = {each.call for each in self._calls}
-        self._calls += [each for each in user.node.aggregates if each.call not in known]
-        keys = self._folder.keys
-        self._folder = self._new_folder()
-        self._folder.keys = keys
-        self._dead = DeadKeys(self._folder)
+        self._hand_over()
+        keys, known = self._folder.keys, {each.call for each in self._calls}
+        fresh = [each for each in user.node.aggregates if each.call not in known]
+        if fresh:
+            self._calls += fresh
+            self._folder = self._new_folder()
+            self._folder.keys = keys
+            self._dead = DeadKeys(self._folder)
         pane = user.pane
-        self._parts.append(PanePart(self.node, user.predicate, pane, [user], self._calls))
+        part = PanePart(self.node, user.predicate, pane, [user], self._calls)
+        self._parts.append(part)
         self._unit, self._told = gcd(self._unit, pane), None
-        self._by_cell()
-        self._tell_keys()
+        self._joined = True  # filters are put together when there is something to fold
+        part.folder.keys = keys
+        user.number_groups_by(keys)
 
     def _new_folder(self) -> Folder:
         node = self.node
@@ -85,6 +92,7 @@ class SharedPanesOperator(Base):
         for part in self._parts:
             part.let_go(user)
         self._parts = [part for part in self._parts if part.users]
+        self._holistic = [part for part in self._holistic if part.users]
         if self._cells is not None:
             self._cells.parts = [part for part in self._cells.parts if part.users]
 
@@ -108,7 +116,9 @@ class SharedPanesOperator(Base):
     def _by_cell(self) -> None:
         """Parts that differ in their filters are folded together, unless what is kept of tuples
         grows with them."""
+        self._joined, self._cells = False, None
         parts = [part for part in self._parts if not part.holistic]
+        self._holistic = [part for part in self._parts if part.holistic]
         if len({part.predicate for part in parts}) >= FEW:
             self._cells = CellPanes(self.node, parts, self._folder)
 
@@ -125,25 +135,30 @@ class SharedPanesOperator(Base):
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         self.begin()
-        rows = batch.rows
         if batch.broken is not None:
             broke, _ = self._bound.broken(batch)
             if len(broke):
                 kept = np.ones(batch.num_rows, np.bool_)
                 kept[broke] = False
-                rows = rows.filter(pa.array(kept))
                 yield batch.take(broke)
-        for ready in self._waiting.add(rows):
-            self._fold(ready)
+                batch = Batch(batch.rows.filter(pa.array(kept)))
+        for ready in self._waiting.add(batch):
+            self._fold(ready.rows)
 
     def gather(self) -> None:
+        self._hand_over()
+        for part in self._parts:
+            part.settle()
+
+    def _hand_over(self) -> None:
+        """Let parts have everything that has come."""
         self._take_in()
         if self._cells is not None:
             self._cells.hand_over()
 
     def _take_in(self) -> None:
         for batch in self._waiting.take():
-            self._fold(batch)
+            self._fold(batch.rows)
 
     def _fold(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
@@ -164,11 +179,23 @@ class SharedPanesOperator(Base):
         numbers = units[np.concatenate([[0], changes])] + first
         cuts = np.concatenate([[0], changes, [len(rows)]])
         some = SortedRows(rows, numbers, cuts)
-        parts = self._parts
-        if self._cells is not None and self._cells.fold(batch, order, some, unit):
-            parts = [part for part in parts if part.holistic]
-        for part in parts:
+        if self._joined:
+            self._by_cell()
+        for part in self._parts_for(batch, order, some):
             part.fold(batch, order, some, unit)
+
+    def _parts_for(
+        self, batch: pa.RecordBatch, order: Ints | None, some: SortedRows
+    ) -> Iterable[PanePart]:
+        """Those that a batch is folded for one by one: all others have nothing of it, or are folded
+        by cell."""
+        if self._cells is None:
+            return self._parts
+        if batch.num_rows <= _SMALL:
+            chosen = self._cells.concerned(batch)
+            if len(chosen) * _NARROW_FILTERS <= len(self._parts):
+                return [*chosen, *self._holistic]
+        return self._holistic if self._cells.fold(batch, order, some, self._unit) else self._parts
 
     # --- progress --------------------------------------------------------------------------------
 
@@ -193,8 +220,7 @@ class SharedPanesOperator(Base):
         yield progress
 
     def _mark(self, live: Mask) -> None:
-        if self._cells is not None:
-            self._cells.hand_over()
+        self.gather()
         for part in self._parts:
             for pane in part.panes.all():
                 mark_groups(live, pane)
@@ -215,7 +241,7 @@ class SharedPanesOperator(Base):
     # --- what it holds ---------------------------------------------------------------------------
 
     def rows_held(self) -> int:
-        return sum(batch.num_rows for batch in self._waiting.batches)
+        return self._waiting.rows_held
 
     def open_results(self) -> OpenResults:
         return NOTHING_OPEN  # they are those of the queries

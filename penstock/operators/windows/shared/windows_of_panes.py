@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -52,6 +52,7 @@ class WindowsOfPanesOperator(Paned):
         schema = node.input.schema
         self._holds = None if node.predicate is None else compile_predicate(node.predicate, schema)
         self._folding: FoldsPanes | None = None
+        self._settle_panes: Callable[[], None] | None = None
 
     # --- what it shares --------------------------------------------------------------------------
 
@@ -65,8 +66,16 @@ class WindowsOfPanesOperator(Paned):
         if self._folding is not None:
             self._folding.let_go(self)
 
-    def use(self, panes: KeptPanes, pane: int, aggregates: Sequence[int | None]) -> None:
-        """The panes, how long they are, and where its own aggregates are in them."""
+    def use(
+        self,
+        panes: KeptPanes,
+        pane: int,
+        aggregates: Sequence[int | None],
+        settle: Callable[[], None],
+    ) -> None:
+        """The panes, how long they are, where its own aggregates are in them, and how to have all
+        in them that has been folded."""
+        self._settle_panes = settle
         self.pane = pane
         self.per_window = self.window.range // pane
         self.per_slide = self.window.slide // pane
@@ -90,6 +99,8 @@ class WindowsOfPanesOperator(Paned):
 
     def _settle(self) -> None:
         """Whoever folds tuples has folded those that count before it hands progress on."""
+        if self._settle_panes is not None:
+            self._settle_panes()
 
     def open_results(self) -> OpenResults:
         if self._folding is not None:

@@ -35,7 +35,7 @@ def test_a_range_is_its_cells(data: st.DataObject, cells: int, groups: int) -> N
     ends = st.tuples(st.integers(0, cells - 1), st.integers(0, cells - 1))
     ranges = [(min(each), max(each)) for each in data.draw(st.lists(ends, min_size=1, max_size=8))]
     folder, rows = folder_and_rows(values, codes)
-    merged = merged_ranges(folder, folder.folded(rows, cells * groups), groups, ranges)
+    merged = merged_ranges(folder, folder.folded(rows, cells * groups), groups, np.array(ranges))
     for number, (first, last) in enumerate(ranges):
         for group in range(groups):
             inside = [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.expressions.compile import compile_predicate
-from penstock.operators.windows.shared.filter_cells import FilterCells
+from penstock.operators.windows.shared.filter_cells import FilterCells, Holds
 from penstock.plan.expressions import Expression
 from penstock.plan.stateless import Filter
 
@@ -45,11 +45,11 @@ def test_rows_pass_what_their_cells_pass(texts: list[str], parts: list[list[obje
     db = ps.connect()
     db.sql("CREATE STREAM s (x BIGINT, y DOUBLE, z STRING)")
     plans = [db.sql(f"SELECT x FROM s WHERE {text}").plan for text in texts]  # type: ignore[union-attr]
-    filters: list[Expression | None] = []
-    for plan in plans:
-        found = [each for each in plan.walk() if isinstance(each, Filter)]
-        filters.append(found[0].predicate if found else None)
     schema = next(each for each in plans[0].walk() if not each.inputs).schema
+    filters: dict[Expression | None, Holds | None] = {}
+    for plan in plans:
+        found = [each.predicate for each in plan.walk() if isinstance(each, Filter)]
+        filters |= {each: compile_predicate(each, schema) for each in found} or {None: None}
     cells = FilterCells(filters, schema)
     for rows in parts:
         columns = list(zip(*rows, strict=True)) or [(), (), ()]
