@@ -18,8 +18,6 @@ import penstock as ps
 from benchmarks.measuring import agree
 from benchmarks.plotting import figure
 from benchmarks.result import Bar, Result
-from penstock.engine.adapting.adaptation import Adaptation
-from penstock.engine.adapting.decision import Decision
 from penstock.engine.options import Scheduling
 from penstock.engine.run import LocalRun
 from penstock.engine.scheduler import Scheduler
@@ -32,6 +30,8 @@ from penstock.plan.join_trees.join_tree import Joined, flat, left_deep
 from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
+from penstock.runs.adapting.adaptation import Adaptation
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.gathered import Gathered
 
 WITHIN = 10  # windows in which a plan has to be good again

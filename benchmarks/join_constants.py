@@ -1,36 +1,156 @@
-"""Measures penstock/optimizer/dataflow/work.py: plans of random joins are run, and the numbers are
-those that make up their times best.  No bar is about these joins.
+"""Measures penstock/optimizer/dataflow/work.py: plans of random joins are run with a stop-watch
+around every step.  What a step takes is a part for every call and a part for everything that it is
+done to; these are the numbers that make up its times best.  No bar is about these joins.
 
 `python -m benchmarks.join_constants`
 """
 
 from __future__ import annotations
 
-from dataclasses import astuple, fields, replace
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from time import process_time_ns
+from types import GeneratorType
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.join_orders import JoinOrders, StreamOf, measure
+from benchmarks.join_orders import JoinOrders, StreamOf
+from penstock.operators.joins import condition, keys, oa_join, results
+from penstock.operators.joins.multiway import combinations, multiway_join, probe, window_index
+from penstock.operators.joins.partners import arrivals, side, sorted_run
 from penstock.optimizer.dataflow.work import Work
 
-TRAINING = 24  # joins
-PLANS = 12  # of each
+TRAINING = 16  # joins
+PLANS = 6  # of each
+LONGEST = 0.6  # seconds that are expected of a plan, at most
+
+# by what is counted: where it is done
+STEPS: dict[str, list[tuple[Any, str]]] = {
+    "placed": [
+        (sorted_run.SortedRun, "of"),
+        (keys.JoinKeys, "of"),
+        (window_index.WindowIndex, "tuples"),
+    ],
+    "recorded": [
+        (arrivals.ManyArrivals, "keep"),
+        (arrivals.FewArrivals, "keep"),
+        (window_index.WindowIndex, "record"),
+        (side.Side, "forget"),
+    ],
+    "asked": [(probe.Probe, "extend"), (window_index.WindowIndex, "find")],
+    "looked": [(arrivals, "find_many"), (window_index, "find_many")],
+    "found": [
+        (combinations.Combinations, "with_partners"),
+        (probe, "pieces_of"),
+        (probe.CombinationTest, "among"),
+        (oa_join, "pairs_of"),
+        (condition.Condition, "among"),
+    ],
+    "cells": [(results.JoinResults, "pairs"), (multiway_join.MultiwayJoin, "_made")],
+}
+
+
+class StopWatch:
+    """Time counts for the innermost step that is at work."""
+
+    def __init__(self) -> None:
+        self.spent = dict.fromkeys((*STEPS, "else"), 0)
+        self._at_work = ["else"]
+        self._since = process_time_ns()
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        self._note()
+        self._at_work.append(name)
+        try:
+            yield
+        finally:
+            self._note()
+            self._at_work.pop()
+
+    def _note(self) -> None:
+        now = process_time_ns()
+        self.spent[self._at_work[-1]] += now - self._since
+        self._since = now
+
+    def around(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(work)
+        def timed(*given: Any, **named: Any) -> Any:
+            with self.step(name):
+                made = work(*given, **named)
+            return self._each(name, made) if isinstance(made, GeneratorType) else made
+
+        return timed
+
+    def _each(self, name: str, made: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            with self.step(name):
+                one = next(made, self)
+            if one is self:
+                return
+            yield one
+
+
+def steps_of(query: JoinOrders, plan: Any) -> dict[str, int]:
+    """Nanoseconds of every step, in the second of two runs."""
+    query.run(plan)
+    gc.collect()
+    watch, patches = StopWatch(), []
+    for name, places in STEPS.items():
+        for owner, attribute in places:
+            timed: Any = watch.around(name, getattr(owner, attribute))
+            if owner is sorted_run.SortedRun:
+                timed = staticmethod(timed)
+            patches.append(patch.object(owner, attribute, timed))
+    for each in patches:
+        each.start()
+    try:
+        with watch.step("else"):
+            query.run(plan)
+    finally:
+        for each in patches:
+            each.stop()
+    return watch.spent
 
 
 def calibrate() -> None:
-    """What places that are looked at, and partners, take is given: the more tuples ask, the more of
-    these there are, so times do not tell them apart."""
-    features, times = [], []
+    works: list[Work] = []
+    times: list[dict[str, int]] = []
     for seed in range(TRAINING):
         query = random_join(seed)
-        for name, tree, expected, taken, _ in measure(query, rounds=2, most=PLANS):
-            work = query.search.total(tree) * (query.seconds * 1e6)
-            times.append(taken * 1e9 - Work(looked=work.looked, found=work.found).time)
-            features.append(astuple(replace(work, looked=0.0, found=0.0)))
-            print(f"{query.name:12} {name:28} {expected:7.3f} {taken:7.3f}", flush=True)
-    for name, value in zip(fields(Work), fitted(np.array(features), np.array(times)), strict=True):
-        if name.name not in ("looked", "found"):
-            print(f"{name.name} {value:,.1f}")
+        for name, plan in some_plans(query).items():
+            works.append(query.search.total(plan) * (query.seconds * 1e6))
+            times.append(steps_of(query, plan))
+            print(f"{query.name:10} {name:28} {sum(times[-1].values()) / 1e9:7.3f}", flush=True)
+    batches = np.array([each.batches for each in works])
+    calls = np.array([each.calls for each in works])
+    of_calls = 0.0
+    for step in STEPS:
+        counts = np.array([getattr(each, step) for each in works])
+        spent = np.array([each[step] for each in times], np.float64)
+        used = spent > 0
+        by = batches if step in ("placed", "recorded", "cells") else calls
+        a_call, each_one = fitted(np.array([by, counts]).T[used], spent[used])
+        of_calls += a_call
+        print(f"{step} {each_one:,.1f}, and {a_call:,.0f} a call")
+    rest = np.array([each["else"] for each in times], np.float64)
+    a_batch, a_call = fitted(np.array([batches, calls]).T, rest)
+    print(f"batches {a_batch:,.0f}, calls {a_call:,.0f}, and {of_calls:,.0f} in steps")
+
+
+def some_plans(query: JoinOrders) -> dict[str, Any]:
+    """From the best to the worst, but for those that take very long."""
+    plans = query.plans()
+    expected = {name: query.search.time(plan) * query.seconds / 1e3 for name, plan in plans.items()}
+    several = sorted((name for name in plans if expected[name] < LONGEST), key=expected.__getitem__)
+    if not several:
+        return {}
+    chosen = np.unique(np.linspace(0, len(several) - 1, PLANS).astype(int))
+    return {several[place]: plans[several[place]] for place in chosen}
 
 
 _SHAPES = (

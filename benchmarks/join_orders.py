@@ -6,20 +6,23 @@ orders in which the tuples of every stream look for the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
+from math import comb
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from penstock.engine.adapting.adaptation import Adaptation
 
 import penstock as ps
-from benchmarks.measuring import agree, measured
+from benchmarks.measuring import agree, all_times
 from benchmarks.plotting import figure
 from benchmarks.result import Bar, Result
 from penstock.engine import local
+from penstock.engine.options import Scheduling
 from penstock.model.clock import SystemClock
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import statistics_of
@@ -35,7 +38,7 @@ from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
 
 SECONDS = 20
-APART = 0.1  # of their times that plans have to be apart for anybody to tell which is faster
+_AS_GIVEN = Scheduling(adaptation=Adaptation(on=False))  # every plan is kept to its end
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class JoinOrders:
             return put_together(node, tree) if isinstance(node, Join) else node
 
         plan = lower(with_inputs(self.query, change), Settings())
-        return local.answer(plan, SystemClock()).table
+        return local.answer(plan, SystemClock(), scheduling=_AS_GIVEN).table
 
     def plans(self) -> dict[str, Joined]:
         """All trees, each with the best orders; and one operator for all inputs with all orders in
@@ -198,78 +201,124 @@ SKEWED = JoinOrders(
 QUERIES = (ALIKE, TRIANGLE, SLOW_PAIR, CHAIN, SKEWED)
 
 
-def kendall(one: Sequence[float], other: Sequence[float], apart: float = 0.0) -> float:
-    """Kendall's tau-b of two rankings; pairs whose times of the second are not further apart than
-    a part of them are left out, because nobody can tell which is faster.
+@dataclass(frozen=True)
+class MeasuredPlan:
+    """The seconds that were expected of a plan, and those that it took, turn by turn."""
+
+    name: str
+    tree: Joined
+    expected: float
+    times: tuple[float, ...]
+    results: int
+
+    @property
+    def best(self) -> float:
+        return min(self.times)
+
+
+def kendall(
+    one: Sequence[float],
+    other: Sequence[float],
+    counts: Callable[[int, int], bool] = lambda _, __: True,
+) -> float:
+    """Kendall's tau of two rankings, over all pairs or over those that count; a pair that is a tie
+    in one of them agrees with nothing.
 
     >>> kendall([1, 2, 3], [10, 30, 20])
     0.3333333333333333
     """
     agreeing, pairs = 0, 0
-    for (x, y), (v, w) in combinations(zip(one, other, strict=True), 2):
-        if abs(y - w) <= apart * min(y, w):
-            continue
-        pairs += 1
-        agreeing += 1 if (x - v) * (y - w) > 0 else -1 if (x - v) * (y - w) < 0 else 0
+    for i, j in combinations(range(len(one)), 2):
+        if counts(i, j):
+            pairs += 1
+            product_ = (one[i] - one[j]) * (other[i] - other[j])
+            agreeing += (product_ > 0) - (product_ < 0)
     return agreeing / pairs if pairs else 1.0
 
 
-def measure(
-    query: JoinOrders, rounds: int = 1, most: int | None = None
-) -> Iterator[tuple[str, Joined, float, float, int]]:
-    """Every plan, or `most` of them, the seconds that were expected of it, and those it took, with
-    the number of results."""
+def differ(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether it is no chance which of two is faster: a sign test over the turns in which both were
+    measured, at 5 %.
+
+    >>> differ([1, 1, 1, 1, 1, 1], [2, 2, 2, 2, 2, 2]), differ([1, 3, 1, 3, 1, 1], [2] * 6)
+    (True, False)
+    """
+    turns = len(one)
+    wins = sum(x < y for x, y in zip(one, other, strict=True))
+    extreme = max(wins, turns - wins)
+    return 2 * sum(comb(turns, k) for k in range(extreme, turns + 1)) / 2**turns <= 0.05
+
+
+def measure(query: JoinOrders, rounds: int = 1) -> list[MeasuredPlan]:
+    """Every plan, in turns."""
     plans = query.plans()
-    if most is not None:
-        several = sorted(plans, key=lambda name: query.search.time(plans[name]))
-        chosen = np.unique(np.linspace(0, len(several) - 1, most).astype(int))
-        plans = {several[place]: plans[several[place]] for place in chosen}
-    times, answers = measured(
+    times, answers = all_times(
         {name: lambda tree=tree: query.run(tree) for name, tree in plans.items()}, rounds
     )
     results = agree(answers)
-    for name, tree in plans.items():
-        expected = query.search.time(tree) * query.seconds * 1e6 / 1e9
-        yield name, tree, expected, times[name], results[name]
+    return [
+        MeasuredPlan(
+            name,
+            tree,
+            query.search.time(tree) * query.seconds * 1e6 / 1e9,
+            tuple(times[name]),
+            results[name],
+        )
+        for name, tree in plans.items()
+    ]
+
+
+def ranked(found: Sequence[MeasuredPlan]) -> tuple[float, float, float]:
+    """Kendall's tau of what was expected and measured: over all pairs of plans, and over those that
+    measuring can tell apart; and of one half of the turns and the other, which is as well as
+    anything can agree with these times."""
+    expected, best = [each.expected for each in found], [each.best for each in found]
+    told = kendall(expected, best, lambda i, j: differ(found[i].times, found[j].times))
+    halves = [[min(each.times[k::2] or each.times) for each in found] for k in (0, 1)]
+    return kendall(expected, best), told, kendall(*halves)
 
 
 def run(quick: bool) -> Result:
     """The bars are about the four skewed streams, and about each of the five queries."""
-    rows, points, agreed = [], {}, {}
+    rows, measured, agreed = [], {}, {}
     bars = []
     for query in (_shorter(each) for each in QUERIES[:2]) if quick else QUERIES:
-        found = list(measure(query, rounds=1 if quick else 5))
-        expected = [each for _, _, each, _, _ in found]
-        times = [taken for *_, taken, _ in found]
-        points[query.name] = expected, times
+        found = measure(query, rounds=1 if quick else 9)
+        measured[query.name] = found
         best = query.search.containing().tree
-        chosen = next(taken for _, tree, _, taken, _ in found if tree == best)
-        ranked = kendall(expected, times, APART)
-        agreed[query.name] = found[0][-1]
+        chosen = next(each.best for each in found if each.tree == best)
+        fastest, slowest = (some(each.best for each in found) for some in (min, max))
+        tau, told, halves = ranked(found)
+        agreed[query.name] = found[0].results
         rows.append(
             {
                 "query": query.name,
                 "plans": len(found),
                 "chosen": best.named(list(query.streams)),
                 "chosen, s": chosen,
-                "best, s": min(times),
-                "worst, s": max(times),
-                "Kendall's tau": ranked,
-                "of all pairs": kendall(expected, times),
+                "best, s": fastest,
+                "worst, s": slowest,
+                "Kendall's tau": tau,
+                "of plans that differ": told,
+                "of half and half": halves,
             }
         )
         if query.name == SKEWED.name:
-            bars.append(Bar("chosen plan / best plan", 1.2, chosen / min(times)))
-            bars.append(Bar("chosen plan / worst plan", 1 / 3, chosen / max(times)))
-        bars.append(Bar(f"1 - tau, {query.name}", 0.3, 1 - ranked, unit=""))
+            bars.append(Bar("chosen plan / best plan", 1.2, chosen / fastest))
+            bars.append(Bar("chosen plan / worst plan", 1 / 3, chosen / slowest))
+        bars.append(Bar(f"1 - tau, {query.name}", 0.3, 1 - tau, unit=""))
 
     def plot(path: Path) -> None:
-        title = "Plans of joins: expected and measured seconds"
-        with figure(path, title, panels=len(points), width=16) as axes:
-            for axis, (name, (expected, times)) in zip(axes, points.items(), strict=True):
-                axis.scatter(expected, times, s=14)
-                axis.set(title=name, xlabel="expected", ylabel="measured", xscale="log")
-                axis.set_yscale("log")
+        title = "Plans of joins: expected and measured seconds, from the best turn to the median"
+        with figure(path, title, panels=len(measured), width=16) as axes:
+            for axis, (name, found) in zip(axes, measured.items(), strict=True):
+                best = [each.best for each in found]
+                above = [float(np.median(each.times)) - each.best for each in found]
+                noise = [[0.0] * len(found), above]
+                axis.errorbar([each.expected for each in found], best, noise, fmt="o", ms=3, lw=0.7)
+                tau, _, halves = ranked(found)
+                axis.set(title=f"{name}\ntau {tau:.2f}, of half and half {halves:.2f}")
+                axis.set(xlabel="expected", ylabel="measured", xscale="log", yscale="log")
                 axis.title.set_fontsize(8)
 
     title = "Plans of joins of several streams: the one that is chosen beside all others"

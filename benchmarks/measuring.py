@@ -28,18 +28,28 @@ def measured(
     contenders: Mapping[str, Work], rounds: int
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """The same, and what each one answered."""
-    best = dict.fromkeys(contenders, float("inf"))
+    found, answers = all_times(contenders, rounds)
+    return {name: min(each) for name, each in found.items()}, answers
+
+
+def all_times(
+    contenders: Mapping[str, Work], rounds: int
+) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Seconds of the better run of every turn, and what each one answered."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
     answers: dict[str, Any] = {}
     for _ in range(rounds):
         for name, work in contenders.items():
-            for _turn in range(2):
+            turn = []
+            for _run in range(2):
                 gc.collect()
                 gc.disable()
                 begin = process_time()
                 answers[name] = work()
-                best[name] = min(best[name], process_time() - begin)
+                turn.append(process_time() - begin)
                 gc.enable()
-    return best, answers
+            times[name].append(min(turn))
+    return times, answers
 
 
 def agree(answers: Mapping[str, pa.Table]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from benchmarks.spark import (
     resuming,
     row_windows,
     sessions,
+    shared_queries,
     small_batches,
 )
 
@@ -28,5 +29,6 @@ BENCHMARKS: dict[str, Callable[[bool], Result]] = {
     "four_million": four_million.run,
     "spark_joins": joins.run,
     "spark_sessions": sessions.run,
+    "spark_shared_queries": shared_queries.run,
     "spark_nexmark": nexmark.run,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from penstock.api.running import Setting
-from penstock.engine.analysis import Analyzed, MeasuredNode, analyze
+from penstock.engine.analysis import Analyzed, analyze
 from penstock.errors import EngineError
 from penstock.optimizer.dataflow.explain import expressions_of
 from penstock.optimizer.estimates.expected import ExpectedWork, expected_work
@@ -14,14 +14,19 @@ from penstock.physical.explain import explain_physical
 from penstock.physical.node import PhysicalNode
 from penstock.plan.algorithms import duration, size_text
 from penstock.plan.query import QueryPlan
+from penstock.plan.reading import scans_of
+from penstock.runs.answer import Account
+from penstock.runs.node_work import NodeWork
 
 
 def analyze_query(query: QueryPlan, setting: Setting) -> str:
     """Run a query over what is there; nothing of its answer is kept."""
+    if setting.engine == "spark":
+        return "\n".join(_on_spark(query, setting))
     if setting.engine != "local":
         raise EngineError(
-            f"EXPLAIN ANALYZE measures operators in process, and this is {setting.engine}",
-            hint="connect('local'); on Spark, progress().operators while a query runs",
+            f"EXPLAIN ANALYZE measures operators, and the {setting.engine} engine has none",
+            hint="connect('local'), or connect('spark')",
         )
     plan = setting.planned(query)
     # what is expected is what was known before: a stream may be one that is read once
@@ -29,15 +34,31 @@ def analyze_query(query: QueryPlan, setting: Setting) -> str:
     found = expressions_of(executed_query(query, setting.settings))
     told = [(str(each), each.time()) for each in found.expressions]
     analyzed = analyze(plan, setting.clock, setting.strict, setting.scheduling)
-    return "\n".join(_lines(analyzed, expected, told))
+    return "\n".join(_in_process(analyzed, expected, told))
 
 
-def _lines(
+def _on_spark(query: QueryPlan, setting: Setting) -> Iterator[str]:
+    plan = setting.planned(query)
+    streams = {scan.stream.name: scan.stream for scan in scans_of(plan.query.input)}
+    expected = expected_work(plan.root, streams)
+    analyzed = setting.on_spark.analyze(plan, setting.strict)
+
+    def more(node: PhysicalNode) -> Iterable[str]:
+        return _of_node(analyzed.works[id(node)], expected[id(node)])
+
+    yield explain_physical(plan, more)
+    yield _account(analyzed.account, analyzed.written, analyzed.nanoseconds)
+    if analyzed.stages:
+        yield "Stages"
+        yield from (f"  {line}" for line in analyzed.stages)
+
+
+def _in_process(
     analyzed: Analyzed, expected: dict[int, ExpectedWork], told: list[tuple[str, float]]
 ) -> Iterator[str]:
     current, lines = analyzed.top.current, {}
     for measured, node in zip(analyzed.top.walk(), current.walk(), strict=True):
-        lines[id(node)] = list(_of_node(measured, expected[id(measured.planned)]))
+        lines[id(node)] = list(_of_node(measured.work, expected[id(measured.planned)]))
 
     def more(node: PhysicalNode) -> Iterable[str]:
         return lines[id(node)]
@@ -46,11 +67,7 @@ def _lines(
     shown = type(plan)(plan.query, current, plan.host, plan.simplified)
     yield explain_physical(shown, more)
     account = analyzed.run.account(analyzed.outlet)
-    beside = f"{account.late:,} late, {account.rejected:,} rejected"
-    yield (
-        f"{account.read:,} rows read, {analyzed.outlet.written:,} written, {beside},"
-        f" in {duration(analyzed.nanoseconds)}"
-    )
+    yield _account(account, analyzed.outlet.written, analyzed.nanoseconds)
     times = analyzed.stream_times()
     if len(times) == len(told):
         yield "Dataflow"
@@ -65,21 +82,26 @@ def _lines(
         yield f"  {decision}"
 
 
-def _of_node(measured: MeasuredNode, expected: ExpectedWork) -> Iterator[str]:
-    if measured.node is None:
+def _account(account: Account, written: int, nanoseconds: int) -> str:
+    beside = f"{account.late:,} late, {account.rejected:,} rejected"
+    return f"{account.read:,} rows read, {written:,} written, {beside}, in {duration(nanoseconds)}"
+
+
+def _of_node(work: NodeWork, expected: ExpectedWork) -> Iterator[str]:
+    if work.is_source:
         known = "" if expected.rows_out is None else f"; expected {expected.rows_out:,.0f}"
-        yield f"measured: {measured.rows:,} rows{known}"
+        yield f"measured: {work.rows_out:,} rows{known}"
         return
-    flow = measured.node.measured.flow
-    parts = [f"{flow.rows_in:,} in, {flow.rows_out:,} out"]
-    if flow.rows_in:
-        parts.append(f"f = {flow.rows_out / flow.rows_in:.3g}")
-        parts.append(f"τ = {duration(flow.nanoseconds / flow.rows_in)}")
-    if measured.most_kept:
-        parts.append(f"kept {measured.most_kept:,} tuples at most")
-    if measured.node.node.stateful:
-        parts.append(f"{size_text(measured.most_bytes)} of state")
+    parts = [f"{work.rows_in:,} in, {work.rows_out:,} out"]
+    if work.rows_in:
+        parts.append(f"f = {work.rows_out / work.rows_in:.3g}")
+        parts.append(f"τ = {duration(work.nanoseconds / work.rows_in)}")
+    if work.kept:
+        parts.append(f"kept {work.kept:,} tuples at most")
+    if work.size is not None:
+        parts.append(f"{size_text(work.size)} of state")
     yield f"measured: {', '.join(parts)}"
+    yield from work.notes
     told = list(_expected(expected))
     if told:
         yield f"expected: {', '.join(told)}"

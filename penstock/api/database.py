@@ -39,6 +39,7 @@ from penstock.operators.joins.ordered.adaptive_join import ALPHA
 from penstock.optimizer.settings import BROADCAST_ROWS, STATE_BUDGET
 from penstock.plan.catalog import Catalog
 from penstock.plan.streams import StreamDefinition
+from penstock.runs.adapting.adaptation import Adaptation
 from penstock.runs.answer import Account
 from penstock.runs.options import AVAILABLE_NOW
 from penstock.runs.targets import SinkLike
@@ -80,7 +81,7 @@ class Database:
         if scheduling is not None and engine != "local":
             raise EngineError(
                 f"the {engine} engine has no scheduler of ours",
-                expected="strategy, ets, carriage and adapt together with the local engine",
+                expected="strategy, ets and carriage together with the local engine",
             )
         self._setting = Setting(
             engine,
@@ -318,19 +319,23 @@ def connect(
     if those come first that make rows fewer fastest when more than 1,000 wait), when sources that
     have nothing to say are asked how far they have come (`ets`: "on demand", "none", or a time like
     "10 milliseconds"), and whether progress goes along `carriage` "arcs" of its own or as
-    "punctuations" through all operators.  Plans are changed while they run, when others have become
-    1.25 times as fast, or so many times as `adapt` says; never with `adapt=False`."""
-    scheduled = any(each is not None for each in (strategy, ets, carriage, adapt))
+    "punctuations" through all operators.  Plans are changed while they run, on Spark, too, when
+    others have become 1.25 times as fast, or so many times as `adapt` says; never with
+    `adapt=False`."""
     given = spark if engine is None or isinstance(engine, str) else engine
     if engine is None:
         engine = "local" if spark is None else "spark"
+    name = engine if isinstance(engine, str) else "spark"
+    scheduled = any(each is not None for each in (strategy, ets, carriage))
+    scheduled = scheduled or (adapt is not None and name != "spark")
+    adaptation = Adaptation() if adapt is None else Adaptation.of(adapt)
     return Database(
-        engine if isinstance(engine, str) else "spark",
+        name,
         clock=clock,
         strict=strict,
         base=Path(base) if base else None,
         state_budget=state_budget,
-        spark=SparkSetting(given, master, conf or {}, buckets, broadcast_rows, alpha),
+        spark=SparkSetting(given, master, conf or {}, buckets, broadcast_rows, alpha, adaptation),
         allow=allow,
         alpha=alpha,
         scheduling=Scheduling.of(strategy, ets, carriage, adapt) if scheduled else None,

@@ -17,7 +17,6 @@ from penstock.api.running import Running, Setting
 from penstock.api.running_async import calling_on, drive_on_loop
 from penstock.api.running_on_spark import computed_by_spark
 from penstock.api.started import StartedQuery
-from penstock.engine.adapting.decision import Decision
 from penstock.errors import Span
 from penstock.language.parse import pointing_into
 from penstock.optimizer.dataflow.explain import explain_dataflow
@@ -27,6 +26,7 @@ from penstock.physical.explain import explain_physical
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan import query as plan
 from penstock.plan.explain import explain
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery
 from penstock.runs.options import AVAILABLE_NOW, RunOptions
@@ -320,10 +320,9 @@ def run_together(
     if not queries:
         return []
     options = options or RunOptions()
-    setting = queries[0].setting
     with Delivery(options, rows) as delivery, pointing_into(queries[0].text):
         given = list(zip(sinks, late, rejected, strict=True))
-        targets = delivery.targets(given, apart=setting.engine == "spark")
+        targets = delivery.targets(given)
         with _remembering(queries, targets, options) as running:
             running.drive()
     return [query.account for query in queries]
@@ -344,7 +343,8 @@ def _remembering(
     try:
         yield running
     finally:
-        for query, run, outcome in zip(queries, remembered, running.outcomes(), strict=True):
+        ran = zip(queries, remembered, running.outcomes(), strict=True)
+        for number, (query, run, outcome) in enumerate(ran):
             run.finish(outcome)
             query._last = run
-            query._decisions = running.decisions
+            query._decisions = running.decisions(number)

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from penstock.api.running_on_spark import RunningOnSpark, SparkSetting
 from penstock.engine import local
-from penstock.engine.adapting.decision import Decision
 from penstock.engine.job import LocalJob, Watch
 from penstock.engine.options import Scheduling
 from penstock.engine.run import LocalRun
@@ -26,6 +25,7 @@ from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
 from penstock.reference import engine as reference
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account, Answer
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import SHOWN, Outlet
@@ -105,7 +105,7 @@ class Running:
         watch_spark: SparkWatch | None = None,
     ) -> None:
         options = options or RunOptions()
-        if setting.engine != "local":  # which shares scans
+        if setting.engine == "reference":  # others share scans
             queries = share_readings(queries)
         self._setting = setting
         self._queries = queries
@@ -196,10 +196,12 @@ class Running:
         assert isinstance(self._job, LocalJob)
         return self._job.graph_status(names)
 
-    @property
-    def decisions(self) -> list[Decision]:
-        """Which operators have been exchanged, and why."""
-        return self._job.decisions if isinstance(self._job, LocalJob) else []
+    def decisions(self, query: int = 0) -> list[Decision]:
+        """Which operators have been exchanged, and why: in process those of all queries, on Spark
+        those of one."""
+        if isinstance(self._job, RunningOnSpark):
+            return self._job.decisions(query)
+        return self._job.decisions if self._job is not None else []
 
     @property
     def read(self) -> int:

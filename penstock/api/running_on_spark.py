@@ -6,16 +6,20 @@ import sys
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
 from penstock.operators.joins.ordered.adaptive_join import ALPHA
 from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import BROADCAST_ROWS, Settings
+from penstock.optimizer.share_readings import share_readings
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import Late, QueryPlan
+from penstock.plan.streams import StreamDefinition
+from penstock.runs.adapting.adaptation import Adaptation
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Answer
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.spark.frames.observing import ObservedBy
+    from penstock.spark.run.analysis import AnalyzedOnSpark
     from penstock.spark.run.batch import BatchRun
     from penstock.spark.run.outcome import Receiver
     from penstock.spark.run.streaming import SparkRun
@@ -44,6 +49,7 @@ class SparkSetting:
     buckets: int = BUCKETS
     broadcast_rows: int = BROADCAST_ROWS
     alpha: float = ALPHA
+    adaptation: Adaptation = field(default_factory=Adaptation)
 
     @cached_property
     def session(self) -> SparkSession:
@@ -63,23 +69,38 @@ class SparkSetting:
         return answer(self.planned(query), self.session, strict, self.buckets)
 
     def run(
-        self, query: QueryPlan, receiver: Receiver, strict: bool, options: RunOptions
+        self,
+        queries: Sequence[QueryPlan],
+        receivers: Sequence[Receiver],
+        strict: bool,
+        options: RunOptions,
     ) -> SparkRun | BatchRun:
+        """Queries that are one job: see `run_together`."""
         check_packages()
         from penstock.spark.run.batch import BatchRun, is_at_once
         from penstock.spark.run.options import Options
         from penstock.spark.run.streaming import SparkRun
 
-        if is_at_once(query):
-            return BatchRun(self.planned(query), self.session, receiver, self.buckets, strict)
-        chosen = Options(**asdict(options), buckets=self.buckets)
-        as_begun = partial(self.planned, query)
-        return SparkRun(as_begun(), self.session, receiver, chosen, strict, as_begun)
+        plans = [self.planned(query) for query in queries]
+        if is_at_once(queries[0]):
+            return BatchRun(plans, self.session, receivers, self.buckets, strict)
+        chosen = Options(**asdict(options), buckets=self.buckets, adaptation=self.adaptation)
+
+        def planned(number: int, simplified: Collection[str]) -> PhysicalPlan:
+            return self.planned(queries[number], simplified)
+
+        return SparkRun(plans, self.session, receivers, chosen, strict, planned)
 
     def planned(self, query: QueryPlan, simplified: Collection[str] | None = None) -> PhysicalPlan:
         rows, alpha = self.broadcast_rows, self.alpha
         settings = Settings(host=Host.SPARK, broadcast_rows=rows, alpha=alpha)
         return physical_plan(query, settings, simplified)
+
+    def analyze(self, plan: PhysicalPlan, strict: bool) -> AnalyzedOnSpark:
+        check_packages()
+        from penstock.spark.run.analysis import analyze_on_spark
+
+        return analyze_on_spark(plan, self.session, strict, self.buckets)
 
     def explain(self, query: QueryPlan) -> str:
         try:
@@ -104,7 +125,8 @@ class SparkSetting:
 
 
 class RunningOnSpark:
-    """Some queries, each a streaming query of its own; the sources are read once for each."""
+    """Some queries as one job: every stream is read once for all of them.  Only what cannot be one
+    job is more (`run_together`)."""
 
     def __init__(
         self,
@@ -123,18 +145,31 @@ class RunningOnSpark:
             delivering_late(query) if target.late is not None else query
             for query, target in zip(queries, targets, strict=True)
         ]
+        check_packages()
+        groups = run_together(queries)
+        if len(groups) > 1:  # each of which reads for itself
+            queries = share_readings(queries)
         self.runs = [
-            setting.run(query, outlet, strict, apart(options, number, len(queries)))
-            for number, (query, outlet) in enumerate(zip(queries, self.outlets, strict=True))
+            setting.run(
+                [queries[number] for number in group],
+                [self.outlets[number] for number in group],
+                strict,
+                apart(options, place, len(groups)),
+            )
+            for place, group in enumerate(groups)
         ]
-
+        self._places = {  # by query: its run, and its number there
+            query: (run, number)
+            for run, group in zip(self.runs, groups, strict=True)
+            for number, query in enumerate(group)
+        }
         for run in self.runs:
             run.watch = watch
         self.stopped = False
         self._options = options
 
     def drive(self) -> list[Outcome]:
-        """Queries that end by themselves come one after the other, the others run side by side."""
+        """Jobs that end by themselves come one after the other, the others run side by side."""
         groups = [[run] for run in self.runs] if self._options.bounded else [self.runs]
         for together in groups:
             self._drive(together)
@@ -143,18 +178,19 @@ class RunningOnSpark:
         return self.outcomes()
 
     def outcomes(self) -> list[Outcome]:
-        return [
-            Outcome(
-                run.account(),
-                outlet.written,
-                outlet.first_rejects,
-                run.total() if self._options.checkpoint is not None else None,
-                run.open_windows
-                if self._options.checkpoint is not None and not self._options.final
-                else None,
-            )
-            for run, outlet in zip(self.runs, self.outlets, strict=True)
-        ]
+        keeps, options = self._options.checkpoint is not None, self._options
+        made = []
+        for place, outlet in enumerate(self.outlets):
+            run, number = self._places[place]
+            total = run.total(number) if keeps else None
+            opened = run.open_windows(number) if keeps and not options.final else None
+            account = run.account(number)
+            made.append(Outcome(account, outlet.written, outlet.first_rejects, total, opened))
+        return made
+
+    def decisions(self, query: int) -> list[Decision]:
+        run, number = self._places[query]
+        return run.decisions(number)
 
     @property
     def closed(self) -> str | None:
@@ -185,7 +221,7 @@ class RunningOnSpark:
 
     @property
     def read(self) -> int:
-        return sum(run.tally.read for run in self.runs)
+        return sum(run.read for run in self.runs)
 
 
 def computed_by_spark(query: QueryPlan) -> QueryPlan:
@@ -202,8 +238,33 @@ def delivering_late(query: QueryPlan) -> QueryPlan:
     return replace(query, late=Late.SIDE) if query.late is Late.DROP else query
 
 
-def apart(options: RunOptions, number: int, queries: int) -> RunOptions:
-    """Several queries have a checkpoint each, within that of all."""
-    if queries == 1 or options.checkpoint is None:
+def run_together(queries: Sequence[QueryPlan]) -> list[list[int]]:
+    """The numbers of queries that can be one job.  Tables of Spark's are read as a whole, streams
+    as they come; and what has one name in two queries has to be one and the same there: a function
+    that only Spark computes makes a column of its own for a query."""
+    from penstock.spark.run.batch import is_at_once
+    from penstock.spark.sources.feeds import streams_of
+
+    groups: list[tuple[bool, dict[str, StreamDefinition], list[int]]] = []
+    for number, query in enumerate(queries):
+        at_once, streams = is_at_once(query), streams_of(query)
+        for known_at_once, known, group in groups:
+            same = all(_same(known.get(name, each), each) for name, each in streams.items())
+            if known_at_once is at_once and same:
+                known |= streams
+                group.append(number)
+                break
+        else:
+            groups.append((at_once, dict(streams), [number]))
+    return [group for _, _, group in groups]
+
+
+def _same(one: StreamDefinition, other: StreamDefinition) -> bool:
+    return one is other or (one.source is other.source and one.schema == other.schema)
+
+
+def apart(options: RunOptions, number: int, jobs: int) -> RunOptions:
+    """Several jobs have a checkpoint each, within that of all."""
+    if jobs == 1 or options.checkpoint is None:
         return options
-    return replace(options, checkpoint=options.checkpoint / str(number))
+    return replace(options, checkpoint=options.checkpoint / f"job {number + 1}")

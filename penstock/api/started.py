@@ -13,12 +13,12 @@ from penstock.api.running import Setting
 from penstock.api.running_on_spark import delivering_late
 from penstock.api.showing import shortened
 from penstock.api.stalls import explain_stall
-from penstock.engine.adapting.decision import Decision
 from penstock.engine.job import LocalJob
 from penstock.engine.status import GraphStatus
 from penstock.errors import EngineError
 from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery
 from penstock.runs.options import RunOptions
@@ -121,8 +121,9 @@ class StartedQuery:
 
     @property
     def decisions(self) -> list[Decision]:
-        """Which operators have been exchanged while it ran, and why; on the local engine."""
-        return self._run.decisions if isinstance(self._run, LocalJob) else []
+        """Which operators have been exchanged while it ran, and why."""
+        run = self._run
+        return run.decisions if isinstance(run, LocalJob) else run.decisions()
 
     def explain_stall(self) -> str:
         """Which source holds back the oldest window that is still open, and what would help."""
@@ -134,7 +135,7 @@ def _run_of(
     query: QueryPlan, setting: Setting, outlet: Outlet, options: RunOptions
 ) -> LocalJob | SparkRun | BatchRun:
     if setting.engine == "spark":
-        return setting.on_spark.run(query, outlet, setting.strict, options)
+        return setting.on_spark.run([query], [outlet], setting.strict, options)
     if setting.engine == "local":
         return LocalJob(
             [setting.planned(query)],

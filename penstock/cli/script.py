@@ -55,7 +55,7 @@ def run_script(
         if options.checkpoint is None:
             targets = outputs.targets(results)
         else:
-            targets = _kept_targets(results, places, options, database.engine, stack)
+            targets = _kept_targets(results, places, options, stack)
         if not queries:
             return
         with pointing_into(text), _bars(places) as bars:
@@ -124,7 +124,6 @@ def _kept_targets(
     results: Sequence[Query | Explanation],
     places: Places,
     options: RunOptions,
-    engine: str,
     stack: ExitStack,
 ) -> list[Target]:
     """Outputs that the same command goes on with later."""
@@ -147,7 +146,7 @@ def _kept_targets(
                 hint="--output results/",
             )
         sinks.append([path / str(number) if several and path else path for path in given])
-    return delivery.targets(sinks, apart=engine == "spark")
+    return delivery.targets(sinks)
 
 
 def _bars(places: Places) -> ProgressBars | ExitStack:

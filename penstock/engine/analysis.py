@@ -16,6 +16,7 @@ from penstock.model.clock import Clock
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.stateless import Scan
+from penstock.runs.node_work import NodeWork
 from penstock.runs.outlet import Outlet
 from penstock.sinks.discarded import Discarded
 
@@ -44,6 +45,14 @@ class MeasuredNode:
         own = self.planned if self.node is None else self.node.node
         below = zip(own.ports, self.inputs, strict=True)
         return replace(own, ports=tuple(replace(port, input=each.current) for port, each in below))
+
+    @property
+    def work(self) -> NodeWork:
+        if self.node is None:
+            return NodeWork(rows_out=self.rows, is_source=True)
+        flow = self.node.measured.flow
+        size = self.most_bytes if self.node.node.stateful else None
+        return NodeWork(flow.rows_in, flow.rows_out, flow.nanoseconds, self.most_kept, size)
 
     def factor(self, port: int) -> float | None:
         """f: rows that leave for a tuple of one port."""

@@ -15,7 +15,7 @@ from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.options import Enabling
 
 if TYPE_CHECKING:
-    from penstock.engine.adapting.watched import Watched
+    from penstock.runs.adapting.watched import Watched
 
 
 class Component:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 
-from penstock.engine.adapting.decision import Decision
 from penstock.engine.checkpoint import Checkpoints
 from penstock.engine.epochs import EVERY, Epochs
 from penstock.engine.graph.source_node import SourceNode
@@ -17,6 +16,7 @@ from penstock.engine.status import GraphStatus, source_status
 from penstock.model.clock import Clock
 from penstock.model.domain import Domain
 from penstock.physical.plan import PhysicalPlan
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from penstock.engine.adapting.adaptation import Adaptation
 from penstock.engine.strategy.strategy import Strategy
 from penstock.errors import EngineError, PenstockError, nearest
 from penstock.model.duration import parse_duration
+from penstock.runs.adapting.adaptation import Adaptation
 
 
 class Carriage(Enum):

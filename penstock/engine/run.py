@@ -10,7 +10,6 @@ from functools import reduce
 from operator import or_
 from time import perf_counter_ns
 
-from penstock.engine.adapting.adapting import Adapting
 from penstock.engine.component import Component
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.placed_query import PlacedQuery
@@ -34,6 +33,7 @@ from penstock.plan.closing import closing_reach, last_tick
 from penstock.plan.joins import Lookup
 from penstock.plan.query import QueryPlan
 from penstock.plan.shared_panes import SharedPanes
+from penstock.runs.adapting.adapting import Adapting
 from penstock.runs.answer import Account
 from penstock.runs.outlet import Outlet
 from penstock.runs.tables import Tables

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 
-from penstock.engine.adapting.decision import Decision
 from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.placed_query import PlacedQuery
@@ -17,6 +16,7 @@ from penstock.engine.graph.query_graph import QueryGraph
 from penstock.engine.graph.source_node import SourceNode
 from penstock.operators.measured import Traffic
 from penstock.operators.metrics import Metrics
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.latency import LatencySummary
 from penstock.runs.outlet import Outlet
 from penstock.runs.status import SourceStatus, bound_texts

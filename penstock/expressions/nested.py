@@ -191,4 +191,19 @@ NESTED: dict[str, Builder] = {
     "string_split": _string_split,
     "array_join": _array_join,
 }
-ARRAYS: dict[str, Builder] = {"array": _array, "map": _map}  # NULLs may be in them
+
+
+def _struct(call: Call, _: Sequence[Literal | None]) -> Kernel:
+    wanted = call.type.arrow
+
+    def kernel(*data: pa.Array | pa.Scalar) -> pa.Array:
+        count = length(data)
+        columns = [each if isinstance(each, pa.Array) else pa.repeat(each, count) for each in data]
+        parts = [each.cast(field.type) for each, field in zip(columns, wanted, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(wanted))
+
+    return kernel
+
+
+# NULLs may be in them
+ARRAYS: dict[str, Builder] = {"array": _array, "map": _map, "struct": _struct}

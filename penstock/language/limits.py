@@ -52,9 +52,9 @@ def _check_nesting(tokens: Sequence[Token]) -> None:
     """Refuse what would be parsed by calls within calls without end, and say where."""
     depth = signs = 0
     for token in tokens:
-        if token.token_type in (TokenType.L_PAREN, TokenType.CASE):
+        if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACE, TokenType.CASE):
             depth += 1
-        elif token.token_type in (TokenType.R_PAREN, TokenType.END):
+        elif token.token_type in (TokenType.R_PAREN, TokenType.R_BRACE, TokenType.END):
             depth -= 1
         signs = signs + 1 if token.token_type in _SIGNS else 0
         if depth > MAX_NESTING or signs > MAX_NESTING:

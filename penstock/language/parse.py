@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import Token
 
 from penstock.errors import ParseError, PenstockError, Span
 from penstock.language.limits import check_length, check_tokens
+from penstock.language.parsing.collections import with_struct_types
 from penstock.language.parsing.parameters import Parameters
 from penstock.language.parsing.parser import Parser, Penstock, SyntaxAt
 from penstock.language.parsing.statements import column, statement
@@ -80,7 +81,7 @@ def _tokenize(sql: str) -> list[Token]:
             "the text holds half a character", span=Span(error.start, error.end)
         ) from None
     try:
-        return Penstock().tokenize(sql)
+        return with_struct_types(Penstock().tokenize(sql))
     except TokenError as error:
         raise _unterminated(sql, error) from None
 

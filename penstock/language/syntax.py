@@ -138,8 +138,9 @@ class UnnestedRelation:
     alias: Name | None
     columns: tuple[Name, ...]
     outer: bool  # tuples without items come, too
-    numbered: bool  # WITH ORDINALITY
+    numbered: bool  # WITH ORDINALITY, posexplode
     span: Span
+    exploded: bool = False  # as Spark does: posexplode counts from 0, before the item
 
 
 Relation: TypeAlias = (
@@ -163,6 +164,7 @@ class JoinSyntax:
     as_of: exp.Expr | None  # the time at which a stream is looked up
     span: Span
     using: tuple[Name, ...] = ()  # columns that both sides have, which come once
+    natural: bool = False  # USING all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +207,13 @@ class OrderItem:
 
 @dataclass(frozen=True, slots=True)
 class LimitClause:
-    """`LIMIT 3 BY k`: so many rows of every window, and of every key."""
+    """`LIMIT 3 OFFSET 6 BY k`: so many rows of every window, and of every key, behind as many
+    others; None: all of them."""
 
-    rows: int
+    rows: int | None
     by: tuple[exp.Expr, ...]
     span: Span
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)

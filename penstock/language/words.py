@@ -32,13 +32,13 @@ from penstock.language.parsing import (
 from penstock.language.parsing.parser import Penstock
 
 _WORD = re.compile(r"[A-Z][A-Z_]+")
-_NOT_SPOKEN = frozenset(["NATURAL", "OFFSET", "RECURSIVE"])
+_NOT_SPOKEN = frozenset(["RECURSIVE"])
 """Words that the parser knows in order to refuse them."""
 _OF_SQLGLOT = frozenset(
     [
         *("BY", "CUBE", "FILTER", "GROUPING", "NULLS", "ROLLUP", "ROWS", "SETS"),
         *("ASC", "CURRENT", "DESC", "FOLLOWING", "LAST", "OVER", "PARTITION", "PRECEDING"),
-        "UNBOUNDED",
+        *("GROUPS", "IGNORE", "RESPECT", "UNBOUNDED"),
     ]
 )
 """Words that are looked for in what it has parsed, or made of it."""

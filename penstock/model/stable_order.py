@@ -50,24 +50,6 @@ def stable_order_by(*keys: Ints) -> Ints:
     return stable_order(combined)
 
 
-def first_rows(values: Ints) -> tuple[Ints, Ints]:
-    """The rows whose values are none of those before, and for each row the number of its value
-    among them.
-
-    >>> first_rows(np.array([7, 5, 7, 4]))
-    (array([0, 1, 3]), array([0, 1, 0, 2]))
-    """
-    order = stable_order(values)
-    ranks = _ranks_of_sorted(values[order])
-    rows = order[np.flatnonzero(np.diff(ranks, prepend=-1))]
-    turn = stable_order(rows)
-    places = np.empty(len(rows), np.int64)
-    places[turn] = np.arange(len(rows))
-    numbers = np.empty(len(values), np.int64)
-    numbers[order] = places[ranks]
-    return rows[turn], numbers
-
-
 def _from_zero(values: Ints) -> tuple[Ints, int]:
     """Numbers in the same order from 0 on, and one that is above all of them."""
     lowest, highest = int(values.min()), int(values.max())

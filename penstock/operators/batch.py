@@ -5,8 +5,8 @@ the bounds that rows broke, and where rows come from.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,11 @@ import pyarrow as pa
 from penstock.errors import PlanError
 from penstock.model.arrays import Ints, Mask
 from penstock.model.batch import SIGN
+from penstock.model.row_form import RowForm, Values
 
 Signs: TypeAlias = npt.NDArray[np.int8]
 Broken: TypeAlias = Mapping[str, pa.Array]
+_NEW = object.__new__
 
 
 @dataclass(slots=True)  # to be frozen would cost every tuple that comes alone some microseconds
@@ -28,6 +30,9 @@ class Batch:
     its input, it has all.  `places` are the sub-sources of rows, `numbers` how many of it were
     before each, `lineage` the numbers of the rows that they were made of: of signed items, those
     that tell which one is taken back (see `operators/signed/lineage.py`).
+
+    A tuple that comes alone, with nothing beside it, may have a `form`: then it can be had as plain
+    values, too, and either is made of the other when somebody first asks for it.
 
     >>> batch = Batch(pa.record_batch({"v": [5, 6, 7]}), signs=np.array([1, -1, 1], np.int8))
     >>> some = batch.take(np.array([2, 1]))
@@ -41,6 +46,8 @@ class Batch:
     places: Ints | None = None
     numbers: Ints | None = None
     lineage: Ints | None = None
+    form: RowForm | None = field(default=None, init=False, repr=False, compare=False)
+    _values: Values | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if (
@@ -56,9 +63,34 @@ class Batch:
             if each is not None and len(each) != self.rows.num_rows:
                 raise PlanError(f"{len(each)} values beside {self.rows.num_rows} rows")
 
+    @staticmethod
+    def single(values: Values, form: RowForm) -> Batch:
+        """A tuple alone, of which there are no columns yet."""
+        made: Batch = _NEW(Batch)
+        made.signs = made.broken = made.places = made.numbers = made.lineage = None
+        made.form, made._values = form, values
+        return made
+
+    if not TYPE_CHECKING:  # it is asked for what is missing, and nothing else ever is
+
+        def __getattr__(self, name: str) -> pa.RecordBatch:
+            if name != "rows":
+                raise AttributeError(name)
+            made = self.rows = self.form.record(self._values)
+            return made
+
+    @property
+    def values(self) -> Values:
+        """Of a tuple that has a form."""
+        found = self._values
+        if found is None:
+            assert self.form is not None
+            found = self._values = self.form.values(self.rows)
+        return found
+
     @property
     def num_rows(self) -> int:
-        return int(self.rows.num_rows)
+        return 1 if self.form is not None else int(self.rows.num_rows)
 
     @property
     def is_plain(self) -> bool:
@@ -156,6 +188,8 @@ class Batch:
 
     def renamed(self, names: Mapping[str, str]) -> Batch:
         """Under other names for columns; all have one."""
+        if self.form is not None:
+            return Batch.single(self.values, self.form.renamed(names))
         rows = self.rows.rename_columns([names[name] for name in self.rows.schema.names])
         if self.broken is None:
             return self.with_rows(rows)

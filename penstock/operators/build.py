@@ -21,6 +21,7 @@ from penstock.operators.joins.ordered.opob_join import OpobJoin
 from penstock.operators.joins.ordered.sync_filter import SyncFilterJoin
 from penstock.operators.joins.sequences.chronicle import Chronicle
 from penstock.operators.joins.sequences.recent import Recent
+from penstock.operators.joins.unseen import UnseenColumns
 from penstock.operators.operator import Operator
 from penstock.operators.over.complete_partitions import CompletePartitions
 from penstock.operators.over.rows_ahead import RowsAhead
@@ -200,7 +201,10 @@ def _made(node: PhysicalNode, clock: Clock) -> Operator:
     if node.operator is OperatorKind.MULTIWAY_JOIN:
         return MultiwayJoin(node.logical, node.asked, node.consistency)  # type: ignore[arg-type]
     if node.operator in _FINAL:
-        return _FINAL[node.operator](node.logical, node.asked)
+        made = _FINAL[node.operator](node.logical, node.asked)
+        if isinstance(made, OaJoin | RunningJoinOperator):
+            made.unseen = UnseenColumns(node.unseen)
+        return made
     if node.operator is OperatorKind.ORDER:
         return InOrder(node.logical, node.asked)  # type: ignore[arg-type]
     if node.operator in _ORDERED:

@@ -82,16 +82,15 @@ class Measured:
         self._timer = timer
 
     def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
-        flow, timer, rows = self.flow, self._timer, batch.rows.num_rows
-        flow.rows_in += rows
-        begin = timer()
+        begin = self._timer()
         items = self.operator.on_batch(port, batch)
-        took = timer() - begin
-        flow.nanoseconds += took
-        flow.calls += 1
-        own = self.ports.get(port)
+        took, rows = self._timer() - begin, batch.num_rows
+        flow, own = self.flow, self.ports.get(port)
         if own is None:
             own = self.ports[port] = PortTraffic()
+        flow.rows_in += rows
+        flow.nanoseconds += took
+        flow.calls += 1
         own.rows += rows
         own.batches += 1
         own.nanoseconds += took
@@ -99,8 +98,9 @@ class Measured:
             return self._one_by_one(iter(items), own)
         for item in items:  # not called for each: that would be felt where tuples come alone
             if isinstance(item, Batch):
-                own.results += item.rows.num_rows
-                flow.rows_out += item.rows.num_rows
+                rows = item.num_rows
+                own.results += rows
+                flow.rows_out += rows
             elif isinstance(item, LateRows):
                 flow.late += item.batch.num_rows
         return items
@@ -124,7 +124,7 @@ class Measured:
             if item is None:
                 return
             if isinstance(item, Batch):
-                own.results += item.rows.num_rows
+                own.results += item.num_rows
             self._count(item)
             yield item
 
@@ -136,7 +136,7 @@ class Measured:
         flow.calls += 1
         for item in items:
             if isinstance(item, Batch):
-                flow.rows_out += item.rows.num_rows
+                flow.rows_out += item.num_rows
             elif isinstance(item, LateRows):
                 flow.late += item.batch.num_rows
         return items
@@ -153,9 +153,18 @@ class Measured:
 
     def _count(self, item: Item) -> None:
         if isinstance(item, Batch):
-            self.flow.rows_out += item.rows.num_rows
+            self.flow.rows_out += item.num_rows
         elif isinstance(item, LateRows):
             self.flow.late += item.batch.num_rows
 
     def status(self) -> OperatorStatus:
         return OperatorStatus(self.name, self.flow, self.operator.metrics())
+
+    def save(self) -> Tree:
+        """What has been counted."""
+        ports = [[port, *astuple(each)] for port, each in self.ports.items()]
+        return {"flow": list(astuple(self.flow)), "ports": ports}
+
+    def load(self, saved: Tree) -> None:
+        self.flow = Traffic(*saved["flow"])
+        self.ports = {port: PortTraffic(*counts) for port, *counts in saved["ports"]}

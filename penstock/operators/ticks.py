@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import pyarrow as pa
 from penstock.errors import RunError
 from penstock.expressions.columns import fixed_width, of_64_bits
 from penstock.model.arrays import Ints
-from penstock.model.types import EXACT, Kind, Type
+from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
 from penstock.operators.aggregates.sums import halves
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
@@ -28,12 +29,26 @@ def to_ticks(column: pa.Array, sql_type: Type) -> Ints:
             low, high = halves(column)
             ticks = low.astype(np.int64)
             if (high != ticks >> 63).any():
-                raise RunError("a value of the windowing attribute has more than 64 bits")
+                raise too_wide()
             return ticks
         case Kind.BIGINT:
             return fixed_width(column, _INT64)
         case _:
             return np.asarray(column).astype(np.int64, copy=False)
+
+
+def to_tick(value: Any, sql_type: Type) -> int:
+    """The same for one plain value."""
+    if sql_type.kind is not Kind.DECIMAL:
+        return int(value)
+    tick = int(EXACT.scaleb(value, sql_type.scale))
+    if not INT64_MIN <= tick <= INT64_MAX:
+        raise too_wide()
+    return tick
+
+
+def too_wide() -> RunError:
+    return RunError("a value of the windowing attribute has more than 64 bits")
 
 
 def has_ticks(column: pa.Array, sql_type: Type) -> npt.NDArray[np.bool_] | None:

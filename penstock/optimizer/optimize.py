@@ -28,6 +28,7 @@ from penstock.optimizer.physical.choose_join import choose_join
 from penstock.optimizer.physical.count_in_one_place import count_in_one_place
 from penstock.optimizer.physical.drop_needless_order import drop_needless_order
 from penstock.optimizer.physical.expect_state import expect_state
+from penstock.optimizer.physical.find_unseen import find_unseen
 from penstock.optimizer.physical.keep_consistency import keep_consistency
 from penstock.optimizer.physical.leave_in_order import leave_in_order
 from penstock.optimizer.physical.lower import lower
@@ -81,11 +82,13 @@ PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
         leave_in_order,
         keep_consistency,
         expect_state,
+        find_unseen,
     ),
     Host.SPARK: (
         *_STEPS,
         arrange_joins,
         prune_columns,
+        share_subplans,
         lower,
         choose_join,
         shuffle_tables,

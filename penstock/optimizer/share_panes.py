@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TypeAlias
 
+from penstock.model.room import Room
+from penstock.model.schema import Schema
+from penstock.optimizer.rewrite import with_inputs
 from penstock.physical.node import OperatorKind, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Reason
 from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Expression, all_of, conjuncts
+from penstock.plan.node import Node
 from penstock.plan.shared_panes import SharedPanes, WindowsOfPanes
 from penstock.plan.stateless import Filter, Scan
 from penstock.windows.sliding import Sliding
@@ -55,9 +60,52 @@ def share_panes(plans: Sequence[PhysicalPlan], free: Free = any_algorithm) -> li
     >>> [each.operator.value for each in share_panes(plans)[0].root.walk()]
     ['Project', 'WindowsOfPanes', 'SharedPanes', 'Read']
     """
+    plans = _reading_alike(plans, free)
     asked = Counter(panes for plan in plans for panes in set(shareable_panes(plan, free)))
     common = [panes for panes in asked if asked[panes] > 1]
     return [sharing(plan, common, free) for plan in plans]
+
+
+def _reading_alike(plans: Sequence[PhysicalPlan], free: Free) -> list[PhysicalPlan]:
+    """The plans with the columns that one of them looks at in all aggregations that could share
+    panes but for these: on Spark, columns that a query does not look at are left out."""
+    found: dict[tuple[str, str], list[Scan]] = {}
+    for plan in plans:
+        for panes in shareable_panes(plan, free):
+            assert isinstance(panes.input, Scan)
+            found.setdefault((panes.input.stream.name, panes.input.alias), []).append(panes.input)
+    streams = {
+        node.stream.name: node.stream
+        for plan in plans
+        for node in plan.query.walk()
+        if isinstance(node, Scan)
+    }
+    wide = {}
+    for (name, alias), scans in found.items():
+        wanted = {column for scan in scans for column in scan.stream.schema.names}
+        fields = tuple(field for field in streams[name].schema if field.name in wanted)
+        room = reduce(Room.meet, [scan.room for scan in scans])
+        wider = replace(scans[0].stream, schema=Schema(fields))
+        wide[name, alias] = replace(scans[0], stream=wider, room=room)
+
+    def changed(node: PhysicalNode, shared: bool = False) -> PhysicalNode:
+        shared = shared or _panes(node, free) is not None
+
+        def widened(logical: Node) -> Node:
+            if isinstance(logical, Scan):
+                return wide[logical.stream.name, logical.alias]
+            return with_inputs(logical, widened)
+
+        logical = widened(node.logical) if shared else node.logical
+        ports = tuple(replace(port, input=changed(port.input, shared)) for port in node.ports)
+        same = all(new.input is old.input for new, old in zip(ports, node.ports, strict=True))
+        if logical is node.logical and same:
+            return node
+        return replace(node, logical=logical, ports=ports)
+
+    if all(wide[key].schema == scan.schema for key, scans in found.items() for scan in scans):
+        return list(plans)
+    return [replace(plan, root=changed(plan.root)) for plan in plans]
 
 
 def shareable_panes(plan: PhysicalPlan, free: Free = any_algorithm) -> Iterator[SharedPanes]:

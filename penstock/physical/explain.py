@@ -74,6 +74,8 @@ def _details(node: PhysicalNode, plan: PhysicalPlan) -> Iterator[str]:
         yield "groups of a window leave together, because they are counted"
     if node.stateful and node.logical in plan.shared:
         yield "computed once for all who ask for it"
+    if node.join_choice is not None:
+        yield from node.join_choice.lines()
     yield from node.notes
 
 

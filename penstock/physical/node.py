@@ -12,6 +12,7 @@ from penstock.physical.slices import TimeSlices
 from penstock.physical.sorting import Sorting
 from penstock.plan.consistency import Consistency
 from penstock.plan.expressions import Expression
+from penstock.plan.join_choice import JoinChoice
 from penstock.plan.node import Node
 
 
@@ -110,7 +111,9 @@ class PhysicalNode:
     single groups, groups do leave ahead.  `sorting` says by what rows leave that are SORTED, where
     it is not the first progressing column; `alpha` is the load from which on an adaptive join
     changes its ways.  A join of which a `consistency` is asked handles tuples side by side.
-    `notes` are for people who look at the plan."""
+    `unseen` has the places of columns, by port, that nobody looks at.  `join_choice` has the
+    algorithms that were considered for a join of two streams, and `notes` are for people who look
+    at the plan."""
 
     logical: Node
     operator: OperatorKind
@@ -123,6 +126,8 @@ class PhysicalNode:
     sorting: Sorting | None = None
     alpha: float | None = None
     consistency: Consistency | None = None
+    unseen: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
+    join_choice: JoinChoice | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         expected = 0 if self.operator is OperatorKind.READ else max(1, len(self.logical.inputs))

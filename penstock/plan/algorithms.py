@@ -34,6 +34,9 @@ class Reason(Enum):
     BUDGET = "the least time within the budget"
     STATE = "the least state, as none is within the budget"
     REVISIONS = "the one that revises results"
+    ANY_ORDER = "the least time, as no order is asked for"
+    USUAL = "seldom far from the best, and little is known"
+    NEAR = "about the least time"
 
 
 @dataclass(frozen=True, slots=True)

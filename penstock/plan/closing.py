@@ -100,7 +100,7 @@ def _own_reach(node: Node) -> int | None:
             return span if _keeps_ticks(node.input, attribute) else None
         case Over():
             ahead = 0 if node.completing is not None else node.ticks_ahead
-            waits = node.completing is None and node.rows_ahead > 0
+            waits = node.completing is None and node.counts_ahead
             return 1 + ahead if not waits and _keeps_ticks(node.input, node.time) else None
         case WindowAggregate(window=Landmark(slide), attribute=attribute):
             return slide if _keeps_ticks(node.input, attribute) else None

@@ -18,6 +18,7 @@ from penstock.model.types import BIGINT, BOOLEAN, Kind, Type
 
 COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _OTHERS = {"and", "or", "not", "negate", "is_null", "is_distinct", "in", "like", "ilike"}
+_OTHERS |= {"struct"}  # struct(a, b), {'a': 1}
 _OTHERS |= {"array", "map", "element", "map_value", "struct_field"}  # ARRAY[…], a[1], m['k'], s.f
 OPERATORS = {**SYMBOLS, **COMPARISONS}
 FUNCTION_NAMES = set(SCALARS) | set(OPERATORS) | _OTHERS
@@ -107,6 +108,9 @@ class Call:
                 return f"({shown[0]} IS DISTINCT FROM {shown[1]})"
             case "array" | "map":
                 return f"{self.function.upper()}[{', '.join(shown)}]"
+            case "struct":
+                pairs = zip(self.type.parts, shown, strict=True)
+                return f"STRUCT({', '.join(f'{each} AS {name}' for (name, _), each in pairs)})"
             case "element" | "map_value":
                 return f"{shown[0]}[{shown[1]}]"
             case "struct_field":

@@ -163,6 +163,7 @@ class _Describer:
                 below = self.of(node.input)
                 text = expression_text(node.expression, below.columns)
                 kind = f"{'outer ' * node.outer}unnest {text} {node.expression.type}"
+                kind += " from 0" * node.from_zero
                 texts = [f"{text}.{place}" for place in range(len(node.fields))]
                 own = _named(Schema(node.fields), texts)
                 return _Described(below.below(kind), below.columns | own)

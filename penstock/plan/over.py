@@ -3,7 +3,7 @@ complete one day."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,9 +12,12 @@ from penstock.plan.expressions import Column, Expression
 from penstock.plan.node import Node, Progressing
 from penstock.plan.over_calls import (
     FramedAggregate,
+    FrameUnit,
     NamedOver,
     Neighbour,
     Numbering,
+    RowFrame,
+    Share,
     ValueAt,
     frames_of,
 )
@@ -69,7 +72,9 @@ class Over(RowsOver):
             if frame.last is None:
                 raise PlanError(
                     f"{each.call} waits for rows without end",
-                    expected="CURRENT ROW, or a bounded FOLLOWING",
+                    expected="a column that progresses in PARTITION BY"
+                    if isinstance(each.call, Share | Neighbour)
+                    else "CURRENT ROW, or a bounded FOLLOWING",
                 )
             if frame.first is None and frame.last != 0:
                 raise PlanError(
@@ -109,22 +114,40 @@ class Over(RowsOver):
     @cached_property
     def rows_ahead(self) -> int:
         """How many rows of its partition a row waits for."""
-        return _farthest(each.last for each in frames_of(self.calls) if each.by_rows)
+        return _farthest(each.last for each in self._frames(FrameUnit.ROWS))
 
     @cached_property
     def ticks_ahead(self) -> int:
         """How far beyond its own time a row waits for others."""
-        return _farthest(each.last for each in frames_of(self.calls) if not each.by_rows)
+        return _farthest(each.last for each in self._frames(FrameUnit.RANGE))
+
+    @cached_property
+    def groups_ahead(self) -> int:
+        """How many groups of equal rows."""
+        return _farthest(each.last for each in self._frames(FrameUnit.GROUPS))
+
+    @property
+    def counts_ahead(self) -> bool:
+        """Whether rows wait for others whose times nobody knows."""
+        return self.rows_ahead > 0 or self.groups_ahead > 0
 
     @cached_property
     def rows_back(self) -> int:
         """How many rows of its partition a row looks back at, where frames have a beginning."""
-        return _farthest(-(each.first or 0) for each in frames_of(self.calls) if each.by_rows)
+        return _farthest(-(each.first or 0) for each in self._frames(FrameUnit.ROWS))
 
     @cached_property
     def ticks_back(self) -> int:
         """How far before its own time."""
-        return _farthest(-(each.first or 0) for each in frames_of(self.calls) if not each.by_rows)
+        return _farthest(-(each.first or 0) for each in self._frames(FrameUnit.RANGE))
+
+    @cached_property
+    def groups_back(self) -> int:
+        """How many groups of equal rows before its own."""
+        return _farthest(-(each.first or 0) for each in self._frames(FrameUnit.GROUPS))
+
+    def _frames(self, unit: FrameUnit) -> Iterator[RowFrame]:
+        return (each for each in frames_of(self.calls) if each.unit is unit)
 
     @cached_property
     def progress(self) -> tuple[Progressing, ...]:
@@ -154,5 +177,7 @@ def _is_carried(each: NamedOver) -> bool:
         case FramedAggregate(call=call):
             distinct = call.distinct and call.function.name not in ("min", "max")
             return call.function.name in _CARRIED and not distinct
-        case Neighbour():
+        case Neighbour(known=known):
+            return known
+        case Share():
             return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from penstock.model.types import BIGINT, Type
+from penstock.model.types import BIGINT, DOUBLE, Type
 from penstock.plan.expressions import AggregateCall, Expression
 
 
@@ -26,13 +26,22 @@ class OrderKey:
         return " ".join(words)
 
 
+class FrameUnit(Enum):
+    """What a frame is measured in: rows, ticks of the only key of the order, or groups of rows that
+    are equal in the whole order."""
+
+    ROWS = "ROWS"
+    RANGE = "RANGE"
+    GROUPS = "GROUPS"
+
+
 @dataclass(frozen=True, slots=True)
 class RowFrame:
     """The rows of a partition from `first` to `last`, counted from the row that looks at them; None
-    is without end.  By rows they are numbers of rows.  Otherwise they are ticks of the only key of
-    the order; 0 then stands for the first or the last row that is equal in the whole order."""
+    is without end.  Unless rows are counted, 0 stands for the first or the last row that is equal
+    in the whole order."""
 
-    by_rows: bool
+    unit: FrameUnit
     first: int | None
     last: int | None
 
@@ -44,16 +53,17 @@ class RowFrame:
     @property
     def has_lengths(self) -> bool:
         """Whether it is measured in ticks."""
-        return not self.by_rows and any(each not in (None, 0) for each in (self.first, self.last))
+        lengths = any(each not in (None, 0) for each in (self.first, self.last))
+        return self.unit is FrameUnit.RANGE and lengths
 
     def __str__(self) -> str:
         ends = [_end(self.first, "PRECEDING"), _end(self.last, "FOLLOWING")]
-        return f"{'ROWS' if self.by_rows else 'RANGE'} BETWEEN {' AND '.join(ends)}"
+        return f"{self.unit.value} BETWEEN {' AND '.join(ends)}"
 
 
 def _end(offset: int | None, side: str) -> str:
     """
-    >>> print(RowFrame(True, -3, 0), RowFrame(False, None, 2), sep="; ")
+    >>> print(RowFrame(FrameUnit.ROWS, -3, 0), RowFrame(FrameUnit.RANGE, None, 2), sep="; ")
     ROWS BETWEEN 3 PRECEDING AND CURRENT ROW; RANGE BETWEEN UNBOUNDED PRECEDING AND 2 FOLLOWING
     """
     if offset is None:
@@ -88,13 +98,41 @@ class Numbering:
         return f"{self.kind.value}()"
 
 
+class ShareKind(Enum):
+    NTILE = "ntile"
+    PERCENT_RANK = "percent_rank"
+    CUME_DIST = "cume_dist"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Where a row stands among all rows of its partition: in which of so many `parts` of equal
+    size, or as a share of 1."""
+
+    kind: ShareKind
+    parts: int | None = None
+
+    @property
+    def type(self) -> Type:
+        return BIGINT if self.kind is ShareKind.NTILE else DOUBLE
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return ()
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}({'' if self.parts is None else self.parts})"
+
+
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A value of the row so many places behind (lead), or before (lag, below zero)."""
+    """A value of the row so many places behind (lead), or before (lag, below zero); if it is
+    `known`, only rows count that have one."""
 
     value: Expression
     offset: int
     default: Expression | None = None
+    known: bool = False
 
     @property
     def type(self) -> Type:
@@ -107,16 +145,18 @@ class Neighbour:
     def __str__(self) -> str:
         name = "lag" if self.offset < 0 else "lead"
         default = "" if self.default is None else f", {self.default}"
-        return f"{name}({self.value}, {abs(self.offset)}{default})"
+        return f"{name}({self.value}, {abs(self.offset)}{default}){_known(self.known)}"
 
 
 @dataclass(frozen=True, slots=True)
 class ValueAt:
-    """A value of the n-th row of a frame; of the last one if `place` is -1."""
+    """A value of the n-th row of a frame; of the last one if `place` is -1; if it is `known`, only
+    rows count that have one."""
 
     value: Expression
     place: int
     frame: RowFrame
+    known: bool = False
 
     @property
     def type(self) -> Type:
@@ -129,7 +169,11 @@ class ValueAt:
     def __str__(self) -> str:
         name = {1: "first_value", -1: "last_value"}.get(self.place, "nth_value")
         place = f", {self.place}" if name == "nth_value" else ""
-        return f"{name}({self.value}{place}) {self.frame}"
+        return f"{name}({self.value}{place}){_known(self.known)} {self.frame}"
+
+
+def _known(known: bool) -> str:
+    return " IGNORE NULLS" if known else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +194,7 @@ class FramedAggregate:
         return f"{self.call} {self.frame}"
 
 
-OverCall: TypeAlias = Numbering | Neighbour | ValueAt | FramedAggregate
+OverCall: TypeAlias = Numbering | Share | Neighbour | ValueAt | FramedAggregate
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +207,17 @@ class NamedOver:
 
 
 def frames_of(calls: tuple[NamedOver, ...]) -> Iterator[RowFrame]:
-    """Where all calls look: a neighbour is a frame of one row."""
+    """Where all calls look: a neighbour is a frame of one row, unless nobody knows how far away the
+    next one with a value is."""
     for each in calls:
         match each.call:
+            case Neighbour(known=True, offset=offset):
+                yield RowFrame(FrameUnit.ROWS, *((None, 0) if offset < 0 else (0, None)))
             case Neighbour(offset=offset):
-                yield RowFrame(True, offset, offset)
+                yield RowFrame(FrameUnit.ROWS, offset, offset)
             case ValueAt(frame=frame) | FramedAggregate(frame=frame):
                 yield frame
             case Numbering():
-                yield RowFrame(False, None, 0)
+                yield RowFrame(FrameUnit.RANGE, None, 0)
+            case Share():
+                yield RowFrame(FrameUnit.RANGE, None, None)

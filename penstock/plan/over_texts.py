@@ -27,7 +27,9 @@ def over_lines(node: RowsOver, columns: Mapping[str, str]) -> tuple[list[str], l
     lines += [f"{call} {each.call.type}" for call, each in zip(calls, node.calls, strict=True)]
     if node.most is not None:
         lines.append(f"up to {node.most[1]} by {calls[node.most[0]]}")
-    return calls, lines
+    if node.skip:
+        lines.append(f"above {node.skip}")
+    return ([] if node.bare else calls), lines
 
 
 def _call_text(call: OverCall, columns: Mapping[str, str]) -> str:

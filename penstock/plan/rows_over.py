@@ -24,7 +24,8 @@ class RowsOver(Unary):
     makes no difference.
 
     With `most`, only those rows come that a Numbering among the calls gives a number up to a limit:
-    the place of the call, and the limit."""
+    the place of the call, and the limit.  Those up to `skip` by the first call do not come.  If it
+    is `bare`, rows come without what the calls say of them."""
 
     stateful: ClassVar[bool] = True
     input: Node
@@ -34,6 +35,8 @@ class RowsOver(Unary):
     calls: tuple[NamedOver, ...]
     most: tuple[int, int] | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    skip: int = 0
+    bare: bool = False
 
     def __post_init__(self) -> None:
         if self.input.signed:
@@ -55,6 +58,8 @@ class RowsOver(Unary):
 
     @cached_property
     def schema(self) -> Schema:
+        if self.bare:
+            return self.input.schema
         made = tuple(Field(each.name, each.call.type) for each in self.calls)
         return Schema((*self.input.schema.fields, *made))
 
@@ -72,5 +77,8 @@ class RowsOver(Unary):
             lines.append("order by: " + ", ".join(map(str, self.order)))
         if self.most is not None:
             place, limit = self.most
-            lines.append(f"rows: those with {self.calls[place]} up to {limit}")
+            above = f" above {self.skip} and" * bool(self.skip)
+            lines.append(f"rows: those with {self.calls[place]}{above} up to {limit}")
+        elif self.skip:
+            lines.append(f"rows: those with {self.calls[0]} above {self.skip}")
         return lines

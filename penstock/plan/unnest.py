@@ -15,8 +15,8 @@ from penstock.plan.node import Node, Progressing, Unary
 @dataclass(frozen=True)
 class Unnest(Unary):
     """The columns of the input, and behind them the item, or the key and the value; `spread`: the
-    fields of items that are STRUCTs; `numbered`: and its number, from 1 on.  If it is `outer`,
-    tuples without items come once, with NULLs."""
+    fields of items that are STRUCTs; `numbered`: and its number, from 1 on; or before it and from 0
+    on, if it is `from_zero`.  If it is `outer`, tuples without items come once, with NULLs."""
 
     input: Node
     expression: Expression
@@ -24,14 +24,15 @@ class Unnest(Unary):
     outer: bool = False
     numbered: bool = False
     spread: bool = False
+    from_zero: bool = False
 
     def __post_init__(self) -> None:
         if self.expression.type.kind not in (Kind.ARRAY, Kind.MAP):
             raise PlanError(f"UNNEST takes an ARRAY or MAP, not {self.expression.type.a}")
-        if any(node.stateful for node in self.input.walk()):
+        if self.input.signed:
             raise PlanError(
-                "UNNEST takes tuples of streams, not results",
-                expected="UNNEST before what is computed of its items",
+                "UNNEST of items that may be taken back has no meaning",
+                expected="UNNEST before EXCEPT ON",
             )
 
     @cached_property

@@ -11,6 +11,7 @@ from penstock.model.arrays import Codes
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.room import Room
+from penstock.model.row_form import RowForm
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Progress
 from penstock.plan.stateless import Scan
@@ -44,6 +45,7 @@ class Ingest:
         self.stream = node.stream
         self.room = node.room
         self.schema = node.schema.arrow
+        self.form = RowForm(node.schema)
         self.clock = clock
         self.rejects = rejects.of(node.stream.name)
         self.read = 0

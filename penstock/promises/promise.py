@@ -12,9 +12,11 @@ from penstock.model.clock import Clock
 from penstock.model.progress import TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.room import Room
+from penstock.model.types import Kind
 from penstock.operators.batch import Batch
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Item, Progress
+from penstock.operators.ticks import to_ticks
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamProgress
 from penstock.promises.by_sub_source import NOTHING
@@ -65,6 +67,13 @@ class Promise:
             else None
         )
         self._unfit = unfit
+        # whether nothing but its attribute says what becomes of a tuple
+        self._simple = (
+            said is None
+            and progress.policy.timestamps is not TimestampKind.INTERNAL
+            and progress.policy.future_limit is None
+            and self._type.kind is not Kind.DECIMAL
+        )
         self._rows: dict[str, int] = {}  # read so far, by part
         self.high: Bound = BEGINNING
         self._told: tuple[Bound, Bound] | None = None  # the progress that was yielded last
@@ -77,6 +86,10 @@ class Promise:
 
     def items(self, chunk: Chunk) -> list[Item]:
         """The tuples of a chunk, and the progress that they make."""
+        if self._simple and chunk.batch.num_rows == 1:
+            found = self._single(chunk)
+            if found is not None:
+                return found
         rows = self._fit_rows(chunk)
         items: list[Item] = []
         if rows.batch.num_rows:
@@ -89,6 +102,29 @@ class Promise:
             self._idle.look()
         items += self._progress_made()
         return items
+
+    def _single(self, chunk: Chunk) -> list[Item] | None:
+        """A tuple that comes alone, if it can take part and keeps the promise, as most do; the same
+        as for many, without arrays."""
+        batch, part = chunk.batch, chunk.part
+        column = batch.column(self._position)
+        if column.null_count:
+            return None
+        tick, room = int(to_ticks(column, self._type)[0]), self._unfit.room.tuples
+        sub_source = self.sub_sources.of(batch, part)
+        if not room.low <= tick <= room.high or not isinstance(sub_source, int):
+            return None
+        if not self._bounds.kept_by(sub_source, tick, tick):
+            return None
+        self._rows[part] = self._rows.get(part, 0) + 1
+        if self._enabling is not None:
+            self._enabling.heard()
+        if self._idle is not None:
+            self._idle.heard(distinct(sub_source))
+            self._idle.look()
+        if tick > self.high:
+            self.high = tick
+        return [Batch(batch.rename_columns(self._names)), *self._progress_made()]
 
     def _fit_rows(self, chunk: Chunk) -> SourceRows:
         """The rows that can take part."""

@@ -11,12 +11,15 @@ from penstock.model.schema import Schema
 from penstock.plan.over import Over
 from penstock.plan.over_calls import (
     FramedAggregate,
+    FrameUnit,
     Neighbour,
     Numbering,
     NumberKind,
     OrderKey,
     OverCall,
     RowFrame,
+    Share,
+    ShareKind,
     ValueAt,
 )
 from penstock.plan.rows_over import RowsOver
@@ -75,8 +78,9 @@ def _answers(node: RowsOver, rows: list[tuple[Any, ...]], schema: Schema) -> lis
         keys = [sort_key(key(part.rows[0])) for key in key_of]
         for number, row in enumerate(part.rows):
             made = tuple(call(part, number) for call in calls)
-            if node.most is None or made[node.most[0]] <= node.most[1]:
-                found.append(_Answer(row, made, keys, number))
+            within = node.most is None or made[node.most[0]] <= node.most[1]
+            if within and (not node.skip or made[0] > node.skip):
+                found.append(_Answer(row, () if node.bare else made, keys, number))
     return found
 
 
@@ -120,6 +124,8 @@ def _evaluator(call: OverCall, schema: Schema) -> Callable[[_Partition, int], An
     match call:
         case Numbering():
             return _numbering(call.kind)
+        case Share():
+            return lambda part, number: _share(call, part, number)
         case Neighbour():
             return _neighbour(call, schema)
         case ValueAt():
@@ -138,12 +144,31 @@ def _numbering(kind: NumberKind) -> Callable[[_Partition, int], int]:
             return lambda part, number: len(set(part.peers[: number + 1]))
 
 
+def _share(call: Share, part: _Partition, number: int) -> float:
+    size = len(part.rows)
+    match call.kind:
+        case ShareKind.NTILE:
+            assert call.parts is not None
+            small, more = divmod(size, call.parts)
+            sizes = [small + (each < more) for each in range(call.parts)]
+            return next(each + 1 for each in range(call.parts) if number < sum(sizes[: each + 1]))
+        case ShareKind.PERCENT_RANK:
+            return part.peers[number] / (size - 1) if size > 1 else 0.0
+        case ShareKind.CUME_DIST:
+            return bisect_right(part.peers, part.peers[number]) / size
+
+
 def _neighbour(call: Neighbour, schema: Schema) -> Callable[[_Partition, int], Any]:
     value = evaluator(call.value, schema)
     default = None if call.default is None else evaluator(call.default, schema)
 
     def found(part: _Partition, number: int) -> Any:
         place = number + call.offset
+        if call.known:
+            known = [each for each, row in enumerate(part.rows) if value(row) is not None]
+            beside = [each for each in known if (each - number) * call.offset > 0]
+            wanted = call.offset if call.offset < 0 else call.offset - 1
+            place = beside[wanted] if abs(call.offset) <= len(beside) else -1
         if 0 <= place < len(part.rows):
             return value(part.rows[place])
         return None if default is None else default(part.rows[number])
@@ -156,6 +181,8 @@ def _value_at(call: ValueAt, schema: Schema) -> Callable[[_Partition, int], Any]
 
     def found(part: _Partition, number: int) -> Any:
         rows = _held(call.frame, part, number)
+        if call.known:
+            rows = [row for row in rows if value(row) is not None]
         place = call.place - 1 if call.place > 0 else len(rows) - 1
         return value(rows[place]) if 0 <= place < len(rows) else None
 
@@ -184,8 +211,10 @@ def _held(frame: RowFrame, part: _Partition, number: int) -> list[tuple[Any, ...
 def _begin(frame: RowFrame, part: _Partition, number: int) -> int:
     if frame.first is None:
         return 0
-    if frame.by_rows:
+    if frame.unit is FrameUnit.ROWS:
         return max(0, number + frame.first)
+    if frame.unit is FrameUnit.GROUPS:
+        return bisect_left(part.peers, _group(part, number, frame.first))
     tick = part.ticks[number] if part.ticks else None
     if frame.first == 0 or tick is None:
         return part.peers[number]
@@ -197,13 +226,22 @@ def _begin(frame: RowFrame, part: _Partition, number: int) -> int:
 def _end(frame: RowFrame, part: _Partition, number: int) -> int:
     if frame.last is None:
         return len(part.rows)
-    if frame.by_rows:
+    if frame.unit is FrameUnit.ROWS:
         return max(0, number + frame.last + 1)
+    if frame.unit is FrameUnit.GROUPS:
+        return bisect_left(part.peers, _group(part, number, frame.last + 1))
     tick = part.ticks[number] if part.ticks else None
     if frame.last == 0 or tick is None:
         return bisect_right(part.peers, part.peers[number])
     known = [each for each in part.ticks if each is not None]
     return _nulls_before(part) + bisect_right(known, tick + frame.last)
+
+
+def _group(part: _Partition, number: int, offset: int) -> int:
+    """The first row of the group so many groups away, or what is beyond all rows."""
+    groups = sorted(set(part.peers))
+    place = groups.index(part.peers[number]) + offset
+    return -1 if place < 0 else groups[place] if place < len(groups) else len(part.rows)
 
 
 def _nulls_before(part: _Partition) -> int:

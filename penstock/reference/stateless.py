@@ -82,6 +82,8 @@ def _item(node: Unnest, item: Any, number: int) -> tuple[Any, ...]:
     several = node.spread or node.expression.type.kind is Kind.MAP
     width = len(node.fields) - node.numbered
     parts = (item if item is not None else (None,) * width) if several else (item,)
+    if node.from_zero:
+        return (number - 1, *parts)
     return (*parts, number) if node.numbered else tuple(parts)
 
 

@@ -44,7 +44,6 @@ class Delivery:
         self._rows = rows
         self._formats = formats
         self._outputs = ExitStack()
-        self._ledgers: dict[Path, Ledger] = {}
 
     def __enter__(self) -> Delivery:
         return self
@@ -52,17 +51,13 @@ class Delivery:
     def __exit__(self, *error: object) -> None:
         self._outputs.__exit__(*error)  # type: ignore[arg-type]
 
-    def targets(
-        self, sinks: Sequence[Sequence[SinkLike | None]], apart: bool = False
-    ) -> list[Target]:
-        """Where the rows, the late tuples and the rejected rows of every query go.  Queries that
-        are saved `apart` each have a checkpoint of their own within that of all."""
+    def targets(self, sinks: Sequence[Sequence[SinkLike | None]]) -> list[Target]:
+        """Where the rows, the late tuples and the rejected rows of every query go."""
         several = len(sinks) > 1
         made = []
+        ledger = self._ledger()
         for number, given in enumerate(sinks):
-            within = f"{number}" if several else ""
-            ledger = self._ledger(within if apart else "")
-            prefix = f"{within}/" if several and not apart else self._name
+            prefix = f"{number}/" if several else self._name
             rows, late, rejected = (
                 None if each is None and side != "rows" else self._sink(each, prefix + side, ledger)
                 for each, side in zip(given, SIDES, strict=True)
@@ -71,13 +66,10 @@ class Delivery:
             made.append(Target(rows, late, rejected, ledger))
         return made
 
-    def _ledger(self, within: str) -> Ledger | None:
-        if self._shared is not None or self._options.checkpoint is None:
-            return self._shared
-        path = self._options.checkpoint / within / "outputs.json"
-        if path not in self._ledgers:
-            self._ledgers[path] = Ledger(path)
-        return self._ledgers[path]
+    def _ledger(self) -> Ledger | None:
+        if self._shared is None and self._options.checkpoint is not None:
+            self._shared = Ledger(self._options.checkpoint / "outputs.json")
+        return self._shared
 
     def _sink(self, given: SinkLike | None, name: str, ledger: Ledger | None) -> Sink:
         if isinstance(given, str | Path):

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.batch import SIGN
-from penstock.model.stable_order import stable_order
-from penstock.operators.revising.alike import numbers_of
+from penstock.operators.running.netting import left_over
 
 
 def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
@@ -17,17 +16,10 @@ def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
     >>> final_rows(table).to_pydict()
     {'n': [2, 2]}
     """
-    signs = np.asarray(table.column(sign), np.int64)
+    signs = np.asarray(table.column(sign), np.int8)
     rows = table.drop_columns([sign])
     if (signs > 0).all():
         return rows
-    alike = numbers_of((each.combine_chunks() for each in rows.columns), rows.num_rows)
-    left = np.zeros(int(alike.max()) + 1, np.int64)
-    np.add.at(left, alike, signs)
-    given = np.flatnonzero(signs > 0)[::-1]
-    order = stable_order(alike[given])
-    sorted_ = alike[given][order]
-    begins = np.flatnonzero(np.diff(sorted_, prepend=-1))
-    within = np.arange(len(sorted_)) - np.repeat(begins, np.diff([*begins, len(sorted_)]))
-    kept = given[order[within < left[sorted_]]]
-    return rows.take(pa.array(np.sort(kept)))
+    rows = rows.combine_chunks()
+    left = left_over([each.combine_chunks() for each in rows.columns], signs)
+    return rows.take(pa.array(left[signs[left] > 0]))

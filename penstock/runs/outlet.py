@@ -57,8 +57,9 @@ class Outlet:
             rejected.begin(REJECT_COLUMNS)
 
     def on_rows(self, batch: Batch) -> None:
-        if batch.num_rows:
-            self.written += batch.num_rows
+        count = batch.num_rows
+        if count:
+            self.written += count
             rows = batch.rows
             if self._signed:
                 signs = np.ones(len(rows), np.int8) if batch.signs is None else batch.signs

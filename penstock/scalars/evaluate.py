@@ -10,10 +10,10 @@ from penstock.functions.user_functions import UserFunction
 from penstock.model.duration import DAY
 from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.schema import Schema
-from penstock.model.types import Kind
+from penstock.model.types import Kind, Type
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
 from penstock.scalars.casts import cast, checked
-from penstock.scalars.functions import FUNCTIONS, arithmetic, compare
+from penstock.scalars.functions import ARITHMETIC, COMPARE, FUNCTIONS, compare
 from penstock.scalars.months import add_months, add_months_to_time
 from penstock.scalars.nested import map_with
 from penstock.scalars.ordering import sort_key
@@ -79,10 +79,10 @@ def _call(call: Call, arguments: list[Evaluator]) -> Evaluator:
     if name == "if":
         condition, yes, no = arguments
         return lambda values: yes(values) if condition(values) is True else no(values)
-    if name in ("eq", "ne", "lt", "le", "gt", "ge"):
-        return lambda values: compare(name, *(each(values) for each in arguments))
-    if name in ("add", "subtract", "multiply", "divide", "div", "mod", "negate", "abs"):
-        return lambda values: arithmetic(name, [each(values) for each in arguments], call.type)
+    if name in COMPARE:
+        return _comparison(COMPARE[name], arguments)
+    if name in ARITHMETIC:
+        return _arithmetic(name, call.type, arguments)
     if name == "add_months":
         function = add_months if call.type.kind is Kind.DATE else add_months_to_time
     else:
@@ -95,6 +95,38 @@ def _call(call: Call, arguments: list[Evaluator]) -> Evaluator:
         return checked(function(*given), call.type)
 
     return strict
+
+
+def _comparison(holds: Callable[[Any, Any], bool], arguments: list[Evaluator]) -> Evaluator:
+    left, right = arguments
+
+    def evaluate(values: tuple[Any, ...]) -> bool | None:
+        one, other = left(values), right(values)
+        return None if one is None or other is None else holds(one, other)
+
+    return evaluate
+
+
+def _arithmetic(name: str, result: Type, arguments: list[Evaluator]) -> Evaluator:
+    """NULL if an operand is, NULL for division by zero; what does not fit its type is an error."""
+    compute, divides = ARITHMETIC[name], name in ("divide", "div", "mod")
+    if len(arguments) == 1:
+        (only,) = arguments
+
+        def of_one(values: tuple[Any, ...]) -> Any:
+            value = only(values)
+            return None if value is None else checked(compute(value), result)
+
+        return of_one
+    left, right = arguments
+
+    def of_two(values: tuple[Any, ...]) -> Any:
+        one, other = left(values), right(values)
+        if one is None or other is None or (divides and other == 0):
+            return None
+        return checked(compute(one, other), result)
+
+    return of_two
 
 
 def _of_user(call: Call, function: UserFunction, arguments: list[Evaluator]) -> Evaluator:
@@ -169,6 +201,7 @@ _SPECIAL: dict[str, Callable[[list[Any]], Any]] = {
     "coalesce": lambda given: next(iter(_present(given)), None),
     "nullif": _nullif,
     "array": tuple,
+    "struct": tuple,
     "map": map_with,
     "greatest": lambda given: max(_present(given), default=None, key=sort_key),
     "least": lambda given: min(_present(given), default=None, key=sort_key),

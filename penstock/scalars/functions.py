@@ -10,9 +10,9 @@ from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any
 
-from penstock.model.types import EXACT, Type
+from penstock.model.types import EXACT
 from penstock.scalars.bits import BITS
-from penstock.scalars.casts import checked, truncate
+from penstock.scalars.casts import truncate
 from penstock.scalars.hashes import HASHES
 from penstock.scalars.json_paths import json_get, json_text
 from penstock.scalars.months import at_time_zone
@@ -21,7 +21,7 @@ from penstock.scalars.regular_expressions import REGULAR_EXPRESSIONS, on_one_tex
 from penstock.scalars.time_formats import format_time, read_time, to_timestamp
 from penstock.scalars.trigonometry import TRIGONOMETRY
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,
     "ne": operator.ne,
     "lt": operator.lt,
@@ -34,19 +34,10 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 def compare(name: str, left: Any, right: Any) -> bool | None:
     if left is None or right is None:
         return None
-    return _COMPARE[name](left, right)
+    return COMPARE[name](left, right)
 
 
 # --- arithmetic ----------------------------------------------------------------------------------
-
-
-def arithmetic(name: str, given: list[Any], result: Type) -> Any:
-    """NULL if an operand is, NULL for division by zero; what does not fit its type is an error."""
-    if any(value is None for value in given):
-        return None
-    if name in ("divide", "div", "mod") and given[1] == 0:
-        return None
-    return checked(_ARITHMETIC[name](*given), result)
 
 
 def _divide(left: float, right: float) -> float:
@@ -71,7 +62,7 @@ def _mod(left: Any, right: Any) -> Any:
     return EXACT.remainder(left, right)
 
 
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
+ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: EXACT.add(a, b) if isinstance(a, Decimal) else a + b,
     "subtract": lambda a, b: EXACT.subtract(a, b) if isinstance(a, Decimal) else a - b,
     "multiply": lambda a, b: EXACT.multiply(a, b) if isinstance(a, Decimal) else a * b,

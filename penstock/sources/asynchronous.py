@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import PenstockError, SourceError
+from penstock.model.row_form import RowForm
 from penstock.model.schema import Schema
 from penstock.sources.live import Attention, LiveSource, nothing
 from penstock.sources.pumps import Pump, pump_of
@@ -40,13 +41,13 @@ class AsyncSource(LiveSource):
         self, schema: Schema, rejects: StreamRejects, attention: Attention
     ) -> Iterator[Chunk]:
         pump = pump_of(self.open(), HOST_LOOP.get())
-        rows_before = 0
+        rows_before, form = 0, RowForm(schema)
         try:
             with attention.bell.closing(pump.leave):
                 while not pump.left:
                     rows = pump.take()
                     if rows:
-                        batch = read_rows(rows, schema, rows_before, rejects)
+                        batch = read_rows(rows, schema, rows_before, rejects, form)
                         rows_before += len(rows)
                         if batch.num_rows:
                             yield Chunk(batch)

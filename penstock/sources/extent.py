@@ -21,6 +21,7 @@ from penstock.sources.values import ValuesSource
 
 _FILES = 32  # more footers than that are not looked at
 _BYTES = 32  # that a row of a file has, if nothing is known
+_BATCHES = 256  # more batches than that are not looked at one by one
 
 
 @runtime_checkable
@@ -33,11 +34,12 @@ class ExpectsRows(Protocol):
 @dataclass(frozen=True, slots=True)
 class SourceExtent:
     """The number of rows; the lowest and the highest value of a column, as an array of two; the
-    number of batches.  None where it is not known."""
+    number of batches, and the highest value in each.  None where it is not known."""
 
     rows: int
     bounds: pa.Array | None = None
     batches: int | None = None
+    ends: pa.Array | None = None
 
 
 def extent(source: Source, schema: Schema, column: str) -> SourceExtent | None:
@@ -61,7 +63,11 @@ def extent(source: Source, schema: Schema, column: str) -> SourceExtent | None:
                 return None
         if found is None or found.bounds is None:
             return found
-        return SourceExtent(found.rows, found.bounds.cast(field.type.arrow), found.batches)
+        bounds, ends = (
+            None if values is None else values.cast(field.type.arrow)
+            for values in (found.bounds, found.ends)
+        )
+        return SourceExtent(found.rows, bounds, found.batches, ends)
     except (pa.ArrowException, PenstockError, OSError, LookupError, OverflowError, ValueError):
         return None
 
@@ -88,7 +94,15 @@ def _of_batches(batches: list[pa.RecordBatch], column: str) -> SourceExtent:
     rows = sum(batch.num_rows for batch in batches)
     table = pa.Table.from_batches(batches) if batches else None
     bounds = _bounds(table.column(column)) if table is not None else None
-    return SourceExtent(rows, bounds, len(batches))
+    return SourceExtent(rows, bounds, len(batches), _ends(batches, column))
+
+
+def _ends(batches: list[pa.RecordBatch], column: str) -> pa.Array | None:
+    """None if one of them has no value, or there are very many."""
+    if not 0 < len(batches) <= _BATCHES:
+        return None
+    found = [pc.max(batch.column(column)) for batch in batches]
+    return pa.array(found, found[0].type) if all(each.is_valid for each in found) else None
 
 
 def _bounds(values: Any) -> pa.Array | None:

@@ -10,9 +10,10 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
+from penstock.model.row_form import RowForm
 from penstock.model.schema import Schema
 from penstock.sources.fitting.columns import whole_rows
-from penstock.sources.fitting.objects import fit_objects, why_misfit
+from penstock.sources.fitting.objects import fit_objects, fit_row, why_misfit
 from penstock.sources.reasons import row_as_json
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
@@ -42,9 +43,9 @@ def read_batches(
     take: Callable[[], list[object]], schema: Schema, rejects: StreamRejects
 ) -> Iterator[Chunk]:
     """The rows that `take` gives out, some at a time, until there are none."""
-    rows_before = 0
+    rows_before, form = 0, RowForm(schema)
     while rows := take():
-        batch = read_rows(rows, schema, rows_before, rejects)
+        batch = read_rows(rows, schema, rows_before, rejects, form)
         rows_before += len(rows)
         del rows  # nobody needs them while the batch is worked on
         if batch.num_rows:
@@ -66,8 +67,17 @@ def promptly(rest: Iterator[object]) -> list[object]:
 
 
 def read_rows(
-    rows: list[object], schema: Schema, rows_before: int, rejects: StreamRejects
+    rows: list[object],
+    schema: Schema,
+    rows_before: int,
+    rejects: StreamRejects,
+    form: RowForm | None = None,
 ) -> pa.RecordBatch:
+    """Whoever reads on and on says in which `form` a row is written that comes alone."""
+    if form is not None and len(rows) == 1:
+        batch = _single(rows[0], form)
+        if batch is not None:
+            return batch
     malformed, columns = _columns(rows, schema)
 
     def report(row: int, column: int) -> None:
@@ -83,6 +93,18 @@ def read_rows(
     if malformed:  # bad in whichever column
         fitted[0][1][np.array(list(malformed))] = True
     return whole_rows(schema, fitted, report)
+
+
+def _single(row: object, form: RowForm) -> pa.RecordBatch | None:
+    """A row that comes alone, if there is nothing special about it."""
+    if type(row) is dict:
+        given: Sequence[object] = [row.get(name) for name in form.names]
+    elif type(row) in (tuple, list) and len(row) == len(form.names):  # type: ignore[arg-type]
+        given = row  # type: ignore[assignment]
+    else:
+        return None
+    values = fit_row(given, form.types)
+    return None if values is None else form.record(values)
 
 
 def _columns(

@@ -23,7 +23,7 @@ def floor_div(values: Ints, plus: int, by: int) -> Ints:
         return np.empty(0, np.int64)
     lowest, highest = extremes(values)
     for extreme in (lowest, highest):
-        _quotient(extreme, plus, by)
+        quotient(extreme, plus, by)
     if all(INT64_MIN <= each <= INT64_MAX for each in (plus, lowest + plus, highest + plus)):
         return (values + plus if plus else values) // by
     quotients, remainders = np.divmod(values, by)
@@ -42,18 +42,19 @@ def extreme_quotients(values: Ints, plus: int, by: int) -> tuple[int, int]:
     (-1, 2)
     """
     lowest, highest = extremes(values)
-    return _quotient(lowest, plus, by), _quotient(highest, plus, by)
+    return quotient(lowest, plus, by), quotient(highest, plus, by)
 
 
-def _quotient(value: int, plus: int, by: int) -> int:
+def quotient(value: int, plus: int, by: int) -> int:
+    """What `floor_div` gives for one value."""
     if by > INT64_MAX:
         raise PlanError(f"a window that moves by {by} ticks does not fit 64 bits")
-    quotient = (value + plus) // by
-    if not INT64_MIN <= quotient <= INT64_MAX:
+    found = (value + plus) // by
+    if not INT64_MIN <= found <= INT64_MAX:
         raise PlanError(
-            f"the windows of value {value} reach id {quotient}, which does not fit 64 bits"
+            f"the windows of value {value} reach id {found}, which does not fit 64 bits"
         )
-    return quotient
+    return found
 
 
 def extremes(values: Ints) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from penstock.functions import aggregates, scalar
 from penstock.functions.signature import Family, Signature
 from penstock.language.binding.literals import TYPE_NAMES
 from penstock.language.parsing import progress_clause
-from penstock.language.parsing.parser import WINDOW_PARTS
+from penstock.language.parsing.collections import WINDOW_PARTS
 from penstock.model.duration import MICROSECONDS
 from penstock.plan.algorithms import Algorithm
 from penstock.sinks.cells import column_texts

@@ -52,6 +52,12 @@ QUERIES = (
     "SELECT k, x, y FROM s ORDER BY x DESC, s LIMIT 3 EMIT CHANGES",
     "SELECT k, x, s FROM s ORDER BY y LIMIT 1 BY k EMIT CHANGES",
     "SELECT DISTINCT ON (k, s) k, s, x FROM s ORDER BY t DESC EMIT CHANGES",
+    "SELECT k, x, y FROM s ORDER BY x DESC, s LIMIT 2 OFFSET 1 EMIT CHANGES",
+    "SELECT k, n FROM (SELECT k, s, count(*) AS n FROM s GROUP BY k, s) q ORDER BY n"
+    " LIMIT 1 OFFSET 1 BY k EMIT CHANGES",
+    "SELECT s, ntile(2) OVER w AS part, cume_dist() OVER w AS share, lead(x) IGNORE NULLS OVER w AS"
+    " next, count(*) OVER (PARTITION BY k ORDER BY x GROUPS 1 PRECEDING) AS n FROM s"
+    " WINDOW w AS (PARTITION BY k ORDER BY x) EMIT CHANGES",
     "SELECT k, n, place FROM (SELECT *, rank() OVER (PARTITION BY n ORDER BY y DESC) AS place FROM"
     " (SELECT k, s, count(*) AS n, max(y) AS y FROM s GROUP BY k, s)) WHERE place <= 2"
     " EMIT CHANGES",
@@ -71,7 +77,7 @@ QUERIES = (
     "SELECT e % 3 AS e, max(n) AS m FROM (SELECT window_end AS e, count(*) AS n"
     " [RANGE 10, SLIDE 4, WA t] FROM s GROUP BY k) q GROUP BY e % 3 LATE SIDE EMIT CHANGES",
 )
-WHOLE = QUERIES[:25]  # whose answer so far is that over the tuples so far
+WHOLE = QUERIES[:28]  # whose answer so far is that over the tuples so far
 OUTER = ("count(*)", "sum(x)", "max(y)", "min(s)", "avg(x)", "count(DISTINCT k)", "median(x)")
 ROWS = st.lists(
     st.tuples(

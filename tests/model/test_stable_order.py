@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.model.arrays import Ints
-from penstock.model.stable_order import first_rows, stable_order, stable_order_by
+from penstock.model.stable_order import stable_order, stable_order_by
 
 CHANCE = np.random.default_rng(5)
 WIDE = CHANCE.integers(-(2**63), 2**63 - 1, 700)
@@ -44,13 +44,3 @@ def test_other_types() -> None:
     assert stable_order(doubles).tolist() == np.argsort(doubles, kind="stable").tolist()
     keys = (CHANCE.integers(0, 3, 400), doubles)
     assert stable_order_by(*keys).tolist() == np.lexsort(keys[::-1]).tolist()
-
-
-@pytest.mark.parametrize("size", [1, 300, 5_000])
-@pytest.mark.parametrize("kind", VALUES)
-def test_first_rows(kind: str, size: int) -> None:
-    values: Ints = VALUES[kind](size)
-    rows, numbers = first_rows(values)
-    assert values[rows].tolist() == list(dict.fromkeys(values.tolist()))
-    assert (values[rows][numbers] == values).all()
-    assert (np.diff(rows) > 0).all()

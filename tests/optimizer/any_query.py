@@ -101,6 +101,11 @@ TOPS = (
     "SELECT n, count(*) AS m FROM (SELECT k, v, count(*) AS n FROM {0} q GROUP BY k, v) p"
     " WHERE k = 1 GROUP BY n EMIT CHANGES",
     "SELECT a.k, a.v, r.v AS w FROM {0} a LEFT JOIN r ON a.k = r.k WHERE {a} EMIT CHANGES",
+    "SELECT k, v, lag(v) OVER (PARTITION BY k ORDER BY at) AS w FROM {0} q WHERE {c} EMIT CHANGES",
+    "SELECT k, v, n FROM (SELECT k, v, at, row_number() OVER (PARTITION BY k ORDER BY v DESC) AS n"
+    " FROM {0} q) p WHERE n <= 2 AND {c} EMIT CHANGES",
+    "SELECT k, m FROM (SELECT k, max(v) AS m FROM {0} q WHERE {c} GROUP BY k) p"
+    " ORDER BY m DESC LIMIT 2 EMIT CHANGES",
 )
 HAVING = ("k = 1", "k > 0 AND max(v) > 1", "max(v) IS NOT NULL AND 1 = 1")
 ROWS = st.lists(

@@ -96,9 +96,12 @@ def test_on_spark(tmp_path: Path) -> None:
     def planned(rules: Collection[str] | None) -> PhysicalPlan:
         return physical_plan(query, settings, rules)
 
+    def of_query(number: int, rules: Collection[str]) -> PhysicalPlan:
+        return planned(rules)
+
     own = tmp_path / "checkpoint"
-    claim(own, identity_of(planned(()), 2, {}, live=False))
-    assert as_begun(planned(None), own, planned).root == planned(()).root
-    claim(own, identity_of(as_begun(planned(None), own, planned), 2, {}, live=False))
+    claim(own, identity_of([planned(())], 2, {}, live=False))
+    assert as_begun([planned(None)], own, of_query)[0].root == planned(()).root
+    claim(own, identity_of(as_begun([planned(None)], own, of_query), 2, {}, live=False))
     with pytest.raises(CheckpointError, match="simplified"):
-        claim(own, identity_of(planned(None), 2, {}, live=False))
+        claim(own, identity_of([planned(None)], 2, {}, live=False))

@@ -22,7 +22,6 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.node import Node, Unary
 from penstock.plan.query import QueryPlan
 from penstock.plan.rows_over import RowsOver
-from penstock.plan.running_over import RunningOver
 from penstock.plan.shared_panes import SharedPanes, WindowsOfPanes
 from penstock.plan.stateless import Stamp
 from penstock.runs.answer import Answer
@@ -90,14 +89,13 @@ def test_fixtures_in_buckets() -> None:
 
 
 def test_random_queries_have_nodes_of_all_kinds() -> None:
-    """But for what reads a clock, what is made for several queries, and running OVER, which is
-    tried in tests of running answers."""
+    """But for what reads a clock, and what is made for several queries."""
     rows: list[Row] = [(1, 2, 3)]
     found: set[type[Node]] = set()
     for text in each_alone():
         found |= {type(node) for node in ask_any(text, rows, rows, 3).plan.walk()}
     known = {kind for kind in _kinds(Node) if kind.__module__.startswith("penstock.")}
-    assert known - found == {Unary, RowsOver, RunningOver, Stamp, SharedPanes, WindowsOfPanes}
+    assert known - found == {Unary, RowsOver, Stamp, SharedPanes, WindowsOfPanes}
 
 
 def _kinds(kind: type[Node]) -> Iterator[type[Node]]:

@@ -67,6 +67,10 @@ class Committed:
         if self.after is not None:
             self.after(batch_id)
 
+    def lose(self) -> None:
+        """What was handed over and not committed, as when a process is killed."""
+        self._rows, self._late, self._rejects = [], [], []
+
     def table(self, query: QueryPlan) -> pa.Table:
         batches = [batch for made in self.rows.values() for batch in made]
         if query.signed:
@@ -104,7 +108,7 @@ def streamed(query: ps.Query, spark: SparkSession, portions: int, buckets: int =
     """The whole run, in as many micro-batches, and one more for the end."""
     receiver = Committed()
     run = SparkRun(
-        on_spark(query.plan), spark, receiver, Options(portions=portions, buckets=buckets)
+        [on_spark(query.plan)], spark, [receiver], Options(portions=portions, buckets=buckets)
     )
     run.start()
     run.wait()

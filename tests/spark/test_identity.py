@@ -240,11 +240,11 @@ def gone_on(spark: SparkSession, folder: Path, first: ps.Query, second: ps.Query
     on from there and closes what is open."""
     receivers = [Committed(fails_at={2}), Committed()]
     options = Options(folder / "checkpoint", portions=6, buckets=3)
-    run = SparkRun(on_spark(first.plan), spark, receivers[0], options)
+    run = SparkRun([on_spark(first.plan)], spark, [receivers[0]], options)
     run.start()
     with pytest.raises(CrashError):
         run.wait()
-    run = SparkRun(on_spark(second.plan), spark, receivers[1], replace(options, final=True))
+    run = SparkRun([on_spark(second.plan)], spark, [receivers[1]], replace(options, final=True))
     run.start()
     run.wait()
     pairs = zip(receivers, (first, second), strict=True)
@@ -389,7 +389,7 @@ def test_data_from_somewhere_else(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def finished(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished")
-    run = SparkRun(on_spark(started().plan), spark, Committed(), Options(folder, buckets=2))
+    run = SparkRun([on_spark(started().plan)], spark, [Committed()], Options(folder, buckets=2))
     run.start()
     run.wait()
     return folder
@@ -432,15 +432,15 @@ def test_an_identity_that_the_state_does_not_share(spark: SparkSession, tmp_path
     """The file says one thing and the state another: the state is believed, and what is said has
     neither Java nor traces in it."""
     options = Options(tmp_path / "checkpoint", portions=6, buckets=2)
-    run = SparkRun(on_spark(started().plan), spark, Committed(fails_at={2}), options)
+    run = SparkRun([on_spark(started().plan)], spark, [Committed(fails_at={2})], options)
     run.start()
     with pytest.raises(CrashError):
         run.wait()
     other = started(SUMS.replace("sum", "max")).plan
-    SparkRun(on_spark(other), spark, Committed(), Options(tmp_path / "other", buckets=2))
+    SparkRun([on_spark(other)], spark, [Committed()], Options(tmp_path / "other", buckets=2))
     beside = Path("penstock", "query.json")
     shutil.copy(tmp_path / "other" / beside, tmp_path / "checkpoint" / beside)
-    run = SparkRun(on_spark(other), spark, Committed(), options)
+    run = SparkRun([on_spark(other)], spark, [Committed()], options)
     run.start()
     with pytest.raises(CheckpointError, match="belongs to another query") as caught:
         run.wait()

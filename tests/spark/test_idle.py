@@ -180,7 +180,7 @@ def running(
     assert isinstance(query, ps.Query)
     received = Committed()
     run = SparkRun(
-        on_spark(query.plan), spark, received, Options(trigger="200 milliseconds", buckets=2)
+        [on_spark(query.plan)], spark, [received], Options(trigger="200 milliseconds", buckets=2)
     )
     run.start()
 
@@ -243,7 +243,7 @@ def test_bounded_runs_close_every_window(spark: SparkSession, tmp_path: Path, ro
     query = directories.db.sql(BOTH)
     assert isinstance(query, ps.Query)
     received = Committed()
-    run = SparkRun(on_spark(query.plan), spark, received, Options(buckets=2))
+    run = SparkRun([on_spark(query.plan)], spark, [received], Options(buckets=2))
     run.start()
     run.wait()
     assert [n for _, _, n in sorted(tuples(received.table(query.plan)))] == [1] * rows

@@ -63,7 +63,7 @@ MANY = [("ab"[n % 3 % 2], 7 * n % 43, 3 * n % 50) for n in range(60)] + [("a", 1
 def test_spark_reads_once(name: str, spark: SparkSession, tmp_path: Path) -> None:
     query = asked(name, MANY, delay=6)
     plan = on_spark(query.plan)
-    frame = Job(plan, batch_sources(query.plan, spark, tmp_path, strict=False), 2).packed()
+    frame = Job([plan], batch_sources([query.plan], spark, tmp_path, strict=False), 2).packed()
     executed = frame._jdf.queryExecution().analyzed().toString()
     assert executed.count("MapInArrow") == 1
 

@@ -21,9 +21,9 @@ from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.runs.gathered import Gathered
-from penstock.spark.plan.readings import StreamReading, readings_of
+from penstock.spark.plan.readings import StreamReading, WayToEnd, readings_of
 from penstock.spark.plan.stages import Stage, entries_of
-from penstock.spark.run.outcome import deliver
+from penstock.spark.run.delivering import deliver
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.sources.tables import TableFiles
 from penstock.spark.stateful.bucket import Bucket
@@ -43,7 +43,8 @@ def passed(query: ps.Query) -> list[Row]:
     gathered = Gathered(query.plan)
     with TemporaryDirectory() as folder:
         files = TableFiles(plan.query, None, Path(folder), False, 1)
-        for reading in readings_of([], entries_of(plan.root, files), streams_of(query.plan)):
+        ends = [WayToEnd(entry) for entry in entries_of(plan.root, files)]
+        for reading in readings_of([], ends, streams_of(query.plan)):
             batch = rows_of(query.plan)[reading.stream]
             made = list(Passing(reading, None, strict=False)(iter([batch])))
             deliver(pa.Table.from_batches(made), gathered)

@@ -18,12 +18,14 @@ import pytest
 
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
+from penstock.runs.adapting.adaptation import Adaptation
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.plan.readings import StreamReading
+from penstock.spark.run.delivering import Recipient, deliver_all
 from penstock.spark.run.job import Job
-from penstock.spark.run.outcome import Tally, deliver
+from penstock.spark.run.outcome import Tally
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.sources.given import Sources
 from penstock.spark.sources.tables import TableFiles
@@ -57,20 +59,40 @@ MicroBatch = Mapping[str, Sequence[Given]]
 class WithoutSpark:
     """A job whose buckets are saved after every micro-batch and, after a restart, made anew."""
 
-    def __init__(self, query: QueryPlan | PhysicalPlan, buckets: int, live: bool = False) -> None:
-        plan = query if isinstance(query, PhysicalPlan) else on_spark(query)
+    def __init__(
+        self,
+        query: QueryPlan | PhysicalPlan | Sequence[PhysicalPlan],
+        buckets: int,
+        live: bool = False,
+        adaptation: Adaptation | None = None,
+    ) -> None:
+        """Of a query, or of several plans that share what they can."""
+        if isinstance(query, QueryPlan):
+            query = on_spark(query)
+        plans = [query] if isinstance(query, PhysicalPlan) else query
         folder = Path(gettempdir()) / f"penstock-{uuid4().hex}"
         finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        tables = TableFiles(plan.query, None, folder, False, buckets)
-        self._job = Job(plan, Sources({}, {}), buckets, tables=tables)
+        tables = [TableFiles(plan.query, None, folder, False, buckets) for plan in plans]
+        self._job = Job(plans, Sources({}, {}), buckets, tables=tables, adaptation=adaptation)
         self._live = live
         self._stores: dict[tuple[int, int], MemoryStore] = {}
         self._buckets: dict[tuple[int, int], Bucket] = {}
         self._kits: dict[tuple[int, int], Kit] = {}
         self._micro_batches = self._runs = 0
         self.now = 0
-        self.tally = Tally()
-        self.received = Committed()
+        self.tallies = [Tally() for _ in plans]
+        self.all_received = [Committed() for _ in plans]
+
+    @property
+    def tally(self) -> Tally:
+        """Of the only query."""
+        (tally,) = self.tallies
+        return tally
+
+    @property
+    def received(self) -> Committed:
+        (received,) = self.all_received
+        return received
 
     @property
     def makes_panes(self) -> bool:
@@ -79,11 +101,11 @@ class WithoutSpark:
 
     def _tops(self) -> list[StageConfig]:
         """The last stages, whose results go out."""
-        return [each for each in self._configs() if each.destination.stage is None]
+        return [each for each in self._configs() if each.goes_out]
 
     def _configs(self) -> list[StageConfig]:
         """Of all stages, those that feed others first."""
-        made = self._job.configs(self._job.entries)
+        made = self._job.configs(self._job.ends)
         return [replace(each, live=self._live, token=f"run {self._runs}") for each in made]
 
     def run(self, given: MicroBatch) -> None:
@@ -96,10 +118,20 @@ class WithoutSpark:
                 packed += read(reading, task, own)
         for config in configs:
             packed = self._stage(config, packed)
-        made = deliver(pa.Table.from_batches([packed_batch(packed)]), self.received)
-        self.received.commit(self._micro_batches)
-        self.tally = self.tally.plus(made)
+        made = self._deliver(packed)
+        self.tallies = [a.plus(b) for a, b in zip(self.tallies, made, strict=True)]
+
+    def _deliver(self, packed: list[Packed]) -> list[Tally]:
+        to = [
+            Recipient(received, streams=frozenset(streams_of(query)))
+            for query, received in zip(self._job.queries, self.all_received, strict=True)
+        ]
+        table = pa.Table.from_batches([packed_batch(packed)])
+        made = deliver_all(table, to, [[] for _ in to])
+        for each in self.all_received:
+            each.commit(self._micro_batches)
         self._micro_batches += 1
+        return made
 
     def wake(self) -> None:
         """What timers do: the buckets look at the clock without a message."""
@@ -109,9 +141,7 @@ class WithoutSpark:
                 bucket = self._bucket(config, number)
                 packed += bucket.take_in([], self.now)
                 bucket.save(self._stores[_place(config, number)])
-        deliver(pa.Table.from_batches([packed_batch(packed)]), self.received)
-        self.received.commit(self._micro_batches)
-        self._micro_batches += 1
+        self._deliver(packed)
 
     def lose_workers(self) -> None:
         """What was saved is left."""

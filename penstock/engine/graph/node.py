@@ -130,13 +130,13 @@ class GraphNode(ABC):
         them something fails."""
         readers = self.output.readers
         if self.exits:
-            took = perf_counter_ns() - self.arrived
+            took, rows = perf_counter_ns() - self.arrived, batch.num_rows
             for way_out in self.exits:
-                way_out.outlet.latencies.add(took, batch.rows.num_rows)
+                way_out.outlet.latencies.add(took, rows)
                 way_out.take(batch)
             if not readers:
                 return
-        elif self.hands_over and batch.rows.num_rows <= SMALL:
+        elif self.hands_over and (batch.form is not None or batch.num_rows <= SMALL):
             if len(readers) == 1:
                 (reader,) = readers
                 if reader.owner.takes_at_once(reader, batch, self.arrived):

@@ -22,7 +22,7 @@ from penstock.plan.rows_over import RowsOver
 from penstock.plan.shared_panes import SharedPanes
 
 if TYPE_CHECKING:
-    from penstock.engine.adapting.watched import Watched
+    from penstock.runs.adapting.watched import Watched
 
 _FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, RowsOver, SharedPanes)
 
@@ -63,6 +63,11 @@ class OperatorNode(GraphNode):
         for each in self.inputs:
             if each.register is not None and each.origin is not None:
                 each.origin.arcs.lay(each.register, self)
+
+    def told(self, port: int) -> Progress | None:
+        """How far an input has come."""
+        register = self.inputs[port].register
+        return None if register is None else register.last
 
     @property
     def sensitive(self) -> bool:

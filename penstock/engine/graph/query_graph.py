@@ -38,7 +38,7 @@ from penstock.plan.stateless import Scan
 from penstock.runs.outlet import Outlet
 
 if TYPE_CHECKING:
-    from penstock.engine.adapting.watched import Watched
+    from penstock.runs.adapting.watched import Watched
 
 _Made = tuple[GraphNode, dict[str, str] | None]
 

@@ -40,6 +40,7 @@ class SourceNode(GraphNode):
         super().__init__(name)
         self.ingest = ingest
         self.log = log
+        self._form = ingest.form
         self.reading: Reading | None = None  # if the run can go on later
         self.again = False  # whether another node reads the stream before, and tells of its rows
         self.caught_up = False  # with files that are followed: all that is there has been read
@@ -186,7 +187,10 @@ class SourceNode(GraphNode):
             self.emit(on_part(chunk.part))
 
     def _give(self, batch: Batch) -> None:
-        self.flow.rows_out += batch.num_rows
+        rows = batch.num_rows
+        if rows == 1 and batch.is_plain:
+            batch.form = self._form
+        self.flow.rows_out += rows
         super()._give(batch)
 
     def close_below(self, bound: int) -> None:

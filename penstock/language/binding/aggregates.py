@@ -134,6 +134,9 @@ class GroupBinder(ExpressionBinder):
         return self._aggregate(function, syntax, None)
 
     def _bind(self, syntax: exp.Expr) -> Expression:
+        behind = isinstance(syntax, exp.Filter | exp.WithinGroup)
+        if behind and not has_aggregate(syntax, self.catalog):
+            raise self.misplaced_clause(syntax)
         if isinstance(syntax, exp.Filter):
             called = _ordered(syntax.this)
             function = self.catalog.aggregate(str(called.name)) if called is not None else None

@@ -11,6 +11,7 @@ from penstock.language.binding.aggregates import has_aggregate
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.from_clause import BoundFrom
 from penstock.language.binding.items import (
+    each_of_star,
     named,
     selects_window_columns,
     starred,
@@ -50,7 +51,7 @@ def bind_distinct_on(select: Select, given: BoundFrom, catalog: Catalog) -> Node
     for item in select.items:
         stars = starred(item, given.schema, given.hidden)
         if stars is not None:
-            found += [(Column.of(field), item) for field in stars]
+            found += [each_of_star(field, item, given.merged) for field in stars]
         else:
             found.append((binder.bind(item.expression), item))
     looked_at = [column for expression, _ in found for column in columns_of(expression)]

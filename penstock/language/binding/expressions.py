@@ -24,6 +24,7 @@ from penstock.language.binding.nested import path, refuse_nested
 from penstock.language.binding.operators import OPERATORS
 from penstock.language.binding.patterns import PATTERNS, check_pattern
 from penstock.language.binding.scope import Scope
+from penstock.language.binding.structs import STRUCTS, struct_call
 from penstock.language.binding.units import check_unit
 from penstock.language.binding.user_functions import user_call
 from penstock.language.syntax import QuerySyntax
@@ -158,8 +159,8 @@ class ExpressionBinder:
                 raise BindError("* stands alone in a SELECT, or in count(*)", span=span)
             case exp.Tuple():
                 raise BindError("a list of values cannot stand here", span=span)
-            case exp.Filter():
-                raise BindError("FILTER belongs to an aggregate", span=span)
+            case exp.Filter() | exp.WithinGroup():
+                raise self.misplaced_clause(syntax)
             case exp.Window():
                 return self.over(syntax)
             case _:
@@ -188,13 +189,15 @@ class ExpressionBinder:
         span = span_of(syntax)
         if not syntax.table and not self.scope.matches(syntax.name, None):
             _refuse_undetermined(syntax.name, span)
-        return self.scope.find(syntax.name, syntax.table or None, span)
+        return self.scope.value(syntax.name, syntax.table or None, span)
 
     def function(self, syntax: exp.Anonymous) -> Expression:
         """A call by name; here, aggregates are refused."""
         name, span = str(syntax.name), span_of(syntax)
         if self.catalog.aggregate(name) is not None:
             raise self.misplaced_aggregate(name, span)
+        if name.lower() in STRUCTS and self.catalog.function(name) is None:
+            return struct_call(self, syntax)
         built_in = name.lower() in COMPOSED
         user = None if built_in else self.catalog.function(name)
         if not built_in and user is None:
@@ -224,12 +227,24 @@ class ExpressionBinder:
             hint="HAVING" if self.clause in ("WHERE", "ON") else "a sub-query in FROM",
         )
 
+    def misplaced_clause(self, syntax: exp.Expr) -> BindError:
+        """FILTER or WITHIN GROUP behind something that is no aggregate here."""
+        clause = "FILTER" if isinstance(syntax, exp.Filter) else "WITHIN GROUP"
+        called = syntax
+        while isinstance(called, exp.Filter | exp.WithinGroup):
+            called = called.this
+        if isinstance(called, exp.Anonymous):
+            if self.catalog.aggregate(str(called.name)) is not None:
+                return self.misplaced_aggregate(str(called.name), span_of(syntax))
+            self.known(str(called.name), span_of(called))
+        return BindError(f"{clause} belongs to an aggregate", span=span_of(syntax))
+
     def known(self, name: str, span: Span | None) -> None:
         if scalar(name) is not None:
             return
         _refuse_undetermined(name, span)
         own = self.catalog.function_names
-        known = [*SCALARS, *ALIASES, *COMPOSED, *own, *self.catalog.aggregate_names]
+        known = [*SCALARS, *ALIASES, *COMPOSED, *STRUCTS, *own, *self.catalog.aggregate_names]
         close = nearest(name, known)
         raise BindError(
             f"there is no function called {shortened(name, 80)!r}",
@@ -237,10 +252,13 @@ class ExpressionBinder:
             hint=" or ".join(close) or None,
         )
 
-    def call(self, name: str, arguments: list[Expression], span: Span | None) -> Call:
+    def call(
+        self, name: str, arguments: list[Expression], span: Span | None, shown: str | None = None
+    ) -> Call:
+        """A call by the name of a function, which messages call as it is `shown`."""
         function = scalar(name)
         assert function is not None
-        types = function.signature.convert(function.name, [each.type for each in arguments])
+        types = function.signature.convert(shown or function.name, [e.type for e in arguments])
         converted = tuple(
             cast_to(each, wanted) for each, wanted in zip(arguments, types, strict=True)
         )

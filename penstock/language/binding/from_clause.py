@@ -22,7 +22,7 @@ from penstock.language.binding.relations import (
     distinct_columns,
     under_another_name,
 )
-from penstock.language.binding.scope import Hidden, NestedScope, Scope
+from penstock.language.binding.scope import Hidden, Merged, NestedScope, Scope
 from penstock.language.syntax import JoinChain, JoinSyntax, Name, Quantity, Select
 from penstock.model.names import free_name
 from penstock.model.schema import Field, Schema
@@ -46,10 +46,11 @@ class BoundFrom(NamedTuple):
     joins: bool
     stays: bool
     hidden: Hidden  # columns that USING has made one with another
+    merged: Merged  # what stands for both of them, where either may be missing
 
     def scope(self, schema: Schema | None = None) -> Scope:
         """Looks up columns of the node."""
-        return Scope(schema or self.node.schema, self.hidden)
+        return Scope(schema or self.node.schema, self.hidden, self.merged)
 
 
 class FromBinder:
@@ -78,6 +79,7 @@ class FromBinder:
         self._fields: list[Field] = []  # what can be named, in the order in which it is written
         self._written: dict[str, str] = {}  # relations that had to get another name
         self._hidden: set[tuple[str, str | None]] = set()  # found by their relation alone
+        self._merged: dict[tuple[str, str | None], Expression] = {}
 
     def bind(self, hints: Hints) -> BoundFrom:
         tree = self.tree()
@@ -87,7 +89,7 @@ class FromBinder:
         stays = joined or any(isinstance(each.node, Difference) for each in self._sources)
         times = tuple(each.column for each in made.progressing) if joined else ()
         schema, hidden = Schema(tuple(self._fields)), frozenset(self._hidden)
-        return BoundFrom(made.node, schema, times, joined, stays, hidden)
+        return BoundFrom(made.node, schema, times, joined, stays, hidden, self._merged)
 
     def tree(self) -> Tree:
         """The relations, with all conditions where they belong."""
@@ -160,7 +162,7 @@ class FromBinder:
             scope = self._scope([*known, *source.node.schema])
             for predicate in self._predicates(join.on, scope, "ON"):
                 self._place_on(made, predicate, join)
-        for name in join.using:
+        for name in _common(join, source, self._scope(known)) if join.natural else join.using:
             self._place_on(made, self._equal(name, join, source, self._scope(known)), join)
         if not (isinstance(made, Paired) and made.kind.left_alone):
             self._fields += source.node.schema
@@ -168,22 +170,20 @@ class FromBinder:
 
     def _equal(self, name: Name, join: JoinSyntax, source: BoundSource, scope: Scope) -> Expression:
         """USING: a column that both sides have is equal, and comes once."""
-        if join.kind == "FULL":
-            raise BindError(
-                "USING in a FULL JOIN, where either column may be missing",
-                span=name.span,
-                hint=f"ON a.{name.text} = b.{name.text}, and coalesce(a.{name.text},"
-                f" b.{name.text})",
-            )
-        left = scope.find(name.text, None, name.span)
+        column = scope.find(name.text, None, name.span)
+        left = scope.value(name.text, None, name.span)
         right = Scope(source.node.schema).find(name.text, None, name.span)
-        hidden = left if join.kind == "RIGHT" else right
+        hidden = column if join.kind == "RIGHT" else right
         self._hidden.add((hidden.name, hidden.relation))
         try:
-            return Call("eq", alike([left, right], "compare"), BOOLEAN, span=name.span)
+            pair = alike([left, right], "compare")
         except BindError as error:
             error.span = error.span or name.span
             raise
+        if join.kind == "FULL":
+            known = Call("coalesce", tuple(pair), pair[0].type)
+            self._merged[(column.name, column.relation)] = known
+        return Call("eq", tuple(pair), BOOLEAN, span=name.span)
 
     def _place_on(
         self, made: Inner | Paired | AsOf, predicate: Expression, join: JoinSyntax
@@ -219,8 +219,9 @@ class FromBinder:
 
     def _scope(self, fields: Sequence[Field]) -> Scope:
         if self.outer is None:
-            return Scope(Schema(tuple(fields)), frozenset(self._hidden))
-        return NestedScope(fields, self._written, self.outer, frozenset(self._hidden))
+            return Scope(Schema(tuple(fields)), frozenset(self._hidden), self._merged)
+        hidden = frozenset(self._hidden)
+        return NestedScope(fields, self._written, self.outer, hidden, self._merged)
 
     def _predicates(self, syntax: exp.Expr, scope: Scope, clause: str) -> tuple[Expression, ...]:
         binder = ExpressionBinder(scope, self.catalog, clause)
@@ -257,3 +258,15 @@ class FromBinder:
             subqueries.refuse_far(predicate, tree.columns | other.columns, test.span)
             made.place_on(predicate)
         return made
+
+
+def _common(join: JoinSyntax, source: BoundSource, scope: Scope) -> list[Name]:
+    """NATURAL: the columns that both sides have."""
+    found = [field.name for field in source.node.schema if scope.matches(field.name, None)]
+    if not found:
+        raise BindError(
+            "the relations of a NATURAL JOIN have no column in common",
+            span=join.span,
+            hint="JOIN … ON, or CROSS JOIN",
+        )
+    return [Name(name, join.span) for name in found]

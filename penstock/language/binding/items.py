@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from sqlglot import exp
 
 from penstock.errors import BindError, nearest, shortened
-from penstock.language.binding.scope import Hidden
+from penstock.language.binding.scope import Hidden, Merged
 from penstock.language.syntax import SelectItem
 from penstock.model.schema import Field, Schema
 from penstock.model.types import STRING, Kind
@@ -55,6 +56,16 @@ def _starred(item: SelectItem, schema: Schema, hidden: Hidden) -> list[Field] | 
             )
         return fields
     return None
+
+
+def each_of_star(field: Field, item: SelectItem, merged: Merged) -> tuple[Expression, SelectItem]:
+    """One of the columns that a star stands for; of two that USING has made one, what it is."""
+    both = (
+        merged.get((field.name, field.relation)) if isinstance(item.expression, exp.Star) else None
+    )
+    if both is None:
+        return Column.of(field), item
+    return both, replace(item, expression=exp.column(field.name))
 
 
 def selects_window_columns(items: tuple[SelectItem, ...]) -> bool:

@@ -70,15 +70,15 @@ class RowsBeside:
                 "the first rows of an endless stream are never known",
                 span=limit.span,
                 expected="a window, or a column that progresses behind LIMIT … BY",
-                hint=f"{window} after the SELECT list, or LIMIT {limit.rows} BY {known}; or"
+                hint=f"{window} after the SELECT list, or LIMIT {limit.rows or 10} BY {known}; or"
                 f" {HOW_TO_RUN}",
             )
         name = free_name("row_number() OVER", [field.name for field in node.schema])
         calls = (NamedOver(name, Numbering(NumberKind.ROW_NUMBER)),)
-        by, most = tuple(dict.fromkeys(partition)), (0, limit.rows)
-        return over_rows(
-            OverParts(node, by, self._order, ties, calls, most, limit.span), running, completes
-        )
+        by = tuple(dict.fromkeys(partition))
+        most = None if limit.rows is None else (0, limit.rows + limit.offset)
+        parts = OverParts(node, by, self._order, ties, calls, most, limit.span, limit.offset, True)
+        return over_rows(parts, running, completes)
 
     def _qualifying(self, syntax: exp.Expr, found: Found) -> Expression:
         condition = self._binder.condition(self._without_aliases(syntax, found), "QUALIFY")

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from penstock.errors import Span
 from penstock.language.binding.nested import array, bracket, dot
+from penstock.language.binding.structs import braces
 from penstock.model.types import BOOLEAN, STRING
 from penstock.plan.expressions import Call, Expression, Literal
 
@@ -22,33 +23,34 @@ def _regexp(binder: ExpressionBinder, syntax: exp.Expr, span: Span | None) -> Ex
     operands = [binder.bind(syntax.this), binder.bind(syntax.expression)]
     if isinstance(syntax, exp.RegexpILike):
         operands.append(Literal("i", STRING))
-    found = binder.call("regexp_like", operands, span)
+    found = binder.call("regexp_like", operands, span, "RLIKE")
     return Call("not", (found,), BOOLEAN, span=span) if syntax.args.get("negate") else found
 
 
-def _called(name: str) -> Binding:
+def _called(name: str, sign: str) -> Binding:
     """A function between its two arguments, or before its only one."""
 
     def build(binder: ExpressionBinder, syntax: exp.Expr, span: Span | None) -> Expression:
         parts = [syntax.this, syntax.args.get("expression")]
-        return binder.call(name, [binder.bind(part) for part in parts if part is not None], span)
+        given = [binder.bind(part) for part in parts if part is not None]
+        return binder.call(name, given, span, sign)
 
     return build
 
 
 def _at_time_zone(binder: ExpressionBinder, syntax: exp.Expr, span: Span | None) -> Expression:
     given = [binder.bind(syntax.this), binder.bind(syntax.args["zone"])]
-    return binder.call("at_time_zone", given, span)
+    return binder.call("at_time_zone", given, span, "AT TIME ZONE")
 
 
-def _json(name: str) -> Binding:
+def _json(name: str, sign: str) -> Binding:
     """`->` and `->>` with a name, a number or a path."""
 
     def build(binder: ExpressionBinder, syntax: exp.Expr, span: Span | None) -> Expression:
         text, path = binder.bind(syntax.this), binder.bind(syntax.expression)
         if isinstance(path, Literal) and path.type.is_integer:
             path = Literal(f"$[{path.value}]", STRING, span=path.span)
-        return binder.call(name, [text, path], span)
+        return binder.call(name, [text, path], span, sign)
 
     return build
 
@@ -56,16 +58,17 @@ def _json(name: str) -> Binding:
 OPERATORS: dict[type[exp.Expr], Binding] = {
     exp.RegexpLike: _regexp,
     exp.RegexpILike: _regexp,
-    exp.BitwiseAnd: _called("bitand"),
-    exp.BitwiseOr: _called("bitor"),
-    exp.BitwiseXor: _called("bitxor"),
-    exp.BitwiseNot: _called("bitnot"),
-    exp.BitwiseLeftShift: _called("shiftleft"),
-    exp.BitwiseRightShift: _called("shiftright"),
+    exp.BitwiseAnd: _called("bitand", "&"),
+    exp.BitwiseOr: _called("bitor", "|"),
+    exp.BitwiseXor: _called("bitxor", "^"),
+    exp.BitwiseNot: _called("bitnot", "~"),
+    exp.BitwiseLeftShift: _called("shiftleft", "<<"),
+    exp.BitwiseRightShift: _called("shiftright", ">>"),
     exp.AtTimeZone: _at_time_zone,
-    exp.JSONExtract: _json("json_get"),
-    exp.JSONExtractScalar: _json("json_text"),
+    exp.JSONExtract: _json("json_get", "->"),
+    exp.JSONExtractScalar: _json("json_text", "->>"),
     exp.Bracket: bracket,
     exp.Dot: dot,
     exp.Array: array,
+    exp.Struct: braces,
 }

@@ -26,6 +26,8 @@ from penstock.plan.over_calls import (
     OrderKey,
     OverCall,
     RowFrame,
+    Share,
+    ShareKind,
     ValueAt,
     frames_of,
 )
@@ -34,7 +36,7 @@ from penstock.plan.stateless import Project
 _NUMBERINGS = {kind.value: kind for kind in NumberKind}
 _NEIGHBOURS = {"lag": -1, "lead": 1}
 _PLACES = {"first_value": 1, "first": 1, "last_value": -1, "last": -1, "nth_value": 2}
-_UNKNOWN = ("ntile", "percent_rank", "cume_dist")
+_SHARES = {kind.value: kind for kind in ShareKind}
 
 
 class _Group(NamedTuple):
@@ -154,21 +156,31 @@ class OverCalls:
     def _call(
         self, syntax: exp.Window, window: exp.Window, order: tuple[OrderKey, ...]
     ) -> OverCall:
+        syntax, known = _without_nulls(syntax)
         called, span = called_over(syntax), span_of(syntax)
-        _refuse_parts(syntax, called, span)
-        assert isinstance(called, exp.Anonymous)
+        if not isinstance(called, exp.Anonymous) or isinstance(syntax.this, exp.WithinGroup):
+            raise BindError("this cannot stand before OVER", span=span, expected="a function")
         name = str(called.name).lower()
         spec = window.args.get("spec")
+        if known and name not in (*_NEIGHBOURS, *_PLACES):
+            raise BindError(
+                f"IGNORE NULLS says nothing of {name}",
+                span=span,
+                expected="one of " + ", ".join([*_NEIGHBOURS, *_PLACES]),
+                hint="FILTER (WHERE x IS NOT NULL)" if self._is_aggregate(name) else None,
+            )
         if name in _NUMBERINGS:
             return self._numbering(name, called, order, syntax)
+        if name in _SHARES:
+            return self._share(name, called, order, syntax)
         if name in _NEIGHBOURS:
-            return self._neighbour(name, called, order)
+            return self._neighbour(name, called, order, known)
         if spec is not None:
             frame = frame_of(spec, order[0].expression.type if order else None, span)
         else:
             frame = default_frame(bool(order))
         if name in _PLACES:
-            return self._value_at(name, called, frame, order)
+            return self._value_at(name, called, frame, order, known)
         function = self._binder.catalog.aggregate(name)
         if function is None:
             raise self._unknown(name, span)
@@ -186,8 +198,25 @@ class OverCalls:
             raise BindError(f"{name} needs an order", span=span_of(syntax), hint="ORDER BY …")
         return Numbering(_NUMBERINGS[name])
 
+    def _is_aggregate(self, name: str) -> bool:
+        return self._binder.catalog.aggregate(name) is not None
+
+    def _share(
+        self, name: str, called: exp.Anonymous, order: tuple[OrderKey, ...], syntax: exp.Window
+    ) -> Share:
+        given, parts = called.expressions, None
+        if name == "ntile":
+            if len(given) != 1:
+                raise BindError("ntile takes a number of parts", span=span_of(called))
+            parts = self._whole(given[0], name, least=1, what="parts")
+        elif given:
+            raise BindError(f"{name} takes no arguments", span=span_of(called))
+        if not order:
+            raise BindError(f"{name} needs an order", span=span_of(syntax), hint="ORDER BY …")
+        return Share(_SHARES[name], parts)
+
     def _neighbour(
-        self, name: str, called: exp.Anonymous, order: tuple[OrderKey, ...]
+        self, name: str, called: exp.Anonymous, order: tuple[OrderKey, ...], known: bool
     ) -> Neighbour:
         given, span = called.expressions, span_of(called)
         if not 1 <= len(given) <= 3:
@@ -197,40 +226,47 @@ class OverCalls:
         if not order:
             raise BindError(f"{name} needs an order", span=span, hint="ORDER BY …")
         value = self._binder.bind(given[0])
-        rows = 1 if len(given) < 2 else self._whole(given[1], name, least=0)
+        rows = 1 if len(given) < 2 else self._whole(given[1], name, least=1 if known else 0)
         default = None
         if len(given) > 2:
             value, default = alike([value, self._binder.bind(given[2])], "give")
-        return Neighbour(value, rows * _NEIGHBOURS[name], default)
+        return Neighbour(value, rows * _NEIGHBOURS[name], default, known)
 
     def _value_at(
-        self, name: str, called: exp.Anonymous, frame: RowFrame, order: tuple[OrderKey, ...]
+        self,
+        name: str,
+        called: exp.Anonymous,
+        frame: RowFrame,
+        order: tuple[OrderKey, ...],
+        known: bool,
     ) -> ValueAt:
         given, span = called.expressions, span_of(called)
+        if name != "nth_value" and len(given) == 2 and isinstance(given[1], exp.Boolean):
+            given, known = given[:1], known or bool(given[1].this)  # as Spark writes it
         if len(given) != 1 + (name == "nth_value"):
             wanted = "a value and a number" if name == "nth_value" else "a value"
             raise BindError(f"{name} takes {wanted}", span=span)
         if not order:
             raise BindError(f"{name} needs an order", span=span, hint="ORDER BY …")
         place = self._whole(given[1], name, least=1) if name == "nth_value" else _PLACES[name]
-        return ValueAt(self._binder.bind(given[0]), place, frame)
+        return ValueAt(self._binder.bind(given[0]), place, frame, known)
 
-    def _whole(self, syntax: exp.Expr, name: str, least: int) -> int:
+    def _whole(self, syntax: exp.Expr, name: str, least: int, what: str = "rows") -> int:
         found = self._binder.bind(syntax)
         value = found.value if isinstance(found, Literal) and found.type.is_integer else None
         if value is None or value < least:
             raise BindError(
-                f"{name} takes a constant number of rows, from {least} on", span=span_of(syntax)
+                f"{name} takes a constant number of {what}, from {least} on", span=span_of(syntax)
             )
         return int(value)
 
     def _unknown(self, name: str, span: Span | None) -> BindError:
-        known = [*_NUMBERINGS, *_NEIGHBOURS, *_PLACES, *self._binder.catalog.aggregate_names]
-        close = nearest(name, known)
+        own = [*_NUMBERINGS, *_SHARES, *_NEIGHBOURS, *_PLACES]
+        close = nearest(name, [*own, *self._binder.catalog.aggregate_names])
         return BindError(
             f"there is no function called {name!r} to stand before OVER",
             span=span,
-            expected="an aggregate, or one of " + ", ".join([*_NUMBERINGS, *_NEIGHBOURS, *_PLACES]),
+            expected="an aggregate, or one of " + ", ".join(own),
             hint=" or ".join(close) or None,
         )
 
@@ -261,13 +297,11 @@ def _ordered(window: exp.Window) -> list[exp.Ordered]:
     return [] if order is None else list(order.expressions)
 
 
-def _refuse_parts(syntax: exp.Window, called: exp.Expr, span: Span | None) -> None:
-    inside = [syntax.this, *(called.expressions if isinstance(called, exp.Anonymous) else [])]
-    if any(isinstance(each, exp.IgnoreNulls) for each in inside):
-        raise BindError(
-            "IGNORE NULLS is not part of the dialect",
-            span=span,
-            hint="max_by(x, ts) FILTER (WHERE x IS NOT NULL) OVER (…)",
-        )
-    if not isinstance(called, exp.Anonymous) or isinstance(syntax.this, exp.WithinGroup):
-        raise BindError("this cannot stand before OVER", span=span, expected="a function")
+def _without_nulls(syntax: exp.Window) -> tuple[exp.Window, bool]:
+    """The call without IGNORE NULLS or RESPECT NULLS, which stand behind it or in it, and whether
+    NULLs are passed over."""
+    made = syntax.copy()
+    said = list(made.this.find_all(exp.IgnoreNulls, exp.RespectNulls))
+    for each in said:
+        each.replace(each.this)
+    return made, any(isinstance(each, exp.IgnoreNulls) for each in said)

@@ -151,35 +151,44 @@ def _item(item: SelectItem, name: str) -> SelectItem:
 
 
 def _translated(syntax: exp.Expr, name: str) -> exp.Expr:
-    found = [(each, column) for each in syntax.walk() if (column := _bound(each, name))]
+    found = [(each, made) for each in syntax.walk() if (made := _bound(each, name))]
     if not found:
         return syntax
     if found[0][0] is syntax:
-        return _column(syntax, found[0][1])
+        return found[0][1]
     copied = syntax.copy()
     for each in list(copied.walk()):
-        column = _bound(each, name)
-        if column is not None:
-            each.replace(_column(each, column))
+        made = _bound(each, name)
+        if made is not None:
+            each.replace(made)
     return copied
 
 
-def _bound(syntax: exp.Expr, name: str) -> str | None:
-    """Which of our columns an expression stands for."""
+def _bound(syntax: exp.Expr, name: str) -> exp.Expr | None:
+    """Our columns in place of an expression that stands for them."""
+    column = None
     if isinstance(syntax, exp.Anonymous):
-        return _BOUNDS.get(str(syntax.name).upper())
-    if not isinstance(syntax, exp.Column) or name.upper() not in _VALUES:
-        return None
-    if syntax.table.upper() == name.upper():
-        return _FIELDS.get(syntax.name.lower())
-    if syntax.name.upper() == name.upper():
-        called = name.lower()
-        raise BindError(
-            "a window is no value by itself",
-            span=span_of(syntax),
-            hint=f"{called}.start, {called}.end",
-        )
-    return None
+        column = _BOUNDS.get(str(syntax.name).upper())
+    elif isinstance(syntax, exp.Column) and name.upper() in _VALUES:
+        if syntax.table.upper() == name.upper():
+            column = _FIELDS.get(syntax.name.lower())
+        elif not syntax.table and syntax.name.upper() == name.upper():
+            return _value(syntax)
+    return None if column is None else _column(syntax, column)
+
+
+def _value(syntax: exp.Column) -> exp.Expr:
+    """
+    before: window
+    after:  {'start': window_start, 'end': window_end}
+    """
+    pairs = [
+        exp.PropertyEQ(this=exp.to_identifier(field), expression=_column(syntax, column))
+        for field, column in _FIELDS.items()
+    ]
+    made = exp.Struct(expressions=pairs)
+    made.meta.update(syntax.meta)
+    return made
 
 
 def _column(syntax: exp.Expr, name: str) -> exp.Column:

@@ -127,6 +127,8 @@ class OverParts(NamedTuple):
     calls: tuple[NamedOver, ...]
     most: tuple[int, int] | None
     span: Span | None
+    skip: int = 0
+    bare: bool = False
 
 
 def over_rows(parts: OverParts, running: RunningAnswers | None, final: bool = True) -> RowsOver:

@@ -9,18 +9,23 @@ from typing import TypeAlias
 
 from penstock.errors import BindError, Span, nearest, shortened
 from penstock.model.schema import Field, Schema
-from penstock.plan.expressions import Column
+from penstock.plan.expressions import Column, Expression
 
 Hidden: TypeAlias = frozenset[tuple[str, str | None]]  # names and relations of columns
+Merged: TypeAlias = Mapping[tuple[str, str | None], Expression]
 
 
 class Scope:
     """`hidden` are columns that are only found under the name of their relation: those that USING
-    has made one with another."""
+    has made one with another.  In a FULL JOIN either of the two may be missing, so that what stands
+    for the one that is left is `merged` of both."""
 
-    def __init__(self, schema: Schema, hidden: Hidden = frozenset()) -> None:
+    def __init__(
+        self, schema: Schema, hidden: Hidden = frozenset(), merged: Merged | None = None
+    ) -> None:
         self.schema = schema
         self.hidden = hidden
+        self.merged: Merged = merged or {}
         self._by_name: dict[str, list[Field]] = defaultdict(list)  # whatever their case
         for field in schema:
             self._by_name[field.name.casefold()].append(field)
@@ -48,6 +53,13 @@ class Scope:
                 hint=choices[0],
             )
         raise self._unknown(name, relation, span)
+
+    def value(self, name: str, relation: str | None, span: Span | None) -> Expression:
+        """The column of that name; without a relation, what USING has made of two."""
+        found = self.find(name, relation, span)
+        if relation is not None:
+            return found
+        return self.merged.get((found.name, found.relation), found)
 
     def matches(self, name: str, relation: str | None) -> list[Field]:
         """The columns of that name: exactly so if there are any, else whatever the case."""
@@ -98,6 +110,7 @@ class NestedScope(Scope):
         written: Mapping[str, str],
         outer: Scope,
         hidden: Hidden = frozenset(),
+        merged: Merged | None = None,
     ) -> None:
         self._own = tuple(fields)
         shown = {
@@ -106,7 +119,7 @@ class NestedScope(Scope):
         }
         known = {(each.name, each.relation) for each in shown}
         behind = [each for each in outer.schema if (each.name, each.relation) not in known]
-        super().__init__(Schema((*shown, *behind)))
+        super().__init__(Schema((*shown, *behind)), merged={**outer.merged, **(merged or {})})
         self._shown = shown
         concealed = [each for each, own in shown.items() if (own.name, own.relation) in hidden]
         self._inner = Scope(

@@ -10,10 +10,13 @@ from penstock.language.binding.common_tables import with_tables
 from penstock.language.binding.distinct_on import bind_distinct_on, by_first_rows
 from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.from_clause import FromBinder
+from penstock.language.binding.generators import unnested_items
+from penstock.language.binding.group_by_all import by_all_keys
 from penstock.language.binding.grouping_sets import Aggregation, GroupingSets, in_sets
 from penstock.language.binding.hints import bind_hints, refuse_useless
 from penstock.language.binding.items import (
     WINDOW_COLUMNS,
+    each_of_star,
     named,
     selects_window_columns,
     starred,
@@ -54,7 +57,6 @@ from penstock.plan.consistency import Consistency, Following
 from penstock.plan.counted_rows import to_be_counted
 from penstock.plan.expressions import (
     Call,
-    Column,
     Expression,
     Named,
 )
@@ -110,7 +112,8 @@ def _consistency(syntax: ConsistencySyntax) -> Consistency:
 
 class SelectBinder:
     def __init__(self, select: Select, catalog: Catalog) -> None:
-        select = in_windows(by_first_rows(in_our_words(select), catalog), catalog)
+        select = in_our_words(by_all_keys(unnested_items(select, catalog), catalog))
+        select = in_windows(by_first_rows(select, catalog), catalog)
         self.select = select
         self.catalog = catalog
         self.hints = bind_hints(select.hint)
@@ -171,7 +174,7 @@ class SelectBinder:
         for item in select.items:
             stars = starred(item, self.given.schema, self.given.hidden)
             if stars is not None:
-                found += [(Column.of(field), item) for field in stars]
+                found += [each_of_star(field, item, self.given.merged) for field in stars]
             else:
                 found.append((binder.bind(item.expression), item))
             if len(found) > MAX_COLUMNS:

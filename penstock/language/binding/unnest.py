@@ -7,7 +7,7 @@ from penstock.language.binding.expressions import ExpressionBinder
 from penstock.language.binding.literals import span_of
 from penstock.language.syntax import UnnestedRelation
 from penstock.model.schema import Field
-from penstock.model.types import BIGINT, Kind, Type
+from penstock.model.types import BIGINT, INT, Kind, Type
 from penstock.plan.node import Node
 from penstock.plan.unnest import Unnest
 
@@ -21,11 +21,15 @@ def unnest(node: Node, relation: UnnestedRelation, binder: ExpressionBinder) -> 
         )
     alias = relation.alias.text if relation.alias is not None else "unnest"
     parts, spread = _parts(collection.type, relation)
-    names = [name.text for name in relation.columns] or [
-        *(alias if len(parts) == 1 else name for name, _ in parts),
-        *(["ordinality"] if relation.numbered else []),
-    ]
-    types = [part for _, part in parts] + [BIGINT] * relation.numbered
+    item = "col" if relation.exploded else alias
+    given = [(item if len(parts) == 1 else name, part) for name, part in parts]
+    from_zero = relation.numbered and relation.exploded
+    if from_zero:
+        given.insert(0, ("pos", INT))
+    elif relation.numbered:
+        given.append(("ordinality", BIGINT))
+    types = [part for _, part in given]
+    names = [name.text for name in relation.columns] or [name for name, _ in given]
     if len(names) != len(types):
         raise BindError(
             f"UNNEST has {len(types)} column{'s' * (len(types) != 1)} here",
@@ -33,7 +37,8 @@ def unnest(node: Node, relation: UnnestedRelation, binder: ExpressionBinder) -> 
             expected=", ".join(map(str, types)),
         )
     fields = tuple(Field(name, each, alias) for name, each in zip(names, types, strict=True))
-    return Unnest(node, collection, fields, relation.outer, relation.numbered, spread)
+    numbered = relation.numbered
+    return Unnest(node, collection, fields, relation.outer, numbered, spread, from_zero)
 
 
 def _parts(collection: Type, relation: UnnestedRelation) -> tuple[list[tuple[str, Type]], bool]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.errors import BindError
-from penstock.language.binding.literals import constant, literal_as, text_of
+from penstock.language.binding.literals import constant, literal_as, span_of, text_of
 from penstock.language.syntax import ValuesSyntax
 from penstock.model.plain_values import to_python
 from penstock.model.schema import Schema
@@ -41,11 +41,49 @@ def bind_values(syntax: ValuesSyntax, schema: Schema) -> ValuesSource:
 
 
 def written(syntax: exp.Expr, wanted: Type) -> Literal:
-    """A constant, or for an ARRAY several: `ARRAY[1, 2]`."""
-    if wanted.kind is not Kind.ARRAY or not isinstance(syntax, exp.Array):
-        return constant(syntax)
-    items = [written(each, wanted.item) for each in syntax.expressions]
-    return Literal(tuple(literal_as(each, wanted.item) for each in items), wanted)
+    """A constant, or several of them: `ARRAY[1, 2]`, `{'x': 1}`, `ROW(1, 2)`, `MAP['k', 1]`."""
+    called = str(syntax.name).lower() if isinstance(syntax, exp.Anonymous) else ""
+    given = syntax.expressions
+    match wanted.kind:
+        case Kind.ARRAY if isinstance(syntax, exp.Array) or called == "array":
+            return Literal(tuple(_value(each, wanted.item) for each in given), wanted)
+        case Kind.MAP if called == "map" and len(given) % 2 == 0:
+            types = [part for _, part in wanted.parts]
+            pairs = zip(given[::2], given[1::2], strict=True)
+            made = tuple(tuple(map(_value, pair, types)) for pair in pairs)
+            if any(key is None for key, _ in made):
+                raise BindError("NULL cannot be the key of a MAP", span=span_of(syntax))
+            return Literal(made, wanted)
+        case Kind.STRUCT if isinstance(syntax, exp.Struct):
+            return Literal(_fields(syntax, wanted), wanted)
+        case Kind.STRUCT if called in ("row", "struct"):
+            if len(given) != len(wanted.parts):
+                raise BindError(
+                    f"the {called.upper()} has {len(given)} values",
+                    span=span_of(syntax),
+                    expected=f"{len(wanted.parts)}: {wanted}",
+                )
+            types = [part for _, part in wanted.parts]
+            return Literal(tuple(map(_value, given, types)), wanted)
+    return constant(syntax)
+
+
+def _value(syntax: exp.Expr, wanted: Type) -> Any:
+    return literal_as(written(syntax, wanted), wanted)
+
+
+def _fields(syntax: exp.Struct, wanted: Type) -> tuple[Any, ...]:
+    """By their names, as JSON has them; one that is missing is NULL."""
+    given = {str(pair.this.name).casefold(): pair.expression for pair in syntax.expressions}
+    unknown = set(given) - {name.casefold() for name, _ in wanted.parts}
+    if unknown:
+        raise BindError(
+            f"there is no field {min(unknown)!r}", span=span_of(syntax), expected=str(wanted)
+        )
+    return tuple(
+        _value(given[name.casefold()], part) if name.casefold() in given else None
+        for name, part in wanted.parts
+    )
 
 
 def _column(literals: list[Literal], wanted: Type) -> list[Any] | None:

@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 from penstock.errors import Span
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.relations import relation
-from penstock.language.parsing.unnest import after_comma, at_unnest, unnested
+from penstock.language.parsing.unnest import after_comma, at_unnest, lateral_view, unnested
 from penstock.language.syntax import (
     ExceptRelation,
     JoinChain,
@@ -37,7 +37,6 @@ _KINDS = {
 }
 _WORDS = ("INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI")
 _OTHERS = {  # of other dialects
-    ("NATURAL",): "JOIN … ON",
     ("OUTER",): "LEFT JOIN, RIGHT JOIN or FULL JOIN",
     ("ASOF",): "JOIN … AS OF a.ts ON …",
     ("RIGHT", "SEMI"): "LEFT SEMI JOIN, with the inputs exchanged",
@@ -68,17 +67,27 @@ def _chain(parser: Parser) -> JoinChain:
     chain = JoinChain(first, ())
     while True:
         start = parser.here()
+        view = lateral_view(parser, chain.relations[-1])
+        if view is not None:
+            chain = chain.with_last(view)
+            continue
+        natural = parser.accept("NATURAL")
         kind = _kind(parser)
         if kind is None:
+            if natural:
+                parser.refuse(f"expected JOIN after NATURAL, found {parser.found()}")
             return chain
-        if at_unnest(parser):
+        if natural:
+            chain = replace(chain, joins=(*chain.joins, _natural(parser, kind, start)))
+        elif at_unnest(parser):
             chain = chain.with_last(unnested(parser, chain.relations[-1], kind))
         else:
             chain = replace(chain, joins=(*chain.joins, _join(parser, kind, start)))
 
 
 def _join(parser: Parser, kind: str, start: Span) -> JoinSyntax:
-    """join ::= CROSS JOIN (relation | unnest) | LEFT JOIN unnest ON TRUE
+    """join ::= NATURAL [kind] JOIN relation
+    | CROSS JOIN (relation | unnest) | LEFT JOIN unnest ON TRUE
     | [kind] JOIN relation [as-of] (ON condition | USING '(' column {',' column} ')')
     kind ::= INNER | (LEFT | RIGHT | FULL) [OUTER] | [LEFT] SEMI | [LEFT] ANTI"""
     joined, as_of = _relation_as_of(parser)
@@ -96,6 +105,16 @@ def _join(parser: Parser, kind: str, start: Span) -> JoinSyntax:
     parser.expect("ON")
     condition = parser.scalar("a join condition")
     return JoinSyntax(kind, joined, condition, as_of, parser.since(start))
+
+
+def _natural(parser: Parser, kind: str, start: Span) -> JoinSyntax:
+    """NATURAL [kind] JOIN relation: by all columns that both sides have."""
+    if kind == "CROSS":
+        parser.refuse("a CROSS JOIN has no condition", hint="NATURAL JOIN")
+    joined = relation(parser)
+    if parser.at("ON", "USING"):
+        parser.refuse(f"a NATURAL JOIN has no {parser.word}", hint=f"JOIN … {parser.word}")
+    return JoinSyntax(kind, joined, None, None, parser.since(start), natural=True)
 
 
 def _kind(parser: Parser) -> str | None:

@@ -18,6 +18,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from penstock.errors import PenstockError, Span, nearest
+from penstock.language.parsing.collections import (
+    at_subscript,
+    is_called,
+    subscript,
+    written_map,
+    written_struct,
+)
 from penstock.language.parsing.parameters import Parameters, constant_of, length_of
 from penstock.language.syntax import MAX_CHAIN, Name, Quantity, QuerySyntax
 from penstock.model.duration import parse_duration
@@ -30,6 +37,7 @@ RESERVED = frozenset(
         *("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "LATE", "EMIT", "UNION"),
         "CONSISTENCY",
         *("EXCEPT", "ON", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER", "NATURAL"),
+        "LATERAL",
         *("ORDER", "LIMIT", "OFFSET", "AS", "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN"),
         *("CASE", "WHEN", "THEN", "ELSE", "END", "DISTINCT", "USING", "INTERSECT", "QUALIFY"),
         *("MODE", "WITHIN", "PROGRESS", "FORMAT", "BOUND", "PER", "IDLE", "FUTURE", "SKEW"),
@@ -47,14 +55,10 @@ _CLAUSES = frozenset(
         *("LATE", "EMIT", "CONSISTENCY", "PROGRESS", "VALUES", "FILES", "SOCKET", "INTO"),
     ]
 )
-# What brackets begin with that hold a window.
-WINDOW_PARTS = (
-    *("RANGE", "SLIDE", "WA", "WATTR", "RATTR", "SATTR", "PA", "PATTR", "ORIGIN", "SESSION"),
-    "MAX",
-)
 _NEXT_IN_A_LIST = (TokenType.COMMA, TokenType.R_PAREN)
 _NO_UNITS = RESERVED | {
     "BY",
+    "FETCH",
     "KEEP",
     "ORDERED",
     "DELAY",
@@ -166,49 +170,20 @@ class Parser(SqlglotParser):
     def _parse_column_ops(self, this: Any) -> Any:
         """`a[1].b[2]`, unless the brackets are those of a window."""
         this = super()._parse_column_ops(this)
+        if self._curr.token_type is TokenType.L_BRACE and is_called(this, "MAP"):
+            this = written_map(self, this)
         chain = 0
-        while this is not None and self._at_subscript(this):
+        while this is not None and at_subscript(self, this):
             chain += 1
             if chain > MAX_CHAIN:
                 self.refuse(f"there are more than {MAX_CHAIN} subscripts in a row")
-            this = super()._parse_column_ops(self._subscript(this))
+            this = super()._parse_column_ops(subscript(self, this))
         return this
 
     def _parse_bracket(self, this: Any = None) -> Any:
-        return self._subscript(None) if this is None and self._at_subscript(None) else this
-
-    def _at_subscript(self, this: exp.Expr | None) -> bool:
-        """Not a window, not even a misspelt one: a word and a number behind it, or nothing."""
-        if self._curr.token_type is not TokenType.L_BRACKET or self.next_word in WINDOW_PARTS:
-            return False
-        if self._next.token_type is TokenType.R_BRACKET:
-            return this is None or _is_called(this, "ARRAY")
-        after = self._tokens[self._index + 2 : self._index + 3]
-        word = self.next_word[:1].isalpha()
-        return not (word and after and after[0].token_type in _CONSTANTS)
-
-    def _subscript(self, this: exp.Expr | None) -> exp.Expr:
-        """`a[1]`, or an ARRAY: `ARRAY[1, 2]` or `[1, 2]`."""
-        start = self._curr.start
-        self._advance()
-        is_array = this is None or _is_called(this, "ARRAY")
-        at_end = self._curr.token_type is TokenType.R_BRACKET
-        items = [] if at_end else list(self.list_of(self.scalar))
-        if not self._match(TokenType.R_BRACKET):
-            self.refuse(f"expected ], found {self.found()}")
-        if _is_called(this, "MAP") and items and len(items) % 2 == 0:
-            called: exp.Expr = self.expression(exp.Anonymous(this="map", expressions=items))
-            called.meta["start"] = this.meta.get("start", start) if this else start
-            return called
-        if not is_array and len(items) != 1:
-            self.refuse("an element has one place or key", hint="a[1] or m['key']")
-        made: exp.Expr
-        if is_array:
-            made = self.expression(exp.Array(expressions=items))
-        else:
-            made = self.expression(exp.Bracket(this=this, expressions=items))
-        made.meta["start"] = start if this is None else this.meta.get("start", start)
-        return made
+        if this is None and self._curr.token_type is TokenType.L_BRACE:
+            return written_struct(self)
+        return subscript(self, None) if this is None and at_subscript(self, None) else this
 
     def _parse_in(self, this: Any, alias: bool = False) -> Any:
         if self._curr.token_type is not TokenType.L_PAREN or self.next_word not in _QUERIES:
@@ -318,6 +293,9 @@ class Parser(SqlglotParser):
             depth += (token.token_type in _CLOSING) - (token.token_type in _OPENING)
             if depth <= 0 and _word(token) in _CLAUSES:
                 return f"{self.found()} does not belong in the clause {_word(token)}"
+        words = [_word(token) for token in self._tokens[:2]]
+        if words[:1] in (["CREATE"], ["DROP"], ["ALTER"], ["SHOW"]):
+            return f"{self.found()} does not belong in {' '.join(words)}"
         return f"{self.found()} does not belong here"
 
     def _tokens_left(self) -> bool:
@@ -342,6 +320,9 @@ class Parser(SqlglotParser):
             self.refuse(f"{token.text!r} cannot be {what}", hint=f"`{token.text}` in back quotes")
         self._advance()
         return Name(token.text, _span_of(token))
+
+    def at_reserved(self) -> bool:
+        return self.word in RESERVED
 
     def alias(self) -> Name | None:
         """`AS x`, or a bare name that is not a reserved word."""
@@ -476,10 +457,6 @@ class Penstock(Dialect):
         }
 
     Parser = Parser
-
-
-def _is_called(this: exp.Expr | None, name: str) -> bool:
-    return isinstance(this, exp.Column) and not this.table and this.name.upper() == name
 
 
 def _word(token: Token) -> str:

@@ -20,7 +20,8 @@ class RowClauses(NamedTuple):
 
 
 def row_clauses(parser: Parser, distinct_on: bool) -> RowClauses:
-    """[WINDOW name AS '(' … ')' {',' …}] [QUALIFY condition] [ORDER BY …] [LIMIT n [BY key, …]]"""
+    """[WINDOW name AS '(' … ')' {',' …}] [QUALIFY condition] [ORDER BY …]
+    [LIMIT n [OFFSET m] [BY key, …]]"""
     windows = _named_windows(parser)
     qualify = parser.scalar("a condition") if parser.accept("QUALIFY") else None
     windows = windows or _named_windows(parser)
@@ -33,8 +34,6 @@ def row_clauses(parser: Parser, distinct_on: bool) -> RowClauses:
             start,
             "EMIT IN ORDER, ORDER BY … LIMIT n in a window, or sort where the rows arrive",
         )
-    if parser.at("OFFSET"):
-        parser.refuse("OFFSET is not part of a continuous query", hint="row_number() … QUALIFY")
     return RowClauses(windows, qualify, order_by, limit)
 
 
@@ -79,14 +78,46 @@ def _order_item(parser: Parser) -> OrderItem:
 
 
 def _limit(parser: Parser) -> LimitClause | None:
+    """limit ::= LIMIT n [OFFSET m] [BY key {',' key}] [OFFSET m]
+    | OFFSET m [ROW | ROWS] [fetch] [BY …] | fetch [BY …]
+    fetch ::= FETCH (FIRST | NEXT) n (ROW | ROWS) ONLY"""
     start = parser.here()
-    if not parser.accept("LIMIT"):
+    if not parser.at("LIMIT", "OFFSET", "FETCH"):
         return None
-    quantity = parser.quantity()
-    rows = int(quantity.amount)
-    if rows != quantity.amount or rows < 1 or not (quantity.unit is None or quantity.is_rows):
-        raise SyntaxAt(f"LIMIT is {quantity}", quantity.span, "a whole number from 1 on")
+    rows = _count(parser, "LIMIT", least=1) if parser.accept("LIMIT") else None
+    offset = _offset(parser)
+    if rows is None:
+        rows = _fetch(parser)
     by: tuple[exp.Expr, ...] = ()
     if parser.accept("BY"):
         by = parser.list_of(lambda: parser.scalar("a key"))
-    return LimitClause(rows, by, parser.since(start))
+    if offset is None:
+        offset = _offset(parser)
+    if rows is None and not offset:
+        raise SyntaxAt("OFFSET 0 leaves all rows", parser.since(start), "LIMIT n OFFSET 0")
+    return LimitClause(rows, by, parser.since(start), offset or 0)
+
+
+def _offset(parser: Parser) -> int | None:
+    if not parser.accept("OFFSET"):
+        return None
+    return _count(parser, "OFFSET", least=0)
+
+
+def _fetch(parser: Parser) -> int | None:
+    if not parser.accept("FETCH"):
+        return None
+    if not (parser.accept("FIRST") or parser.accept("NEXT")):
+        parser.refuse(f"expected FIRST or NEXT after FETCH, found {parser.found()}")
+    rows = 1 if parser.at("ROW", "ROWS") else _count(parser, "FETCH", least=1)
+    _ = parser.accept("ROWS") or parser.accept("ROW")
+    parser.expect("ONLY")
+    return rows
+
+
+def _count(parser: Parser, clause: str, least: int) -> int:
+    quantity = parser.quantity()
+    rows = int(quantity.amount)
+    if rows != quantity.amount or rows < least or not (quantity.unit is None or quantity.is_rows):
+        raise SyntaxAt(f"{clause} is {quantity}", quantity.span, f"a whole number from {least} on")
+    return rows

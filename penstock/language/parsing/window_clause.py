@@ -8,7 +8,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import nearest
-from penstock.language.parsing.parser import WINDOW_PARTS, Parser, SyntaxAt
+from penstock.language.parsing.collections import WINDOW_PARTS
+from penstock.language.parsing.parser import Parser, SyntaxAt
 from penstock.language.syntax import Attribute, WindowClause
 
 

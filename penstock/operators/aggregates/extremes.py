@@ -1,8 +1,4 @@
-"""min, max, first and last: the best value per group by some order.
-
-Numbers and times are compared as arrays; texts, bytes and decimals as Python values, of which each
-batch yields at most one per group.
-"""
+"""min, max, first and last: the best value per group by some order."""
 
 from __future__ import annotations
 
@@ -13,13 +9,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints
-from penstock.model.plain_values import to_arrow, to_python
-from penstock.model.types import Kind, Type
+from penstock.model.first_rows import first_rows
+from penstock.model.types import Type
 from penstock.operators.aggregates.aggregate import Aggregate
+from penstock.operators.aggregates.best_rows import best_rows, fold_numbers
+from penstock.operators.aggregates.plain_columns import dtype_of, plain, unplain
 from penstock.operators.folding.scatter import grown, spread
 from penstock.state.chunks import Tree
-
-_OBJECTS = (Kind.STRING, Kind.BINARY, Kind.DECIMAL)
 
 
 class Best:
@@ -34,40 +30,6 @@ class Best:
         self.values = grown(self.values, size, 0)
         self.positions = grown(self.positions, size, 0)
         self.present = grown(self.present, size, False)
-
-
-def dtype_of(sql_type: Type) -> npt.DTypeLike:
-    if sql_type.kind in _OBJECTS:
-        return object
-    return np.float64 if sql_type.kind is Kind.DOUBLE else np.int64
-
-
-def plain(column: pa.Array, sql_type: Type) -> npt.NDArray[Any]:
-    """A column without NULLs as an array that can be compared: objects, doubles or integers."""
-    if sql_type.kind in _OBJECTS:
-        values = np.empty(len(column), dtype=object)
-        values[:] = to_python(column, sql_type)
-        return values
-    if sql_type.kind is Kind.DOUBLE:
-        return np.asarray(column, dtype=np.float64) + 0.0  # −0.0 is 0.0
-    if sql_type.kind in (Kind.INT, Kind.BIGINT):
-        return np.asarray(column).astype(np.int64, copy=False)
-    if sql_type.kind is Kind.BOOLEAN:
-        return np.asarray(column.cast(pa.int8())).astype(np.int64)
-    narrow = pa.int32() if sql_type.kind is Kind.DATE else pa.int64()
-    return np.asarray(column.cast(narrow)).astype(np.int64)
-
-
-def unplain(values: npt.NDArray[Any], present: npt.NDArray[np.bool_], sql_type: Type) -> pa.Array:
-    """The column of such an array; NULL where nothing is present."""
-    if sql_type.kind in _OBJECTS:
-        return to_arrow([v if p else None for v, p in zip(values, present, strict=True)], sql_type)
-    if sql_type.kind is Kind.BOOLEAN:
-        values = values.astype(np.bool_)
-    column = pa.array(values, mask=~present)
-    if sql_type.kind is Kind.DATE:
-        column = column.cast(pa.int32())
-    return column.cast(sql_type.arrow)
 
 
 class Extreme(Aggregate[Best]):
@@ -89,9 +51,15 @@ class Extreme(Aggregate[Best]):
         if len(codes) == 0:
             return
         values = plain(arguments[0], self.argument)
-        places = positions if self.by_position else np.zeros(len(codes), np.int64)
-        best = best_last(codes, places, values, self.largest)
-        self._take(partial, codes[best], places[best], values[best])
+        if self.by_position:
+            rows = best_rows(codes, positions, self.largest)
+            rows = rows[one_of_each(codes[rows], values[rows], self.largest)]
+            self._take(partial, codes[rows], positions[rows], values[rows])
+        elif values.dtype == object:
+            rows = one_of_each(codes, values, self.largest)
+            self._take(partial, codes[rows], np.zeros(len(rows), np.int64), values[rows])
+        else:
+            fold_numbers(partial.values, partial.present, codes, values, self.largest)
 
     def merge(self, partial: Best, other: Best) -> None:
         groups = np.flatnonzero(other.present)
@@ -163,27 +131,10 @@ def better(new: npt.NDArray[Any], old: npt.NDArray[Any], largest: bool) -> npt.N
     return wins
 
 
-def best_last(
-    codes: Codes, places: npt.NDArray[Any], values: npt.NDArray[Any], largest: bool
-) -> Ints:
-    """The best row of each group, by place and then by value."""
-    order = _order(codes, places, values, largest)
-    best: Ints = order[np.flatnonzero(np.append(np.diff(codes[order]) != 0, True))]
-    return best
-
-
-def _order(
-    codes: Codes, places: npt.NDArray[Any], values: npt.NDArray[Any], largest: bool
-) -> npt.NDArray[np.int64]:
-    """By group, then from the worst to the best."""
-    places, values = (
-        np.unique(each, return_inverse=True)[1] if each.dtype == object else each
-        for each in (places, values)
-    )
-    order = np.lexsort((values, places, codes))  # NaN sorts last, as the largest number
-    if largest:
-        return order
-    # from the best to the worst: turn it round within each group
-    reverse = np.lexsort((np.arange(len(codes))[::-1], codes[order]))
-    turned: npt.NDArray[np.int64] = order[reverse]
-    return turned
+def one_of_each(codes: Codes, values: npt.NDArray[Any], largest: bool) -> Ints:
+    """A row of each group whose value is the best."""
+    if values.dtype == object:
+        values = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    rows = best_rows(codes, values, largest)
+    found: Ints = rows[first_rows(codes[rows])[0]]
+    return found

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Floats, Ints
 from penstock.model.types import Kind, Type
-from penstock.operators.aggregates.extremes import plain, unplain
+from penstock.operators.aggregates.plain_columns import plain, unplain
 
 Sortable: TypeAlias = npt.NDArray[Any]
 _ALL_BUT_SIGN = np.int64(2**63 - 1)

@@ -22,6 +22,9 @@ class Arguments:
     columns: list[pa.Array]
 
 
+NO_ARGUMENTS = Arguments(None, [])
+
+
 class ArgumentsOf:
     """The arguments of an aggregate that differ from row to row: without the constants at the end.
 
@@ -38,6 +41,8 @@ class ArgumentsOf:
             schema = Schema(tuple(schema.fields[position] for position in self._positions))
             self._schema = schema.arrow
         self._columns = [compile_expression(each, schema) for each in arguments]
+        # whether all rows count, whatever is in them
+        self.takes_all = self._holds is None and not self._columns
 
     def of(self, batch: pa.RecordBatch) -> Arguments:
         if self._holds is None:

@@ -62,7 +62,7 @@ class BitCodes(ColumnCodes):
         return len(self._numbers)
 
     def encode(self, column: pa.Array) -> Codes:
-        bits = self._bits(column)
+        bits = self.bits(column)
         if not column.null_count:
             return self._numbers.encode(bits)
         valid = present(column)
@@ -77,7 +77,12 @@ class BitCodes(ColumnCodes):
         rest[known] = self._numbers.encode(bits[begin:][known])
         return codes
 
-    def _bits(self, column: pa.Array) -> Ints:
+    def encode_bits(self, bits: Ints) -> Codes:
+        """The codes of values that are there, by their bits."""
+        return self._numbers.encode(bits)
+
+    def bits(self, column: pa.Array) -> Ints:
+        """The same for equal values, but for NULLs."""
         values = values_of(column, self.type)
         if self.type.kind is not Kind.DOUBLE:
             return values.astype(np.int64, copy=False)

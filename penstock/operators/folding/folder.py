@@ -21,7 +21,8 @@ from penstock.model.schema import Schema
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.build import build
 from penstock.operators.aggregates.counts import Count, Counts
-from penstock.operators.folding.arguments import Arguments, ArgumentsOf
+from penstock.operators.batch import Batch
+from penstock.operators.folding.arguments import NO_ARGUMENTS, Arguments, ArgumentsOf
 from penstock.operators.folding.keys import KeyCodes
 from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.expressions import Named
@@ -121,6 +122,14 @@ class Folder:
         """Rows that count: keys and arguments need not have a value for any others."""
         codes = self.codes(batch)
         return Rows(codes, positions, [each.of(batch) for each in self._arguments])
+
+    def row(self, batch: Batch, position: int) -> Rows:
+        """A tuple that comes alone; columns are made of it only if somebody looks at them."""
+        codes = self.codes(batch.rows) if self._key_columns else np.zeros(1, np.int64)
+        arguments = [
+            NO_ARGUMENTS if each.takes_all else each.of(batch.rows) for each in self._arguments
+        ]
+        return Rows(codes, np.array([position]), arguments)
 
     def codes(self, batch: pa.RecordBatch) -> Codes:
         """The groups of rows."""

@@ -6,15 +6,17 @@ Several columns are numbered two by two: pairs of their codes are whole numbers,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints
 from penstock.model.types import Type
-from penstock.operators.folding.column_codes import codes_of
+from penstock.operators.folding.column_codes import BitCodes, ColumnCodes, codes_of
 from penstock.operators.folding.key_order import KeyOrder
-from penstock.operators.folding.numbered_ints import NumberedPairs
+from penstock.operators.folding.numbered_ints import SMALL, NumberedPairs
+from penstock.operators.folding.usual_pairs import UsualPairs
 from penstock.state.chunks import ChunkStore
 
 _BLOCK = 1024  # keys that are saved together
@@ -27,7 +29,9 @@ class KeyCodes:
         """`by` has the places of the columns as they count for the order, if that is another."""
         self._by = list(by) or list(range(len(types)))
         self.columns = [codes_of(sql_type) for sql_type in types]
+        self._turn = list(range(len(types)))  # in which columns are put together
         self._pairs = [NumberedPairs() for _ in types[1:]]  # of the columns before, and the next
+        self._usual = [UsualPairs() for _ in types[1:]]
         self._order = KeyOrder()
         self._saved = 0  # how many keys a store has of these
         self._blocks = 0  # how many blocks it has, perhaps of others
@@ -41,21 +45,39 @@ class KeyCodes:
         """A code for each row; new keys are numbered in the order of their rows."""
         if not self.columns:
             return np.zeros(rows, np.int64)
-        codes = self.columns[0].encode(columns[0])
-        for pairs, known, column in zip(self._pairs, self.columns[1:], columns[1:], strict=True):
-            codes = pairs.encode_pairs(codes, known.encode(column), len(known))
+        if rows > SMALL and self._pairs and not len(self):
+            self._most_different_first(columns)
+        first, *others = self._turn
+        codes = self.columns[first].encode(columns[first])
+        for place, pairs, usual in zip(others, self._pairs, self._usual, strict=True):
+            column, known = columns[place], self.columns[place]
+            if rows <= SMALL or not usual.worth_it:
+                codes = pairs.encode_pairs(codes, known.encode(column), len(known))
+            elif isinstance(known, BitCodes) and not column.null_count:
+                encoded = partial(_encode_bits, pairs, known)
+                codes = usual.encode(codes, known.bits(column), encoded)
+            else:
+                encoded = partial(_encode_codes, pairs, known)
+                codes = usual.encode(codes, known.encode(column), encoded)
         return codes
+
+    def _most_different_first(self, columns: Sequence[pa.Array]) -> None:
+        """One that has many values often decides the others."""
+        for known, column in zip(self.columns, columns, strict=True):
+            known.encode(column)
+        self._turn.sort(key=lambda place: -len(self.columns[place]))
 
     def take(self, codes: Codes) -> list[pa.Array]:
         """The key columns of groups."""
         if not self.columns:
             return []
-        columns = []
-        for pairs, known in zip(reversed(self._pairs), reversed(self.columns[1:]), strict=True):
+        columns: list[pa.Array] = [None] * len(self.columns)
+        first, *others = self._turn
+        for pairs, place in zip(reversed(self._pairs), reversed(others), strict=True):
             codes, right = pairs.taken_apart(codes)
-            columns.append(known.take(right))
-        columns.append(self.columns[0].take(codes))
-        return columns[::-1]
+            columns[place] = self.columns[place].take(right)
+        columns[first] = self.columns[first].take(codes)
+        return columns
 
     def order_of(self, codes: Codes) -> Ints:
         """How to put groups in the order of their keys; of groups that are alike, as they were."""
@@ -104,3 +126,11 @@ class KeyCodes:
             self.encode(columns, len(columns[0]))
             self._blocks += 1
         self._saved = len(self)
+
+
+def _encode_bits(pairs: NumberedPairs, known: BitCodes, left: Codes, right: Ints) -> Codes:
+    return pairs.encode_pairs(left, known.encode_bits(right), len(known))
+
+
+def _encode_codes(pairs: NumberedPairs, known: ColumnCodes, left: Codes, right: Ints) -> Codes:
+    return pairs.encode_pairs(left, right, len(known))

@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.model.arrays import Codes, Ints
-from penstock.model.stable_order import first_rows
+from penstock.model.first_rows import first_rows
 from penstock.operators.folding.dense_keys import DenseKeys
 from penstock.operators.folding.hashed_keys import HashedKeys
 from penstock.operators.folding.scatter import grown
 
 SMALL = 32  # rows that are looked up one by one
 _NONE = -1
+_TOLD = 128  # values that a dict is told for every time that few rows were asked for
 _HALF = 32  # bits of each code of a pair
 _LOWER = (1 << _HALF) - 1
 
@@ -35,6 +36,7 @@ class NumberedInts:
         self._size = 0
         self._codes: dict[int, int] = {}
         self._in_dict = 0  # how many values that has
+        self._times_asked = 0  # for few rows
         self._table: DenseKeys | HashedKeys = DenseKeys()
         self._in_table = 0
         self._close_again = 0  # how many values there are when they may lie close together
@@ -57,9 +59,14 @@ class NumberedInts:
 
     def encode(self, values: Ints) -> Codes:
         """A code for each value."""
-        if len(values) <= SMALL:
+        if len(values) <= SMALL and self._dict_is_worth_it():
             return self._one_by_one(values)
         return self._all_at_once(values)
+
+    def _dict_is_worth_it(self) -> bool:
+        """Not for a few rows now and then, if very many values would have to be told to it."""
+        self._times_asked += 1
+        return self._size - self._in_dict <= _TOLD * self._times_asked
 
     def _one_by_one(self, values: Ints) -> Codes:
         if self._in_dict < self._size:
@@ -141,7 +148,7 @@ class NumberedPairs(NumberedInts):
 
     def encode_pairs(self, left: Codes, right: Codes, width: int) -> Codes:
         """A code for each pair; those on the right are below `width`."""
-        if len(left) <= SMALL:
+        if len(left) <= SMALL and self._dict_is_worth_it():
             return self._one_by_one(left << _HALF | right)
         if width > 1 << self._bits:
             self._bits = (width - 1).bit_length()

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Ints
+from penstock.model.first_rows import different
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.operators.taken import taken_rows
 from penstock.state.chunks import ChunkStore, Within, required
 
 _FULL = 4096  # what a slice holds when the next one begins
@@ -63,7 +65,7 @@ class Slices(Generic[T]):
             yield self._opened(first, lowest), None
             return
         of = np.searchsorted(self._starts, ticks, side="right")
-        for number in np.unique(of).tolist():
+        for number in different(of).tolist():
             rows = np.flatnonzero(of == number)
             yield self._opened(number, int(ticks[rows].min())), rows
 
@@ -73,7 +75,7 @@ class Slices(Generic[T]):
             if which is None:
                 yield content, rows, ticks
             else:
-                yield content, rows.take(pa.array(which)), ticks[:, which]
+                yield content, taken_rows(rows, which), ticks[:, which]
 
     def _opened(self, place: int, lowest: int) -> T:
         found = self._slices[place]

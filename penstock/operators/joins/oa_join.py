@@ -26,6 +26,7 @@ from penstock.operators.joins.partners.side import Side
 from penstock.operators.joins.partners.sorted_run import SortedRun
 from penstock.operators.joins.partners.tuples import Tuples
 from penstock.operators.joins.results import JoinResults
+from penstock.operators.joins.unseen import UnseenColumns
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
 from penstock.operators.revising.amendment import in_time_of
@@ -52,6 +53,7 @@ class OaJoin(Base):
         self._keys = JoinKeys(node, keys)
         self._condition = Condition(node, others)
         self._results = JoinResults(node)
+        self.unseen = UnseenColumns()
         self._columns = [[field.qualified for field in each.schema] for each in node.branches]
         timed = list(zip(node.attributes, node.branches, strict=True))
         self._places = [attribute.position(each.schema) for attribute, each in timed]
@@ -79,7 +81,8 @@ class OaJoin(Base):
         items: list[Item] = [*self._given_over(), *late]
         codes, equal = self._keys.of(port, given.rows)
         lineage = self._lineages[port].of(given) if self._lineages else None
-        tuples = Tuples(given.rows, codes, ticks[0], given.signs, lineage)
+        rows = self.unseen.left_out(port, given.rows)
+        tuples = Tuples(rows, codes, ticks[0], given.signs, lineage)
         if equal is not None:
             if self._kind.keeps[port]:
                 items += self._given_alone(port, given.rows.filter(pa.array(~equal)))

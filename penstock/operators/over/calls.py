@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.expressions.columns import of_64_bits
 from penstock.expressions.compile import compile_expression
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Ints, Mask
 from penstock.model.schema import Schema
 from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.framed_aggregates import AggregateOverFrames
@@ -20,6 +20,8 @@ from penstock.plan.over_calls import (
     Numbering,
     NumberKind,
     OverCall,
+    Share,
+    ShareKind,
     ValueAt,
 )
 
@@ -34,6 +36,8 @@ def call_over_rows(call: OverCall, schema: Schema) -> CallOverRows:
     match call:
         case Numbering():
             return NumberOverRows(call.kind)
+        case Share():
+            return ShareOverRows(call)
         case Neighbour():
             return NeighbourOverRows(call, schema)
         case ValueAt():
@@ -64,9 +68,35 @@ def numbers(kind: NumberKind, given: RowsInPartitions) -> Ints:
             return groups - groups[given.begin] + 1
 
 
+class ShareOverRows:
+    def __init__(self, call: Share) -> None:
+        self._kind, self._parts = call.kind, call.parts
+
+    def of(self, given: RowsInPartitions, targets: Ints) -> pa.Array:
+        begin = given.begin[targets]
+        sizes = given.end[targets] - begin
+        match self._kind:
+            case ShareKind.NTILE:
+                return of_64_bits(self._part(targets - begin, sizes))
+            case ShareKind.PERCENT_RANK:
+                before = given.first_peer[targets] - begin
+                return pa.array(before / np.maximum(sizes - 1, 1))
+            case ShareKind.CUME_DIST:
+                return pa.array((given.end_of_peers[targets] - begin) / sizes)
+
+    def _part(self, place: Ints, sizes: Ints) -> Ints:
+        """The first parts have a row more, if the rows do not go into all alike."""
+        assert self._parts is not None
+        parts = np.minimum(sizes, self._parts)  # each has a row at least
+        small = sizes // parts
+        large = sizes - small * parts
+        within = large * (small + 1)
+        return 1 + np.where(place < within, place // (small + 1), large + (place - within) // small)
+
+
 class NeighbourOverRows:
     def __init__(self, call: Neighbour, schema: Schema) -> None:
-        self._offset = call.offset
+        self._offset, self._known = call.offset, call.known
         self._value = compile_expression(call.value, schema)
         self._default = None
         if call.default is not None:
@@ -74,23 +104,59 @@ class NeighbourOverRows:
 
     def of(self, given: RowsInPartitions, targets: Ints) -> pa.Array:
         begin, end = given.begin[targets], given.end[targets]
+        values = self._value(given.rows)
         size = len(given)
-        places = targets + max(-size, min(size, self._offset))
-        there = (places >= begin) & (places < end)
-        found = self._value(given.rows).take(pa.array(places, mask=~there))
+        by = max(-size, min(size, self._offset))
+        if self._known:
+            known = KnownRows(values)
+            low, high = known.before(begin), known.before(end)
+            places = known.before(targets) + by
+            if by > 0:  # the row's own value is none of those behind it
+                places += known.before(targets + 1) - known.before(targets) - 1
+            there = (places >= low) & (places < high)
+            places = known.at(places, there)
+        else:
+            places = targets + by
+            there = (places >= begin) & (places < end)
+        found = values.take(pa.array(places, mask=~there))
         if self._default is None or there.all():
             return found
         others = self._default(given.rows).take(pa.array(targets))
         return pc.if_else(pa.array(there), found, others)
 
 
+class KnownRows:
+    """Those of sorted rows that have a value."""
+
+    def __init__(self, values: pa.Array) -> None:
+        valid = np.asarray(values.is_valid())
+        self._places = np.flatnonzero(valid)
+        self._before = np.concatenate([[0], np.cumsum(valid)])
+
+    def before(self, places: Ints) -> Ints:
+        """How many there are before some places."""
+        return self._before[places]
+
+    def at(self, numbers: Ints, there: Mask) -> Ints:
+        """The places of those with numbers, where they are there."""
+        places = np.zeros(len(numbers), np.int64)
+        places[there] = self._places[numbers[there]]
+        return places
+
+
 class ValueOverRows:
     def __init__(self, call: ValueAt, schema: Schema) -> None:
-        self._frame, self._place = call.frame, call.place
+        self._frame, self._place, self._known = call.frame, call.place, call.known
         self._value = compile_expression(call.value, schema)
 
     def of(self, given: RowsInPartitions, targets: Ints) -> pa.Array:
         low, high = given.bounds(self._frame, targets)
+        values = self._value(given.rows)
+        known = KnownRows(values) if self._known else None
+        if known is not None:
+            low, high = known.before(low), known.before(high)
         places = high - 1 if self._place < 0 else low + (self._place - 1)
         there = (places >= low) & (places < high)
-        return self._value(given.rows).take(pa.array(places, mask=~there))
+        if known is not None:
+            places = known.at(places, there)
+        return values.take(pa.array(places, mask=~there))

@@ -6,40 +6,35 @@ Partitions have codes, and everything is arrays by them, saved in blocks.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.columns import of_64_bits
-from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints
 from penstock.model.schema import Schema
 from penstock.operators.folding.scatter import grown
 from penstock.operators.over.calls import numbers
+from penstock.operators.over.carried_call import CarriedCall
+from penstock.operators.over.carried_values import (
+    CarriedFirst,
+    CarriedFirstKnown,
+    CarriedLastKnown,
+)
 from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.framed_aggregates import AggregateOverFrames, Seen
-from penstock.plan.over_calls import FramedAggregate, Numbering, NumberKind, OverCall, ValueAt
+from penstock.plan.over_calls import (
+    FramedAggregate,
+    Neighbour,
+    Numbering,
+    NumberKind,
+    OverCall,
+    ValueAt,
+)
 from penstock.state.chunks import ChunkStore, Tree
 
 _BLOCK = 1024  # partitions that are saved together
-
-
-class CarriedCall(ABC):
-    """A call whose frame begins with the partition and ends with the row."""
-
-    @abstractmethod
-    def of(self, given: RowsInPartitions, size: int) -> pa.Array:
-        """The values for new rows, which are all that have come since; there are partitions with
-        codes below `size`."""
-
-    @abstractmethod
-    def save(self, codes: Codes) -> Tree:
-        """What is carried for some partitions."""
-
-    @abstractmethod
-    def load(self, saved: Tree, codes: Codes, size: int) -> None: ...
 
 
 def carried_call(call: OverCall, schema: Schema) -> CarriedCall | None:
@@ -48,7 +43,11 @@ def carried_call(call: OverCall, schema: Schema) -> CarriedCall | None:
         case Numbering():
             return CarriedNumber(call.kind)
         case ValueAt(place=1, frame=frame) if frame.runs:
-            return CarriedFirst(call, schema)
+            return CarriedFirstKnown(call, schema) if call.known else CarriedFirst(call, schema)
+        case ValueAt(place=-1, frame=frame, known=True) if frame.runs:
+            return CarriedLastKnown(call.value, 1, frame, None, schema)
+        case Neighbour(known=True):
+            return CarriedLastKnown(call.value, -call.offset, None, call.default, schema)
         case FramedAggregate(frame=frame) if frame.runs:
             return CarriedAggregate(call, schema)
     return None
@@ -75,31 +74,6 @@ class CarriedNumber(CarriedCall):
     def load(self, saved: Tree, codes: Codes, size: int) -> None:
         self._counts = grown(self._counts, size, 0)
         self._counts[codes] = saved
-
-
-class CarriedFirst(CarriedCall):
-    """Partitions are numbered as they are first seen, so new ones stand behind all others."""
-
-    def __init__(self, call: ValueAt, schema: Schema) -> None:
-        self._value = compile_expression(call.value, schema)
-        self._firsts: pa.Array = pa.array([], call.value.type.arrow)
-
-    def of(self, given: RowsInPartitions, size: int) -> pa.Array:
-        known = len(self._firsts)
-        if size > known:
-            codes = given.codes[given.starts]
-            new = codes >= known
-            places = np.empty(size - known, np.int64)
-            places[codes[new] - known] = given.starts[new]
-            found = self._value(given.rows).take(pa.array(places))
-            self._firsts = pa.concat_arrays([self._firsts, found])
-        return self._firsts.take(pa.array(given.codes))
-
-    def save(self, codes: Codes) -> Tree:
-        return self._firsts.take(pa.array(codes))
-
-    def load(self, saved: Tree, codes: Codes, size: int) -> None:  # noqa: ARG002
-        self._firsts = pa.concat_arrays([self._firsts, saved])  # blocks come in turn
 
 
 class CarriedAggregate(CarriedCall):

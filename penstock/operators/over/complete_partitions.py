@@ -75,7 +75,9 @@ class CompletePartitions(Base):
         if bound != BEGINNING:
             taken = self._waiting.take(bound if bound == END else bound - 1)
             if taken is not None:
-                yield Batch(self._answered(taken))
+                answered = self._answered(taken)
+                if answered.num_rows:  # OFFSET may leave none
+                    yield Batch(answered)
                 self._kept = min(self._kept, len(self._waiting))
         yield self._promises.progress(progress, bound)
 
@@ -83,8 +85,8 @@ class CompletePartitions(Base):
         """The rows of complete partitions: by the key that has completed them, then by all keys,
         and in the order that was asked for."""
         given, places = self._sorted(taken)
-        targets = self._sorter.within_limit(given)
-        made = [call.of(given, targets) for call in self._sorter.calls]
+        targets = self._sorter.shown(given)
+        made = self._sorter.answered(given, targets)
         firsts = self._sorter.keys(given.rows.take(pa.array(given.starts)))
         ranks = _ranks([pa.array(taken.ticks[places[given.starts]]), *firsts])
         order = stable_order(ranks[given.numbers[targets]])

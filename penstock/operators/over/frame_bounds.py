@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
 from penstock.model.types import INT64_MAX, INT64_MIN
-from penstock.plan.over_calls import RowFrame
+from penstock.plan.over_calls import FrameUnit, RowFrame
 
 
 @dataclass
@@ -91,19 +91,31 @@ class RowsInPartitions:
 
     def _low(self, frame: RowFrame, targets: Ints) -> Ints:
         assert frame.first is not None
-        if frame.by_rows:
+        if frame.unit is FrameUnit.ROWS:
             return moved(targets, frame.first)
         if frame.first == 0:
             return self.first_peer[targets]
+        if frame.unit is FrameUnit.GROUPS:
+            return self._from_group(frame.first, targets)
         return self._from_tick(frame.first, targets, "left", self.first_peer)
 
     def _high(self, frame: RowFrame, targets: Ints) -> Ints:
         assert frame.last is not None
-        if frame.by_rows:
+        if frame.unit is FrameUnit.ROWS:
             return moved(targets, frame.last + 1)
         if frame.last == 0:
             return self.end_of_peers[targets]
+        if frame.unit is FrameUnit.GROUPS:
+            return self._from_group(frame.last + 1, targets)
         return self._from_tick(frame.last, targets, "right", self.end_of_peers)
+
+    def _from_group(self, by: int, targets: Ints) -> Ints:
+        """The first row of a group that stands so many groups behind that of a row."""
+        number, starts, _ = self._equals
+        size = len(self)
+        groups = number[targets] + max(-size, min(size, by))
+        first, last = number[self.begin[targets]], number[self.end[targets] - 1]
+        return np.append(starts, size)[np.clip(groups, first, last + 1)]
 
     def _from_tick(self, by: int, targets: Ints, side: str, of_peers: Ints) -> Ints:
         """The first row that is not below a tick, or above it; of NULLs, where their peers are."""

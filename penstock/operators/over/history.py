@@ -38,11 +38,12 @@ class HistoryRows(NamedTuple):
 
 
 class History:
-    """The last `rows` rows of every partition, and all that are no more than `ticks` below the
-    bound (None: none because of their time)."""
+    """The last `rows` rows of every partition, its last `groups` of equal rows, and all that are no
+    more than `ticks` below the bound (None: none because of their time)."""
 
-    def __init__(self, rows: int, ticks: int | None) -> None:
-        self._rows, self._ticks = rows, ticks
+    def __init__(self, rows: int, ticks: int | None, groups: int = 0) -> None:
+        self._rows, self._ticks, self._groups = rows, ticks, groups
+        self._counts = bool(rows or groups)  # whether some are kept whatever their time is
         self._runs: list[HistoryRows] = []
         self._log = AppendLog("history")
         self._bound: Bound = BEGINNING
@@ -67,7 +68,7 @@ class History:
         """Rows that all others stand before, and the bound that they are below."""
         self._bound = bound
         lowest = self._lowest()
-        if self._rows == 0:
+        if not self._counts:
             self._runs = [run for run in self._runs if int(run.ticks.max()) >= lowest]
             self._log.pass_(lowest)
         new = self._needed(new)
@@ -83,7 +84,7 @@ class History:
 
     def _needed(self, kept: HistoryRows) -> HistoryRows:
         """Those that somebody may look at, whatever comes behind them."""
-        needed = self._by_number(kept.codes)
+        needed = self._by_number(kept)
         lowest = self._lowest()
         if lowest == BEGINNING:
             needed[:] = True
@@ -91,11 +92,15 @@ class History:
             needed |= kept.ticks >= int(lowest)
         return kept if needed.all() else kept.take(np.flatnonzero(needed))
 
-    def _by_number(self, codes: Ints) -> Mask:
-        if not len(codes):
+    def _by_number(self, kept: HistoryRows) -> Mask:
+        if not len(kept.codes):
             return np.zeros(0, np.bool_)
-        numbers, _, stops = stretches(codes)
-        return stops[numbers] - np.arange(len(codes)) <= self._rows
+        numbers, _, stops = stretches(kept.codes)
+        needed: Mask = stops[numbers] - np.arange(len(kept.codes)) <= self._rows
+        if self._groups:
+            groups, *_ = stretches(kept.peers)
+            needed |= groups[stops - 1][numbers] - groups < self._groups
+        return needed
 
     def _lowest(self) -> Bound:
         """From which tick on rows are kept for their time."""
@@ -105,7 +110,7 @@ class History:
 
     def _piece(self, kept: HistoryRows) -> tuple[Tree, Bound]:
         until: Bound = END
-        if self._rows == 0 and self._ticks is not None:
+        if not self._counts and self._ticks is not None:
             until = int(kept.ticks.max()) + 1
         arrays = {"codes": kept.codes, "ticks": kept.ticks, "peers": kept.peers}
         return {"rows": kept.rows, **arrays}, until
@@ -114,7 +119,7 @@ class History:
         yield from map(self._piece, self._runs)
 
     def save(self, store: ChunkStore) -> None:
-        if len(self._runs) > 1 and self._rows:  # what is written would only grow
+        if len(self._runs) > 1 and self._counts:  # what is written would only grow
             self._runs = [self._needed(joined(self._runs))]
             self._log.begin_anew()
         self._log.save(store, self._pieces)

@@ -20,7 +20,7 @@ class PartitionSorter:
         given = node.input.schema
         self._node = node
         self._partition = [compile_expression(each, given) for each in node.partition]
-        self.calls = [call_over_rows(each.call, given) for each in node.calls]
+        self._calls = [call_over_rows(each.call, given) for each in node.calls]
         self._order = RowOrder(node, given)
         self._measured = any(frame.has_lengths for frame in frames_of(node.calls))
         self._times = [compile_expression(key.expression, given) for key in node.order[:1]]
@@ -50,8 +50,20 @@ class PartitionSorter:
         ticks[timed] = to_ticks(column.drop_null(), key)
         return ticks, timed
 
-    def within_limit(self, given: RowsInPartitions) -> Ints:
+    def answered(self, given: RowsInPartitions, targets: Ints) -> list[pa.Array]:
+        """What the calls say of the rows at some places."""
+        return [] if self._node.bare else [call.of(given, targets) for call in self._calls]
+
+    def shown(self, given: RowsInPartitions) -> Ints:
         """The places of the rows that come out."""
+        within = self.within_limit(given)
+        if not self._node.skip:
+            return within
+        numbers = np.asarray(self._calls[0].of(given, within))
+        return within[numbers > self._node.skip]
+
+    def within_limit(self, given: RowsInPartitions) -> Ints:
+        """The places of the rows that come out, or decide which ones do."""
         if self._node.most is None:
             return np.arange(len(given))
         return np.flatnonzero(self.limited_numbers(given) <= self.limit)
@@ -64,4 +76,4 @@ class PartitionSorter:
     def limited_numbers(self, given: RowsInPartitions) -> Ints:
         """The numbers of rows that have a limit."""
         assert self._node.most is not None
-        return np.asarray(self.calls[self._node.most[0]].of(given, np.arange(len(given))))
+        return np.asarray(self._calls[self._node.most[0]].of(given, np.arange(len(given))))

@@ -18,7 +18,15 @@ from penstock.model.schema import Schema
 from penstock.model.stable_order import stable_order, stable_order_by
 from penstock.operators.over.sort_numbers import sort_numbers
 from penstock.plan.expressions import Column
-from penstock.plan.over_calls import FramedAggregate, Numbering, NumberKind, OverCall
+from penstock.plan.over_calls import (
+    FramedAggregate,
+    FrameUnit,
+    Numbering,
+    NumberKind,
+    OverCall,
+    Share,
+    ShareKind,
+)
 from penstock.plan.rows_over import RowsOver
 
 
@@ -68,8 +76,10 @@ def _goes_by_place(call: OverCall) -> bool:
     match call:
         case Numbering(kind=kind):
             return kind is NumberKind.ROW_NUMBER
+        case Share(kind=share):
+            return share is ShareKind.NTILE
         case FramedAggregate(frame=frame):
-            return frame.by_rows and not (frame.first is None and frame.last is None)
+            return frame.unit is FrameUnit.ROWS and not (frame.first is None and frame.last is None)
     return True
 
 

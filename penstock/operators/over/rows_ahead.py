@@ -113,6 +113,9 @@ class RowsAhead(Base):
         numbers, _, stops = stretches(kept.codes)
         behind = stops[numbers] - 1 - np.arange(size)
         closed: Mask = behind >= self._node.rows_ahead
+        if self._node.groups_ahead:
+            groups, *_ = stretches(kept.peers)
+            closed &= groups[stops - 1][numbers] - groups >= self._node.groups_ahead
         return closed & (kept.ticks < int(bound) - self._node.ticks_ahead)
 
     def _keep(self, whole: HistoryRows, closed: Mask, bound: Bound) -> None:
@@ -131,6 +134,12 @@ class RowsAhead(Base):
             ticks = np.where(closed, int(bound), whole.ticks)
             lowest = np.minimum.reduceat(ticks, starts)[numbers]
             needed |= whole.ticks >= lowest - self._node.ticks_back
+        if self._node.groups_back:
+            groups, *_ = stretches(whole.peers)
+            behind = first == stops[numbers]  # the next group is none of these
+            own = groups[np.minimum(first, size - 1)]
+            own = np.where(behind, groups[stops - 1][numbers] + 1, own)
+            needed |= groups >= own - self._node.groups_back
         self._kept = whole if needed.all() else whole.take(np.flatnonzero(needed))
 
     # --- state -----------------------------------------------------------------------------------

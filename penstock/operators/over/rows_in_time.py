@@ -21,7 +21,8 @@ from penstock.operators.groups.grouped import as_batch
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.over.calls import CallOverRows, call_over_rows
-from penstock.operators.over.carried import Carried, CarriedCall, carried_call
+from penstock.operators.over.carried import Carried, carried_call
+from penstock.operators.over.carried_call import CarriedCall
 from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.history import History, HistoryRows, joined
 from penstock.operators.over.promises import Promises
@@ -59,7 +60,7 @@ class RowsInTime(Base):
             if place not in self._carried_calls
         }
         self._carried = Carried(list(self._carried_calls.values()))
-        self._history = History(node.rows_back, node.ticks_back or None)
+        self._history = History(node.rows_back, node.ticks_back or None, node.groups_back)
 
     def _divide(self, calls: tuple[NamedOver, ...], schema: Schema) -> tuple[NamedOver, ...]:
         """The calls that look at rows; the others are carried."""

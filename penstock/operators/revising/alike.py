@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Ints
+from penstock.model.first_rows import first_rows
 from penstock.model.stable_order import stable_order
 
 
@@ -27,8 +28,7 @@ def numbers_of(columns: Iterable[pa.Array], size: int) -> Ints:
         encoded = array.dictionary_encode(null_encoding="encode")
         size = len(encoded.dictionary)
         # numbered anew after every column, so that no product can overflow
-        _, inverse = np.unique(numbers * size + np.asarray(encoded.indices), return_inverse=True)
-        numbers = inverse.astype(np.int64)
+        numbers = first_rows(numbers * size + np.asarray(encoded.indices))[1]
     return numbers
 
 

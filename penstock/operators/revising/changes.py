@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.model.arrays import Codes
+from penstock.model.first_rows import different
 from penstock.state.chunks import Tree
 
 _MANY = 64  # arrays after which they are joined: batches of single tuples would be many
@@ -26,15 +27,15 @@ class Changes:
         first = not self._codes
         self.begin = begin if first else min(self.begin, begin)
         self.last = stop - 1 if first else max(self.last, stop - 1)
-        self._codes.append(np.unique(codes))
+        self._codes.append(different(codes))
         if len(self._codes) > _MANY:
             self._codes = [self.codes()]
 
     def codes(self) -> Codes:
-        return np.unique(np.concatenate(self._codes))
+        return different(np.concatenate(self._codes))
 
     def renumber(self, place: Codes) -> None:
-        self._codes = [np.unique(place[codes]) for codes in self._codes]
+        self._codes = [different(place[codes]) for codes in self._codes]
 
     def save(self) -> Tree:
         return [self.codes(), self.begin, self.last] if self._codes else None

@@ -60,7 +60,7 @@ class Emitted:
         place, found = _places(before.codes, now.codes)
         stays = np.zeros(len(before), np.bool_)
         old, new = np.flatnonzero(found), place[found]
-        same = _same(before.take(old).columns, [column.take(new) for column in now.columns])
+        same = same_rows(before.take(old).columns, [column.take(new) for column in now.columns])
         stays[old] = True if same is None else same
         fresh = np.ones(len(now), np.bool_)
         fresh[new] = ~stays[old]
@@ -92,7 +92,7 @@ def _places(codes: Codes, among: Codes) -> tuple[Codes, Mask]:
     return place, among[place] == codes
 
 
-def _same(before: Sequence[pa.Array], now: Sequence[pa.Array]) -> Mask | None:
+def same_rows(before: Sequence[pa.Array], now: Sequence[pa.Array]) -> Mask | None:
     """Which rows are the same in every column, to the last bit; None if there are no columns."""
     same: Mask | None = None
     for old, new in zip(before, now, strict=True):

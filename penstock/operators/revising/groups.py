@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.clock import Clock
+from penstock.model.first_rows import different
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.batch import Batch
 from penstock.operators.folding.folder import Folder
@@ -85,7 +86,7 @@ class RevisingGroups(EarlyAnswers):
         """Provisional results of the groups that have changed since this was last asked for."""
         for groups in self._slices.upto(END):
             if groups.changes:
-                touched = np.unique(np.concatenate(groups.changes))
+                touched = different(np.concatenate(groups.changes))
                 groups.changes = []
                 self._slices.touch(groups)
                 early = touched[~groups.out[touched]]
@@ -151,7 +152,7 @@ class _RevisedSlice:
             self.out = grown(self.out, len(self), False)
         self.ticks[:, rows.codes] = ticks
         self.waiting += len(self) - before
-        return np.unique(rows.codes)
+        return different(rows.codes)
 
     def complete(self, bounds: list[Bound]) -> Codes:
         """The groups that have come to lie below a bound."""

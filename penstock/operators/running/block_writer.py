@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.model.arrays import Codes
+from penstock.model.first_rows import different
 from penstock.operators.folding.folder import Folder, Partials
 from penstock.state.chunks import ChunkStore
 
@@ -19,7 +20,7 @@ class BlockWriter:
         self._blocks = 0  # how many the store has
 
     def touch(self, codes: Codes) -> None:
-        self._touched.update(np.unique(codes // _BLOCK).tolist())
+        self._touched.update(different(codes // _BLOCK).tolist())
 
     def write_all(self) -> None:
         """All groups have other numbers now."""

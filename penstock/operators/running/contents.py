@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.first_rows import different
 from penstock.operators.batch import Signs
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
@@ -42,7 +43,7 @@ class GroupContents(ABC):
 
     def change(self, batch: pa.RecordBatch, positions: Ints, signs: Signs | None) -> Change:
         rows = self.folder.rows(batch, positions)
-        return Change(batch, rows, signs, np.unique(rows.codes))
+        return Change(batch, rows, signs, different(rows.codes))
 
     @abstractmethod
     def take_in(self, change: Change) -> None: ...
@@ -126,7 +127,7 @@ class Netted(GroupContents):
 
     def _fold(self, side: int, rows: Rows) -> None:
         self.folder.fold(self._sides[side], rows)
-        self._written[side].touch(np.unique(rows.codes))
+        self._written[side].touch(different(rows.codes))
 
     def present(self, codes: Codes) -> Codes:
         given, taken = self._grown()

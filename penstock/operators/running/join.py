@@ -15,11 +15,13 @@ from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.operators.batch import Batch, Signs
 from penstock.operators.joins.shared_codes import SharedCodes
+from penstock.operators.joins.unseen import UnseenColumns
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.running.keyed_rows import KeyedRows, KeyedRun
 from penstock.operators.running.netting import said
 from penstock.operators.running.pair_tests import PairTests
+from penstock.operators.taken import taken_columns
 from penstock.physical.asked import Asked
 from penstock.plan.joins import JoinKind, equal_keys
 from penstock.plan.running_join import RunningJoin
@@ -39,6 +41,7 @@ class RunningJoinOperator(Base):
         self._tests = PairTests(node, others)
         self._sides = [KeyedRows(each.schema.arrow, each.takes_back) for each in node.inputs]
         self._ended = [False, False]
+        self.unseen = UnseenColumns()
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -48,12 +51,13 @@ class RunningJoinOperator(Base):
             return
         signs = np.ones(batch.num_rows, np.int8) if batch.signs is None else batch.signs
         codes, equal = self._codes_of(port, batch.rows)
-        made = _Made(self, port, batch.rows, signs)
+        rows = self.unseen.left_out(port, batch.rows)
+        made = _Made(self, port, rows, signs)
         looking = np.arange(len(codes)) if equal is None else np.flatnonzero(equal)
         for run in self._sides[1 - port].runs:
             made.meet(run, looking, codes[looking])
         made.alone()
-        kept = batch.rows if equal is None else batch.rows.take(pa.array(looking))
+        kept = rows if equal is None else rows.take(pa.array(looking))
         own = (codes[looking], signs[looking], made.partners[looking])
         self._sides[port].add(kept, *own)  # those with NULL for a key never have a partner
         batch_said = made.batch()
@@ -115,14 +119,12 @@ class _Made:
                 ours, theirs = ours[holds], theirs[holds]
             if not len(ours):
                 continue
-            np.add.at(self.partners, ours, run.signs[theirs])
+            if self._counts(self._port):
+                np.add.at(self.partners, ours, run.signs[theirs])
             if had is not None:
                 np.add.at(run.partners, theirs, self._signs[ours])
             if not self._kind.left_alone:
-                both = [
-                    self._rows.take(pa.array(ours)).columns,
-                    run.rows.take(pa.array(theirs)).columns,
-                ]
+                both = [taken_columns(self._rows, ours), taken_columns(run.rows, theirs)]
                 columns = [*both[self._port], *both[1 - self._port]]
                 self._pieces.append((columns, self._signs[ours] * run.signs[theirs]))
         if had is not None and (changed := np.flatnonzero(had != run.partners)).size:
@@ -166,4 +168,4 @@ class _Made:
         schema = self._join.schema
         batches = [pa.RecordBatch.from_arrays(each, schema=schema) for each, _ in self._pieces]
         signs = np.concatenate([each for _, each in self._pieces]).astype(np.int8, copy=False)
-        return said(pa.concat_batches(batches), signs)
+        return said(pa.concat_batches(batches) if len(batches) > 1 else batches[0], signs)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.first_rows import different
 from penstock.operators.batch import Signs
 from penstock.operators.folding.scatter import grown
 from penstock.operators.over.frame_bounds import RowsInPartitions
@@ -49,7 +50,7 @@ class LeadingRows(PartitionRows):
 
     def change(self, given: Numbered, signs: Signs) -> ChangedPartitions:
         self._behind = grown(self._behind, int(given.codes.max()) + 1, 0)
-        touched = np.unique(given.codes)
+        touched = different(given.codes)
         old = Numbered(*self._head.of(touched))
         ahead = self._ahead(old, given)
         behind = np.flatnonzero(~ahead)
@@ -136,7 +137,7 @@ class LeadingRows(PartitionRows):
 
     def _count(self) -> None:
         codes = [run.codes for run in self._rest.runs]
-        self._behind = np.zeros(max((int(each[-1]) + 1 for each in codes), default=0), np.int64)
+        self._behind = np.zeros(max((int(each.max()) + 1 for each in codes), default=0), np.int64)
         for run in self._rest.runs:
             np.add.at(self._behind, run.codes, run.signs)
 

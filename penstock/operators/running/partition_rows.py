@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints
+from penstock.model.first_rows import different
 from penstock.operators.batch import Signs
 from penstock.operators.over.partition_sorter import PartitionSorter
 from penstock.operators.running.keyed_rows import KeyedRows
@@ -76,7 +77,7 @@ class WholePartitions(PartitionRows):
         return [self._rows]
 
     def change(self, given: Numbered, signs: Signs) -> ChangedPartitions:
-        old = Numbered(*self._rows.of(np.unique(given.codes)))
+        old = Numbered(*self._rows.of(different(given.codes)))
         if not self._forgets:
             self._rows.add(given.rows, given.codes, signs)
             return ChangedPartitions(old, together(old, given, signs))

@@ -58,8 +58,8 @@ class RunningPartitions(Base):
 
     def _answered(self, rows: Numbered) -> pa.RecordBatch:
         given, _ = self._sorter.sort(*rows)
-        targets = self._sorter.within_limit(given)
-        made = [call.of(given, targets) for call in self._sorter.calls]
+        targets = self._sorter.shown(given)
+        made = self._sorter.answered(given, targets)
         return as_batch([*given.rows.take(pa.array(targets)).columns, *made], self._schema)
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:  # noqa: ARG002

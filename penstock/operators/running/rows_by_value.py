@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.first_rows import different
 from penstock.operators.folding.folder import Folder
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.folding.keys import KeyCodes
@@ -57,7 +58,7 @@ class RowsByValue(GroupContents):
             self._groups.add(groups)
         self._totals = grown(self._totals, len(self), 0)
         np.add.at(self._totals, change.rows.codes, signs)
-        self._touched.update(np.unique(codes // _BLOCK).tolist())
+        self._touched.update(different(codes // _BLOCK).tolist())
 
     def present(self, codes: Codes) -> Codes:
         self._totals = grown(self._totals, len(self), 0)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import Bound, JointPunctuation
+from penstock.model.row_form import RowForm, Values
 from penstock.model.schema import Field
 from penstock.model.types import Kind
 from penstock.operators.batch import Batch
@@ -19,6 +20,7 @@ from penstock.operators.operator import Item, Progress
 from penstock.operators.stateless.stateless import Stateless
 from penstock.plan.expressions import Column
 from penstock.plan.stateless import Project
+from penstock.scalars.evaluate import evaluator
 
 
 class ProjectOperator(Stateless):
@@ -26,7 +28,9 @@ class ProjectOperator(Stateless):
 
     def __init__(self, node: Project) -> None:
         self._columns = [compile_expression(c.expression, node.input.schema) for c in node.columns]
+        self._values = [evaluator(c.expression, node.input.schema) for c in node.columns]
         self._schema = node.schema.arrow
+        self._form = RowForm(node.schema)
         by_name = {column.name: column.expression for column in node.columns}
         self._bounds = {
             each.field.qualified: BoundOf(by_name[each.field.name]) for each in node.progress
@@ -43,6 +47,8 @@ class ProjectOperator(Stateless):
             self._places = [column.position(node.input.schema) for column in plain]
 
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
+        if batch.form is not None:
+            return [self._single(batch.values)]
         rows = batch.rows
         if self._places is not None:
             columns = [rows.column(place) for place in self._places]
@@ -58,6 +64,12 @@ class ProjectOperator(Stateless):
                 bounds[rows], broken[rows] = ticks, True
                 made = made.breaking(name, bounds, broken)
         return [made]
+
+    def _single(self, values: Values) -> Batch:
+        """A tuple that comes alone."""
+        if self._places is not None:
+            return Batch.single(tuple([values[place] for place in self._places]), self._form)
+        return Batch.single(tuple([value(values) for value in self._values]), self._form)
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:  # noqa: ARG002
         bounds: dict[str, Bound] = {}

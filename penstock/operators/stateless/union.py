@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.row_form import RowForm
 from penstock.operators.batch import Batch
 from penstock.operators.groups.melded import MeldedGroups
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
@@ -33,6 +34,7 @@ class Meld(Base):
 
     def __init__(self, node: Union) -> None:
         self._output = [field.qualified for field in node.schema]
+        self._form = RowForm(node.schema)
         self._names = [  # of the columns of each branch, and what they are called here
             dict(zip((f.qualified for f in branch.schema), self._output, strict=True))
             for branch in node.branches
@@ -61,6 +63,8 @@ class Meld(Base):
         return [Batch(each) for each in leaving]
 
     def _renamed(self, port: int, batch: Batch) -> Batch:
+        if batch.form is not None:
+            return Batch.single(batch.values, self._form)
         if batch.broken is None:
             return batch.with_rows(batch.rows.rename_columns(self._output))
         return batch.renamed(self._names[port])

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from penstock.expressions.columns import column_of
 from penstock.expressions.compile import compile_expression
 from penstock.expressions.nested import bounds_of
-from penstock.model.types import BIGINT, Kind
+from penstock.model.types import BIGINT, INT, Kind
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Progress
 from penstock.operators.stateless.stateless import Stateless
@@ -36,9 +36,12 @@ class UnnestOperator(Stateless):
         empty = np.repeat(sizes == 0, copies)  # of tuples that come without an item
         places = pa.array(np.where(empty, 0, np.repeat(begins, copies) + numbers), mask=empty)
         taken = batch.take(rows)
-        columns = [*taken.rows.columns, *self._items(lists.values.take(places))]
-        if self._node.numbered:
-            columns.append(column_of(numbers + 1, BIGINT, places))
+        items = self._items(lists.values.take(places))
+        if self._node.from_zero:
+            items.insert(0, column_of(numbers, INT, places))
+        elif self._node.numbered:
+            items.append(column_of(numbers + 1, BIGINT, places))
+        columns = [*taken.rows.columns, *items]
         return taken.with_rows(pa.RecordBatch.from_arrays(columns, schema=self.schema))
 
     def _items(self, items: pa.Array) -> list[pa.Array]:

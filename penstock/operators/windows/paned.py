@@ -26,8 +26,9 @@ from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Base, Item, Progress
 from penstock.operators.stride import Stride
-from penstock.operators.ticks import to_ticks
+from penstock.operators.ticks import to_tick, to_ticks
 from penstock.operators.windows.panes.contents import LatePanes, Panes, Unchanged, contents_over
+from penstock.operators.windows.panes.many import ManyPanes
 from penstock.operators.windows.panes.partial import PartialPanes
 from penstock.operators.windows.panes.shape import PaneShape
 from penstock.operators.windows.pieces.adopted import taken_in
@@ -35,8 +36,9 @@ from penstock.operators.windows.pieces.exporting import exported, pieces_of_pane
 from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.operators.windows.results import Missed, Results
 from penstock.plan.aggregates import WindowAggregate
+from penstock.scalars.evaluate import evaluator
 from penstock.state.chunks import ChunkStore, Tree
-from penstock.windows.columns import extreme_quotients, floor_div
+from penstock.windows.columns import extreme_quotients, floor_div, quotient
 from penstock.windows.sliding import Sliding
 
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
@@ -51,6 +53,7 @@ class Paned(Base):
         self.window = node.window
         self.attribute_type = node.attribute.type
         self._attribute = compile_expression(node.attribute, node.input.schema)
+        self._attribute_of = evaluator(node.attribute, node.input.schema)
         self._bound = BoundOf(node.attribute)
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.pane = gcd(self.window.range, self.window.slide)
@@ -62,14 +65,21 @@ class Paned(Base):
         self._told: Bound | None = None  # the last window that progress has closed
         self._dead = DeadKeys(self.folder)
         self.waiting = SmallBatches()
+        # where windows are panes: those of large batches, until they leave or have to be panes
+        self._many = ManyPanes(self.folder, []) if self._gives_panes else None
         self.stragglers: list[LatePanes] = []
+
+    @property
+    def _gives_panes(self) -> bool:
+        """Whether a window is a pane, and nothing but progress on all tuples closes it."""
+        return type(self) is Paned and self.per_window == self.per_slide == 1
 
     # --- tuples ----------------------------------------------------------------------------------
 
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
         if batch.broken is None:
-            for ready in self.waiting.add(batch.rows):
-                self._take_in(ready, self._ticks(ready))
+            for ready in self.waiting.add(batch):
+                self._take_in_all(ready)
             return []
         self._settle()
         in_time, ticks, late = self._set_late_aside(batch, self._ticks(batch.rows))
@@ -82,7 +92,16 @@ class Paned(Base):
     def _settle(self) -> None:
         """Nothing is to wait any longer."""
         for batch in self.waiting.take():
-            self._take_in(batch, self._ticks(batch))
+            self._take_in_all(batch)
+
+    def _take_in_all(self, batch: Batch) -> None:
+        if batch.form is None:
+            self._take_in(batch.rows, self._ticks(batch.rows))
+            return
+        tick = to_tick(self._attribute_of(batch.values), self.attribute_type)
+        if self.window.wids_of(tick):
+            pane = quotient(tick, plus=-self.window.origin, by=self.pane)
+            self.folder.fold(self.panes.open(pane), self.folder.row(batch, tick))
 
     def _ticks(self, batch: pa.RecordBatch) -> Ints:
         return to_ticks(self._attribute(batch), self.attribute_type)
@@ -100,6 +119,9 @@ class Paned(Base):
             self.folder.fold(self.panes.open(first), rows)
             return
         panes = floor_div(ticks, plus=-self.window.origin, by=self.pane)
+        if self._many is not None and self._many.worth_it(first, last):
+            self._many.fold(rows, panes)
+            return
         narrow = _NARROW.get((last - first).bit_length() + 7 >> 3)
         if narrow is not None:
             panes = (panes - first).astype(narrow)
@@ -177,6 +199,7 @@ class Paned(Base):
         self._told = last
         self._settle()
         items: list[Item] = []
+        self._release_many(last)
         unchanged = Unchanged(self.panes, self.per_window, self.per_slide)
         window = self._next_with_tuples()
         while window is not None and window <= last:
@@ -194,6 +217,23 @@ class Paned(Base):
         items.append(results.progress(last, progress.ended))
         return items
 
+    def _release_many(self, last: Bound) -> None:
+        """Windows that are panes, all at once if no others are to come between them."""
+        if self._many is None or not self._many.pieces:
+            return
+        lowest = self.panes.lowest()
+        if self.stragglers or (lowest is not None and lowest <= last):
+            self._many.move_to(self.panes)
+            return
+        found = self._many.take(last)
+        if found is not None:
+            keys = self.folder.keys.take(found.codes)
+            everything = np.arange(len(found.codes))
+            self.results.add_windows(
+                found.panes, [*keys, *self.folder.results(found.partials, everything)]
+            )
+            self.next_window = int(found.panes[-1]) + 1
+
     def _release_more(self, last: Bound) -> None:
         """Where something else than the stream can close windows, beyond the `last` one."""
 
@@ -202,6 +242,8 @@ class Paned(Base):
 
     def _mark(self, live: Mask) -> None:
         self._mark_panes(live)
+        if self._many is not None:
+            self._many.mark(live)
         for straggler in self.stragglers:
             live[straggler.codes] = True
 
@@ -215,6 +257,8 @@ class Paned(Base):
 
         self.panes.renumber(change)
         self.contents.renumber(change)
+        if self._many is not None:
+            self._many.renumber(place)
         self.stragglers = [each._replace(codes=place[each.codes]) for each in self.stragglers]
 
     @property
@@ -276,8 +320,14 @@ class Paned(Base):
         self.stragglers = [s for s in self.stragglers if s.last > window]
         return content
 
+    def _settle_all(self) -> None:
+        """The same, and everything is to be in panes."""
+        self._settle()
+        if self._many is not None:
+            self._many.move_to(self.panes)
+
     def rows_held(self) -> int:
-        return sum(batch.num_rows for batch in self.waiting.batches)
+        return self.waiting.rows_held
 
     def open_results(self) -> OpenResults:
         """From the first window with tuples that has not been released to the last."""
@@ -290,6 +340,9 @@ class Paned(Base):
         if lowest is not None and highest is not None:
             stop = (highest + self.per_window) // self.per_slide
             spans.append((lowest // self.per_slide, stop))
+        many = None if self._many is None else self._many.bounds()
+        if many is not None:
+            spans.append((many[0], many[1] + 1))
         released = self.next_window
         cut = ((first if released is None else max(first, released), stop) for first, stop in spans)
         return open_spans(*cut)
@@ -297,7 +350,7 @@ class Paned(Base):
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore) -> None:
-        self._settle()
+        self._settle_all()
         self.folder.keys.save(store)
         self.panes.save(store)
         store.put("run", self._run())
@@ -326,7 +379,7 @@ class Paned(Base):
         self.results.load(saved["results"])
 
     def export(self) -> OpenPieces:
-        self._settle()
+        self._settle_all()
         released = BEGINNING if self.next_window is None else self.next_window
         return exported(self.folder, self._pieces(released), released, self.results)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,11 @@ import pyarrow as pa
 from penstock.errors import RunError
 from penstock.expressions.columns import of_64_bits
 from penstock.model.arrays import Ints
+from penstock.model.domain import Domain
 from penstock.model.names import late_names
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.model.room import ticks_of
+from penstock.model.room import Interval, ticks_of
+from penstock.model.row_form import RowForm
 from penstock.model.types import Type
 from penstock.operators.batch import Batch
 from penstock.operators.operator import LateRows, Progress
@@ -28,6 +31,7 @@ from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
 from penstock.windows.sliding import Sliding
 
+_Numbered: TypeAlias = Sliding | Landmark | RowWindow | SlideByTuple
 _FEW = 8  # rows that Python writes down faster than NumPy
 AT_ONCE = 1 << 16  # rows that are gathered before they leave
 
@@ -47,6 +51,9 @@ class Results:
         self._node = node
         self._schema = node.schema.arrow
         self._types = self._schema.types
+        self._form = RowForm(node.schema)
+        self._domain = Domain(node.bound_type)
+        self._room = ticks_of(node.bound_type)
         self._ids: list[Ints] = []
         self._columns: list[list[pa.Array]] = []
         self._rows = 0  # gathered
@@ -60,6 +67,14 @@ class Results:
             self._ids.append(np.array([wid] * rows if rows < _FEW else np.full(rows, wid)))
             self._columns.append(columns)
             self._rows += rows
+
+    def add_windows(self, ids: Ints, columns: list[pa.Array]) -> None:
+        """The keys and results of the groups of several windows, which ascend."""
+        last = int(ids[-1])
+        self._highest = last if self._highest is None else max(last, self._highest)
+        self._ids.append(ids)
+        self._columns.append(columns)
+        self._rows += len(ids)
 
     def repeat(self, first: int, stop: int, columns: list[pa.Array]) -> Iterable[Batch]:
         """The same keys and results for the windows from `first` to before `stop`: in batches, as
@@ -87,6 +102,9 @@ class Results:
     def batch(self) -> Batch | None:
         if not self._ids:
             return None
+        window = self._node.window
+        if self._rows == 1 and isinstance(window, Sliding | Landmark):
+            return self._single(window)
         if len(self._ids) == 1:
             (ids,), (joined,) = self._ids, self._columns
         else:
@@ -99,6 +117,15 @@ class Results:
             for array, type_ in zip(arrays, self._types, strict=True)
         ]
         return Batch(pa.RecordBatch.from_arrays(casts, schema=self._schema))
+
+    def _single(self, window: Sliding | Landmark) -> Batch:
+        """The only row that has been gathered."""
+        (ids,), (columns,) = self._ids, self._columns
+        self._ids, self._columns, self._rows = [], [], 0
+        wid, value = int(ids[0]), self._domain.value
+        begin, end = _bounds_in(self._room, window, wid, self._node)
+        start = None if begin is None else value(begin)
+        return Batch.single((wid, start, value(end), *self._form.last_values(columns)), self._form)
 
     def save(self) -> Tree:
         return self._highest
@@ -148,14 +175,22 @@ def _window_bounds(node: WindowAggregate | DistinctOn, ids: Ints) -> tuple[Ints 
     window, room = node.window, ticks_of(node.bound_type)
     assert not isinstance(window, Session)  # which ends where its tuples say
     for wid in _ends_of(ids):
-        for tick in window.bounds(wid):
-            if tick is not None and not room.low <= tick <= room.high:
-                raise RunError(f"a window reaches beyond the range of {node.bound_type}")
+        _bounds_in(room, window, wid, node)
     if isinstance(window, SlideByTuple):
         return ids - window.range, ids
     over = window.over_rows if isinstance(window, RowWindow) else window
     ends = (ids + 1) * over.slide + over.origin
     return None if isinstance(over, Landmark) else ends - over.range, ends
+
+
+def _bounds_in(
+    room: Interval, window: _Numbered, wid: int, node: WindowAggregate | DistinctOn
+) -> tuple[int | None, int]:
+    """Where a window begins and ends, if there is room for both."""
+    begin, end = window.bounds(wid)
+    if (begin is not None and not room.holds(begin)) or not room.holds(end):
+        raise RunError(f"a window reaches beyond the range of {node.bound_type}")
+    return begin, end
 
 
 def _ends_of(ids: Ints) -> tuple[int, ...]:

@@ -65,6 +65,7 @@ def _input(known: InputStatistics, rows: float, batch: float, disorder: float) -
         ahead=ahead,
         spread=spread,
         measured=True,
+        ends=(),
     )
 
 

@@ -96,10 +96,16 @@ def _container(plan: JoinPlan, tree: Joined, above: Joined) -> str:
     for each in tree.leaves:
         recomputing += timed(costs.extension(bound, frozenset([each]), reader))
         bound |= {each}
-    row = timed(costs.recording() + costs.writing(inside))
     others, of_two = inside - {writer}, len(tree.parts) == 2
+    beside, outside = (
+        tuple(frozenset(each.leaves) for each in parts.parts if each.leaves != part)
+        for parts, part in ((tree, (writer,)), (above, tree.leaves))
+    )
+    own = costs.recording(frozenset([writer]), beside, writer, of_two)
+    kept = costs.recording_one(inside, outside, writer, len(above.parts) == 2)
+    row = timed(kept + costs.writing(inside))
     found = Container(
-        recording=timed(costs.recording()),
+        recording=timed(own),
         filling=timed(costs.extension(frozenset([writer]), others, writer, of_two))
         + costs.combinations(inside, writer) * row,
         reading=timed(costs.extension(frozenset([reader]), inside, reader, len(above.parts) == 2)),

@@ -7,9 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from math import exp, log2
+from itertools import product
+from math import exp, log2, prod
 
+import numpy as np
+
+from penstock.model.arrays import Mask
+from penstock.operators.joins.partners.pairs import AT_ONCE
+from penstock.optimizer.dataflow.encounters import encounters
 from penstock.optimizer.dataflow.join_statistics import JoinStatistics
+from penstock.optimizer.dataflow.met import Met
 from penstock.optimizer.dataflow.work import Work
 from penstock.plan.joins import Join
 from penstock.plan.pairwise_windows import between
@@ -25,11 +32,14 @@ class JoinCosts:
         self._bands = {
             (i, j): _band(join, i, j) for i in range(self.size) for j in range(self.size) if i != j
         }
-        self._seen = {
-            (i, j): self.visible(i, j) for i in range(self.size) for j in range(self.size) if i != j
-        }
+        self._met = [
+            Met(number, found, self._bands)
+            for number, found in enumerate(encounters(statistics.inputs))
+        ]
         self._part = cache(self._part_of)
         self.combinations = cache(self._combinations)
+        self._timed = cache(self._timed_of)
+        self.staying = cache(self._staying)
         self.kept = cache(self._kept)
         self.extension = cache(self._extension)
         self.extension_time = cache(lambda *given: self.extension(*given).time)
@@ -37,24 +47,51 @@ class JoinCosts:
     def rate(self, number: int) -> float:
         return self.statistics.inputs[number].rate
 
-    def visible(self, number: int, origin: int) -> float:
-        """How many tuples of an input a tuple of another finds within its window: those that have
-        come before it.  How far the input has come then, beside the tuple, is anywhere within what
-        disorder and batches make of it."""
-        low, high = self._bands[origin, number]
-        one, other = self.statistics.inputs[number], self.statistics.inputs[origin]
-        span = _overlap(
-            high - low + 1, one.ahead - other.ahead - low + 1, one.spread + other.spread
-        )
-        return one.rate * span
+    def reach(self, number: int, other: int) -> float:
+        """How long after a tuple of an input one of another may come that fits."""
+        return max(self._bands[number, other][1], 0.0)
 
     def _combinations(self, members: Inputs, origin: int) -> float:
         """Of a tuple of one input with those of some others that it finds."""
-        found = self._part(members)
-        for each in members:
-            if each != origin:
-                found *= self._seen[each, origin]
-        return found
+        rates = prod(self.rate(each) for each in members if each != origin)
+        return self._part(members) * rates * float(self._met[origin].spans(members).mean())
+
+    def _staying(self, members: Inputs, others: tuple[Inputs, ...], origin: int) -> float:
+        """The same for those that are kept, because something may still come to them: tuples of
+        other parts, or combinations, which are as late as the latest of what they are made of."""
+        met = self._met[origin]
+        spans = met.spans(members)
+        total = float(spans.sum())
+        if not total:
+            return 0.0
+        stays: Mask = np.zeros(len(spans), np.bool_)
+        for part in others:
+            own, other = self._timed(members, part)
+            bounds = [(n, 0.0 if n == other else self._bands[other, n][1]) for n in part]
+            stays |= met.stays(own, bounds, other)
+        return self.combinations(members, origin) * float(spans[stays].sum()) / total
+
+    def _timed_of(self, members: Inputs, part: Inputs) -> tuple[int, int]:
+        """The inputs of two parts by whose times these are looked up."""
+
+        def width(pair: tuple[int, int]) -> float:
+            low, high = self._bands[pair]
+            return high - low
+
+        return min(product(sorted(members), sorted(part)), key=width)
+
+    def _made(self, members: Inputs) -> float:
+        """The combinations of some inputs that there are a tick."""
+        return sum(self.rate(each) * self.combinations(members, each) for each in members)
+
+    def _found_in(self, bound: Inputs, new: Inputs, origin: int) -> float:
+        """What combinations find in a part that is looked up by the times of one input of either
+        side: whether others fit is seen afterwards."""
+        own, other = self._timed(bound, new)
+        rates = prod(self.rate(each) for each in bound if each != origin)
+        spans = float(self._met[origin].spans_with(bound, own, other).mean())
+        equal = self.statistics.matching(bound | new) / self.statistics.matching(new)
+        return equal * self.statistics.passing(bound) * rates * spans * self._made(new)
 
     def _part_of(self, members: Inputs) -> float:
         """The part of all combinations for which the conditions hold."""
@@ -74,9 +111,27 @@ class JoinCosts:
             found += self.rate(origin) * self.combinations(members, origin) * lasting
         return found
 
-    def recording(self) -> Work:
-        """→(w), for a tuple."""
-        return Work(recorded=1)
+    def recording(
+        self, members: Inputs, others: tuple[Inputs, ...], origin: int, of_two: bool
+    ) -> Work:
+        """→(w), for a tuple of the origin: what it is in one operator with others.  Where it is one
+        of two, all tuples are put in order, because they look for partners in it; in others only
+        those that stay are."""
+        stays = self.staying(members, others, origin)
+        placed = self.combinations(members, origin) if of_two else stays
+        return Work(recorded=stays, placed=placed)
+
+    def _equalities(self, one: Inputs, other: Inputs) -> frozenset[int]:
+        """Those by which two sets of inputs meet."""
+        equal = enumerate(self.statistics.equalities)
+        return frozenset(number for number, each in equal if each & one and each & other)
+
+    def recording_one(
+        self, members: Inputs, others: tuple[Inputs, ...], origin: int, of_two: bool
+    ) -> Work:
+        """The same for one of them."""
+        found = self.recording(members, others, origin, of_two)
+        return found * (1 / max(self.combinations(members, origin), 1e-12))
 
     def writing(self, members: Inputs) -> Work:
         """Making a row of a combination."""
@@ -88,14 +143,23 @@ class JoinCosts:
         already, because they are recorded; in others, those that ask are put in order for it."""
         asking = self.combinations(bound, origin)
         both = bound | new
-        tested = self.statistics.passing(both) / (
-            self.statistics.passing(bound) * self.statistics.passing(new)
-        )
-        found = self.combinations(both, origin) / tested
+        if of_two:
+            found = self._found_in(bound, new, origin)
+        else:
+            tested = self.statistics.passing(both) / (
+                self.statistics.passing(bound) * self.statistics.passing(new)
+            )
+            found = self.combinations(both, origin) / tested
         looked = log2(2 + self.kept(new))
-        calls = self.some_of(bound, origin) / self.statistics.inputs[origin].batch
+        calls = self.batches(bound, origin)
         asked = 0.0 if of_two else asking
         return Work(calls=calls, asked=asked, looked=asking * looked, found=found)
+
+    def batches(self, bound: Inputs, origin: int) -> float:
+        """Of combinations, for a tuple: those of one batch come together, but for very many."""
+        batch = self.statistics.inputs[origin].batch
+        further = 0.0 if len(bound) == 1 else self.combinations(bound, origin) / AT_ONCE
+        return self.some_of(bound, origin) / batch + further
 
     def some_of(self, bound: Inputs, origin: int) -> float:
         """How often a batch of an input has any combination with some others: where it has none,
@@ -110,8 +174,7 @@ class JoinCosts:
         found = set()
         for order in orders:
             before = frozenset[int]().union(*order[: order.index(part)])
-            equal = enumerate(self.statistics.equalities)
-            found.add(frozenset(n for n, each in equal if each & before and each & part))
+            found.add(self._equalities(before, part))
         return max(1, len(found))
 
 
@@ -125,20 +188,3 @@ def _band(join: Join, left: int, right: int) -> tuple[float, float]:
             return (low, high) if left < right else (-high, -low)
         case _:
             return -window.range / 2, window.range / 2
-
-
-def _overlap(width: float, reached: float, spread: float) -> float:
-    """How much of a window has been reached, on average, from so much before to so much behind a
-    place in it.
-
-    >>> _overlap(10, 4, 0), _overlap(10, 40, 3), _overlap(10, 5, 100)
-    (4, 10.0, 5.0)
-    """
-    if spread <= 0:
-        return min(max(reached, 0), width)
-
-    def until(place: float) -> float:
-        within = min(max(place, 0), width)
-        return within * within / 2 + width * max(place - width, 0)
-
-    return (until(reached + spread) - until(reached - spread)) / (2 * spread)

@@ -32,7 +32,8 @@ class InputStatistics:
     """How many tuples come a tick; how many ticks they may be out of order; how many come at a
     time; how many columns they have; and how far ahead of what all inputs have promised an input is
     when a tuple of it comes, on average and how much more or less, in ticks.  `streams` are what it
-    is made of, if those are several: r and s of r ⋈ s."""
+    is made of, if those are several: r and s of r ⋈ s.  `begin` and `ends` are the first tick and
+    the last one of every batch, if they are known."""
 
     name: str
     rate: float
@@ -43,6 +44,8 @@ class InputStatistics:
     spread: float = 0.0
     measured: bool = False
     streams: tuple[str, ...] = ()
+    begin: float = 0.0
+    ends: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,8 @@ def _input(join: Join, number: int, sample: Sample | None) -> InputStatistics:
         spread,
         measured=flow.known,
         streams=streams,
+        begin=flow.ends[0] - flow.batch / flow.volume if flow.ends else 0.0,
+        ends=flow.ends,
     )
 
 

@@ -84,8 +84,9 @@ class Search:
             orders = [(own, *order) for own, order in asked if own != part]
             more = costs.indexes(part, orders) - 1
             if more:
-                come = sum(costs.rate(i) * costs.combinations(part, i) for i in part)
-                total += costs.recording() * (more * come)
+                others = tuple(own for own, _ in asked if own != part)
+                for i in part:
+                    total += costs.recording(part, others, i, False) * (more * costs.rate(i))
         return total
 
     # --- all of them -----------------------------------------------------------------------------
@@ -165,15 +166,13 @@ class Search:
         in that order."""
         costs, total = self._costs, Work()
         for origin in own:
-            come = costs.combinations(own, origin)
-            spent = costs.recording() * come
             bound, of_two = own, len(order) == 1
+            spent = costs.recording(own, order, origin, of_two)
             for new in order:
                 spent += costs.extension(bound, new, origin, of_two)
                 bound |= new
             spent += costs.writing(bound) * costs.combinations(bound, origin)
-            batch = costs.statistics.inputs[origin].batch
-            spent += Work(batches=costs.some_of(own, origin) / batch)
+            spent += Work(batches=costs.batches(own, origin))
             total += spent * costs.rate(origin)
         return total
 

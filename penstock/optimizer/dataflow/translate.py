@@ -170,7 +170,9 @@ def operations_of(plan: JoinPlan, origin: int) -> list[Operation]:
     for tree in _path(plan.tree, origin):
         sets = [frozenset(part.leaves) for part in tree.parts]
         own = next(number for number, part in enumerate(sets) if origin in part)
-        writing = plan.costs.recording() + _called(plan, sets, own, origin, tree.probes[own])
+        others = tuple(each for each in sets if each != sets[own])
+        writing = plan.costs.recording_one(sets[own], others, origin, len(sets) == 2)
+        writing += _called(plan, sets, own, origin, tree.probes[own])
         if len(sets[own]) > 1:  # a row is made of the combination
             writing += plan.costs.writing(sets[own])
         made.append(Operation("→", window_of(plan, sets[own]), tau=writing.time))

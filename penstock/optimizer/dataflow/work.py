@@ -14,8 +14,9 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Work:
     """How often something is done: batches that come to an operator, and that look for partners;
-    tuples that are put into an index, tuples that are put in order to ask for partners, places that
-    are looked at in between, partners that are found, and cells that are written.
+    tuples that stay in an index, and tuples that are put in order for it; combinations that ask for
+    partners, places that are looked at in between, partners that are found, and cells that are
+    written; rows that wait for their turn, and how often some of them leave.
 
     >>> (Work(found=2) + Work(cells=3)) * 2 == Work(found=4, cells=6)
     True
@@ -24,20 +25,26 @@ class Work:
     batches: float = 0.0
     calls: float = 0.0
     recorded: float = 0.0
+    placed: float = 0.0
     asked: float = 0.0
     looked: float = 0.0
     found: float = 0.0
     cells: float = 0.0
+    waited: float = 0.0
+    releases: float = 0.0
 
     def __add__(self, other: Work) -> Work:
         return Work(
             self.batches + other.batches,
             self.calls + other.calls,
             self.recorded + other.recorded,
+            self.placed + other.placed,
             self.asked + other.asked,
             self.looked + other.looked,
             self.found + other.found,
             self.cells + other.cells,
+            self.waited + other.waited,
+            self.releases + other.releases,
         )
 
     def __mul__(self, times: float) -> Work:
@@ -45,10 +52,13 @@ class Work:
             self.batches * times,
             self.calls * times,
             self.recorded * times,
+            self.placed * times,
             self.asked * times,
             self.looked * times,
             self.found * times,
             self.cells * times,
+            self.waited * times,
+            self.releases * times,
         )
 
     @property
@@ -58,17 +68,23 @@ class Work:
             BATCH * self.batches
             + CALL * self.calls
             + RECORD * self.recorded
+            + PLACE * self.placed
             + ASK * self.asked
             + LOOK * self.looked
             + FIND * self.found
             + CELL * self.cells
+            + WAIT * self.waited
+            + RELEASE * self.releases
         )
 
 
-BATCH = 310000.0
+BATCH = 290000.0
 CALL = 290000.0
-RECORD = 140.0
-ASK = 50.0
-LOOK = 1.0  # this and FIND are given: joins that ask more look and find more, too
+RECORD = 115.0
+PLACE = 90.0
+ASK = 90.0
+LOOK = 2.0  # this and FIND are given: joins that ask more look and find more, too
 FIND = 10.0
-CELL = 2.4
+CELL = 2.2
+WAIT = 80.0
+RELEASE = 80000.0

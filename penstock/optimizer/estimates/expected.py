@@ -3,20 +3,26 @@ sources say enough."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import statistics_of
 from penstock.optimizer.dataflow.sampling import sample_of
 from penstock.optimizer.dataflow.search import Search
 from penstock.optimizer.dataflow.translate import FILTER, PROJECT
+from penstock.optimizer.estimates.predict import predict
 from penstock.optimizer.estimates.sizes import flow_of, sizes_of
+from penstock.optimizer.rewrite import with_inputs
 from penstock.physical.node import PhysicalNode
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import Column
+from penstock.plan.join_choice import JoinChoice
 from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, flat
 from penstock.plan.joins import Join, JoinKind
+from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.streams import StreamDefinition
 from penstock.windows.sliding import Sliding
 
 
@@ -33,11 +39,31 @@ class ExpectedWork:
     size: float | None = None
 
 
-def expected_work(root: PhysicalNode) -> dict[int, ExpectedWork]:
-    """Of all nodes of a plan in process, by their identity."""
+def expected_work(
+    root: PhysicalNode, streams: Mapping[str, StreamDefinition] | None = None
+) -> dict[int, ExpectedWork]:
+    """Of all nodes of a plan, by their identity.  What is executed on Spark comes without its
+    sources, so `streams` have them, by name.  Times are those of one process."""
     found: dict[int, ExpectedWork] = {}
-    _expect(root, found)
-    return found
+    if streams is None:
+        _expect(root, found)
+        return found
+    sourced = _with_sources(root, streams)
+    of_sourced: dict[int, ExpectedWork] = {}
+    _expect(sourced, of_sourced)
+    pairs = zip(root.walk(), sourced.walk(), strict=True)
+    return {id(node): of_sourced[id(like)] for node, like in pairs}
+
+
+def _with_sources(node: PhysicalNode, streams: Mapping[str, StreamDefinition]) -> PhysicalNode:
+    def sourced(logical: Node) -> Node:
+        if isinstance(logical, Scan):
+            source = streams[logical.stream.name].source
+            return replace(logical, stream=replace(logical.stream, source=source))
+        return with_inputs(logical, sourced)
+
+    ports = (replace(port, input=_with_sources(port.input, streams)) for port in node.ports)
+    return replace(node, logical=sourced(node.logical), ports=tuple(ports))
 
 
 def _expect(node: PhysicalNode, found: dict[int, ExpectedWork]) -> float | None:
@@ -80,32 +106,33 @@ def _per_tuple(node: PhysicalNode) -> ExpectedWork:
             return ExpectedWork(factor=1.0, time=PROJECT)
         case Union():
             return ExpectedWork(factor=1.0)
-        case WindowAggregate(window=Sliding()) if logical.choice is not None:
+        case WindowAggregate(window=Sliding()) if not logical.input.signed:
             return _of_windows(logical)
         case Join(kind=JoinKind.INNER):
-            return _of_join(logical)
+            return _of_join(logical, node.join_choice)
     return ExpectedWork()
 
 
 def _of_windows(node: WindowAggregate) -> ExpectedWork:
     assert isinstance(node.window, Sliding)
-    assert node.choice is not None
-    chosen = next(e for e in node.choice.estimates if e.algorithm is node.choice.algorithm)
     sizes = sizes_of(node)
+    estimates = predict(node, sizes) if node.choice is None else node.choice.estimates
+    chosen = next(each for each in estimates if each.algorithm is node.algorithm)
     entering = max(1.0, sizes.tuples * min(1.0, node.window.slide / node.window.range))
     groups = min(sizes.groups, sizes.tuples)
     return ExpectedWork(factor=groups / entering, time=chosen.time / entering, size=chosen.state)
 
 
-def _of_join(join: Join) -> ExpectedWork:
+def _of_join(join: Join, choice: JoinChoice | None) -> ExpectedWork:
     costs = JoinCosts(join, statistics_of(join))
     tree, everybody = join.tree or flat(len(join.branches)), frozenset(range(len(join.branches)))
     tuples = sum(map(costs.rate, everybody))
     results = sum(costs.rate(each) * costs.combinations(everybody, each) for each in everybody)
     return ExpectedWork(
         factor=results / tuples,
-        time=Search(costs).time(tree) / tuples,
+        time=Search(costs).time(tree) / tuples if choice is None else choice.chosen.time,
         kept=sum(costs.kept(frozenset(part)) for part in _kept_parts(tree)),
+        size=None if choice is None else choice.chosen.state,
     )
 
 

@@ -29,7 +29,8 @@ PER_UNIT = 1  # of a number
 @dataclass(frozen=True, slots=True)
 class Flow:
     """Tuples that come, along one attribute: how many a tick, how many at all (None: no end), how
-    far out of order in ticks, how many at a time."""
+    far out of order in ticks, how many at a time; and the highest tick of every batch, if these are
+    known one by one."""
 
     volume: float
     rows: float | None
@@ -37,6 +38,7 @@ class Flow:
     batch: float
     known: bool
     filtered: bool = False
+    ends: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,9 @@ def flow_of(node: Node, attribute: Expression) -> Flow | None:
     if len(columns) != 1 or columns[0].type != attribute.type:
         return None
     column = columns[0]
+    if column != attribute:  # which may be ahead of the column, or behind it
+        flow = flow_of(node, column)
+        return None if flow is None else replace(flow, ends=())
     match node:
         case Scan():
             return _of_scan(node, column)
@@ -109,7 +114,7 @@ def _of_scan(node: Scan, column: Column) -> Flow | None:
     if stream.progress is None or stream.progress.attribute != column.name:
         return None
     volume, rows, batch, known = _assumed_volume(column.type), None, float(BATCH), False
-    found = None
+    found, ends = None, ()
     if stream.source is not None and not stream.stamped:
         found = extent(stream.source, stream.schema, column.name)
     if found is not None:
@@ -118,6 +123,8 @@ def _of_scan(node: Scan, column: Column) -> Flow | None:
         if found.bounds is not None:
             low, high = to_ticks(found.bounds, column.type).tolist()
             volume, known = rows / (high - low + 1), True
+        if found.ends is not None:
+            ends = tuple(to_ticks(found.ends, column.type).tolist())
     match stream.progress.policy.rule:
         case Delay(ticks):
             disorder = float(ticks)
@@ -125,7 +132,7 @@ def _of_scan(node: Scan, column: Column) -> Flow | None:
             disorder = overtaking / volume
         case _:
             disorder = 0.0
-    return Flow(volume, rows, disorder, batch, known)
+    return Flow(volume, rows, disorder, batch, known, ends=ends)
 
 
 def _together(flows: list[Flow], expected: int) -> Flow | None:

@@ -1,11 +1,13 @@
-"""The rule that follows hints about how joins are computed."""
+"""The rule that says how joins of two streams are computed: as a hint asks, or by cost."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from penstock.errors import EngineError
+from penstock.optimizer.dataflow.join_algorithms import choose
 from penstock.optimizer.settings import Settings
+from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.physical.sorting import Sorting
@@ -30,9 +32,9 @@ def choose_join(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
     before: OaJoin of a and b, with the hint SYNC_FILTER
     after:  SyncFilter, whose results are sorted by greatest(a.t, b.t)
 
-    Without a hint, results leave as they are found; `leave_in_order` does it in process where an
-    order is wanted.  On Spark, results are sorted in the bucket that they come from, and nowhere
-    else.
+    Without a hint, results leave as they are found; `leave_in_order` chooses another algorithm in
+    process where an order is wanted.  On Spark, results are sorted in the bucket that they come
+    from, and nowhere else.  What each algorithm would take is noted for EXPLAIN.
     """
 
     def change(node: PhysicalNode) -> PhysicalNode:
@@ -42,7 +44,7 @@ def choose_join(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
         if node.operator is not OperatorKind.OA_JOIN or not isinstance(join, Join):
             return changed
         if join.hint in (None, JoinAlgorithm.OA, JoinAlgorithm.MULTIWAY):
-            return changed
+            return with_choice(changed, (), settings) if can_leave_in_order(node) else changed
         if not can_leave_in_order(node):
             raise EngineError(
                 f"{join.hint.name} joins two streams, and gives neither tuples without a partner "
@@ -51,9 +53,8 @@ def choose_join(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
                 expected="an INNER join of tuples that stay, without LATE AMEND and EMIT EARLY",
                 hint="leave the hint out",
             )
-        if join.hint in BY_ONE:
-            return sorted_join(changed, BY_ONE[join.hint], (0,), settings)
-        return sorted_join(changed, BY_BOTH[join.hint], (0, 1), settings)
+        by = (0,) if join.hint in BY_ONE else (0, 1)
+        return sorted_join(changed, {**BY_ONE, **BY_BOTH}[join.hint], by, settings)
 
     return replace(plan, root=change(plan.root))
 
@@ -75,10 +76,19 @@ def sorted_join(
 ) -> PhysicalNode:
     """The node with a join whose results are in the order of the latest of some inputs' times."""
     assert isinstance(node.logical, Join)
-    return replace(
+    made = replace(
         node,
         operator=operator,
         ordering=Ordering.SORTED,
         sorting=Sorting(latest_of(node.logical, ports)),
         alpha=settings.alpha if operator is OperatorKind.ADAPTIVE_JOIN else None,
     )
+    return with_choice(made, ports, settings)
+
+
+def with_choice(node: PhysicalNode, ports: tuple[int, ...], settings: Settings) -> PhysicalNode:
+    """The node with what all algorithms would take, in process."""
+    if settings.host is not Host.LOCAL:
+        return node
+    assert isinstance(node.logical, Join)
+    return replace(node, join_choice=choose(node.logical, ports, settings))

@@ -80,7 +80,8 @@ def _side_by_side(node: PhysicalNode, asked: Consistency) -> PhysicalNode:
     if node.operator is OperatorKind.MULTIWAY_JOIN:
         return replace(node, consistency=asked)
     if node.operator is OperatorKind.OA_JOIN and can_leave_in_order(node) and join.hint is None:
-        return replace(node, operator=OperatorKind.MULTIWAY_JOIN, consistency=asked)
+        multiway = OperatorKind.MULTIWAY_JOIN
+        return replace(node, operator=multiway, consistency=asked, join_choice=None)
     return node
 
 

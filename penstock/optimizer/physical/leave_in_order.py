@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from penstock.optimizer.dataflow.join_algorithms import choose
 from penstock.optimizer.physical.choose_join import BY_BOTH, BY_ONE, can_leave_in_order, sorted_join
 from penstock.optimizer.settings import Settings
 from penstock.physical.asked import Steps
@@ -81,8 +82,9 @@ def _merged(node: PhysicalNode, by: Expression, above: Steps) -> PhysicalNode | 
 
 
 def _joined(node: PhysicalNode, by: Expression, settings: Settings) -> PhysicalNode | None:
-    """Without a hint, tuples wait rather than results, because a tuple may have many partners; and
-    by the times of both inputs, the join sees for itself which is better."""
+    """Without a hint, it is the one that should take least; where little is known, tuples wait
+    rather than results, because a tuple may have many partners, and by the times of both inputs,
+    the join sees for itself which is better."""
     assert isinstance(node.logical, Join)
     ports, hint = by_ports(node.logical, by), node.logical.hint
     if ports is None:
@@ -90,8 +92,9 @@ def _joined(node: PhysicalNode, by: Expression, settings: Settings) -> PhysicalN
     known = BY_ONE if len(ports) == 1 else BY_BOTH
     if hint is not None:
         return sorted_join(node, known[hint], ports, settings) if hint in known else None
-    usual = OperatorKind.OPIB_JOIN if len(ports) == 1 else OperatorKind.ADAPTIVE_JOIN
-    return sorted_join(node, usual, ports, settings)
+    return sorted_join(
+        node, known[choose(node.logical, ports, settings).algorithm], ports, settings
+    )
 
 
 def _over(node: PhysicalNode, given: PhysicalNode | None) -> PhysicalNode | None:

@@ -72,7 +72,7 @@ def lower(query: QueryPlan, settings: Settings) -> PhysicalPlan:
     if query.in_order:
         ports = (Port(root, keys=()),)
         root = PhysicalNode(planned, OperatorKind.ORDER, ports, asked, Ordering.SORTED)
-    return PhysicalPlan(query, root, host, shared=query.shared)
+    return PhysicalPlan(query, root, host, shared=planned.shared)
 
 
 def lower_node(

@@ -19,6 +19,7 @@ class Removal(Enum):
 
     TIMESTAMPS = "timestamps"  # an item reads only what came before it
     CONTAINERS = "no containers"  # nothing is kept of what is found on the way
+    RAISED = "raised timestamps"  # what is kept of it counts as coming after all who have looked
     ORDER = "relaxed order"  # nobody looks at the output before the end
 
 
@@ -65,11 +66,13 @@ class Conflicts:
         return tuple(made)
 
     def matrix(self, removed: Collection[Removal] = ()) -> list[list[int]]:
-        """C: 1 where two operations are in conflict, but for conflicts that are removed."""
+        """C: 1 where two operations are in conflict, but for conflicts that are removed.  Those on
+        containers go away with these, or by timestamps that are raised."""
         size = range(len(self.operations))
         made = [[0 for _ in size] for _ in size]
         for each in self.found:
-            if each.removed_by not in removed:
+            raised = each.removed_by is Removal.CONTAINERS and Removal.RAISED in removed
+            if each.removed_by not in removed and not raised:
                 made[each.one][each.other] = made[each.other][each.one] = 1
         return made
 

@@ -24,6 +24,7 @@ STEPS: tuple[tuple[Removal, ...], ...] = (
     (Removal.TIMESTAMPS, Removal.CONTAINERS),
     (Removal.TIMESTAMPS, Removal.CONTAINERS, Removal.ORDER),
 )
+_RAISED = (Removal.TIMESTAMPS, Removal.RAISED, Removal.ORDER)  # containers are kept
 
 
 def explain_conflicts(query: QueryPlan, settings: Settings) -> str:
@@ -71,7 +72,10 @@ def _removals(conflicts: Conflicts) -> Iterator[str]:
     yield f"{len(conflicts.found)} conflicts, removed by"
     for removal, what in (
         (Removal.TIMESTAMPS, "timestamps: items read only what came before them"),
-        (Removal.CONTAINERS, "dropped containers: " + ", ".join(sorted(conflicts.containers))),
+        (
+            Removal.CONTAINERS,
+            f"dropped containers, or raised timestamps: {', '.join(sorted(conflicts.containers))}",
+        ),
         (Removal.ORDER, "relaxed order: nobody looks before all is there"),
     ):
         if count[removal]:
@@ -81,7 +85,9 @@ def _removals(conflicts: Conflicts) -> Iterator[str]:
 def _schedules(query: QueryPlan, settings: Settings, conflicts: Conflicts) -> Iterator[str]:
     """How much has to wait for an item of every stream, and one more."""
     yield "Schedule of an item of every stream, and one more of the first"
-    for removed in STEPS:
+    # what is put behind those who have looked must mean the same there
+    raised = conflicts.containers and not order_matters(query.input)
+    for removed in (*STEPS, _RAISED) if raised else STEPS:
         given = conflicts
         if Removal.CONTAINERS in removed:
             given = conflicts_of(query.input, settings, containers=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from penstock.errors import PlanError
 
@@ -56,6 +56,22 @@ class Joined:
     def is_flat(self) -> bool:
         """Whether it is one operator, and keeps nothing but tuples of its inputs."""
         return all(isinstance(part, JoinInput) for part in self.parts)
+
+    def save(self) -> list[Any]:
+        """As plain values.
+
+        >>> tree = Joined((Joined((JoinInput(0), JoinInput(2))), JoinInput(1)))
+        >>> tree.save(), Joined.load(tree.save()) == tree
+        ([[[[0, 2], [[1], [0]]], 1], [[1], [0]]], True)
+        """
+        parts = [p.number if isinstance(p, JoinInput) else p.save() for p in self.parts]
+        return [parts, [list(order) for order in self.probes]]
+
+    @staticmethod
+    def load(saved: Sequence[Any]) -> Joined:
+        parts, probes = saved
+        made = (JoinInput(each) if isinstance(each, int) else Joined.load(each) for each in parts)
+        return Joined(tuple(made), tuple(map(tuple, probes)))
 
     def named(self, names: Sequence[str]) -> str:
         inside = " ".join(

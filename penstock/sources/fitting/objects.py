@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.model.duration import DAY
 from penstock.model.plain_values import to_arrow
+from penstock.model.row_form import Values
 from penstock.model.types import INT64_MAX, INT64_MIN, Kind, Type
 from penstock.sources.fitting.cells import exact_decimal, parse_cell, why_bad
 from penstock.sources.fitting.columns import Converted, all_good
@@ -58,6 +59,20 @@ def fit_objects(values: Sequence[object], sql_type: Type) -> Converted:
     cells = [plain_value(value, sql_type) for value in values]
     bad = np.fromiter((cell is _BAD for cell in cells), dtype=np.bool_, count=len(cells))
     return to_arrow([None if cell is _BAD else cell for cell in cells], sql_type), bad
+
+
+def fit_row(values: Sequence[object], types: Sequence[Type]) -> Values | None:
+    """One row as plain values, if it is all of the usual classes; None: it needs a closer look."""
+    found = []
+    for value, sql_type in zip(values, types, strict=True):
+        if value is not None:
+            if type(value) not in _AT_ONCE.get(sql_type.kind, ()):
+                return None
+            value = plain_value(value, sql_type)
+            if value is _BAD:
+                return None
+        found.append(value)
+    return tuple(found)
 
 
 def why_misfit(value: object, sql_type: Type) -> str:

@@ -329,6 +329,7 @@ LEFT_OUT: dict[str, str] = {
             *(
                 "array",
                 "map",
+                "struct",
                 "element",
                 "map_value",
                 "struct_field",

@@ -55,7 +55,7 @@ def dataframe(
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     sources = _sources(plan.query, spark, strict, buckets, wanted, directory)
     tables = TableFiles(plan.query, spark, directory, strict, buckets)
-    job = Job(plan, sources, buckets, strict, tables=tables)
+    job = Job([plan], sources, buckets, strict, tables=[tables])
     _tell(tables.rejects)
     name = metrics if metrics is not None else free_name(job.frames)
     match wanted:
@@ -97,7 +97,7 @@ def _sources(
         if isinstance(stream.source, DataFrameSource)
     }
     if not any(frame.isStreaming for frame in frames.values()):
-        return batch_sources(query, spark, directory, strict)
+        return batch_sources([query], spark, directory, strict)
     if len(frames) < len(streams):
         others = sorted(streams.keys() - frames.keys())
         raise EngineError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,7 +13,7 @@ from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.spark.catalyst.reading import columns_read
 from penstock.spark.plan.readings import scan_for
-from penstock.spark.plan.stages import Entry, Stage, Step, TableStep, entries_of
+from penstock.spark.plan.stages import Entry, InCommon, Stage, Step, TableStep, entries_of
 from penstock.spark.sources.dataframe import DataFrameSource
 
 if TYPE_CHECKING:
@@ -45,12 +46,13 @@ def _lines(plan: PhysicalPlan, buckets: int) -> Iterator[str]:
         if isinstance(scan.stream.source, DataFrameSource)
     }
     numbers: dict[int, int] = {}
-    entries = entries_of(plan.root)
+    entries = entries_of(plan.root, None, InCommon(nodes=frozenset(plan.shared)))
+    asked = Counter(id(entry.leaf) for entry in _entries(entries))
     for entry in entries:
-        if isinstance(entry.leaf, Stage):
-            for stage in entry.leaf.stages():
+        for stage in entry.leaf.stages() if isinstance(entry.leaf, Stage) else ():
+            if id(stage) not in numbers:
                 numbers[id(stage)] = len(numbers) + 1
-                yield from _stage(stage, buckets, numbers, frames)
+                yield from _stage(stage, buckets, numbers, frames, asked[id(stage)])
         steps = ", ".join(_step(step) for step in entry.steps)
         if isinstance(entry.leaf, Scan):
             yield f"  {entry.leaf.stream.name}: {steps or 'as it is'}, without state"
@@ -72,8 +74,22 @@ def _read_for_all(plan: PhysicalPlan, stream: StreamDefinition) -> Scan:
     return scan_for([scan for scan in scans if scan.stream.name == stream.name], stream)
 
 
-def _stage(stage: Stage, buckets: int, numbers: dict[int, int], frames: Frames) -> Iterator[str]:
-    yield f"  stage {numbers[id(stage)]}: {_named(stage)} in {_where(stage, buckets)}"
+def _entries(ways: Iterable[Entry]) -> Iterator[Entry]:
+    """All ways out of something, those into every stage once."""
+    stages: dict[int, Stage] = {}
+    for entry in ways:
+        yield entry
+        if isinstance(entry.leaf, Stage):
+            stages |= {id(stage): stage for stage in entry.leaf.stages()}
+    for stage in stages.values():
+        yield from stage.entries
+
+
+def _stage(
+    stage: Stage, buckets: int, numbers: dict[int, int], frames: Frames, asked: int
+) -> Iterator[str]:
+    many = f", for {asked} who ask" if asked > 1 else ""
+    yield f"  stage {numbers[id(stage)]}: {_named(stage)} in {_where(stage, buckets)}{many}"
     for entry in stage.entries:
         steps = [_step(step) for step in entry.steps]
         if isinstance(entry.leaf, Scan):
@@ -92,15 +108,17 @@ def _stage(stage: Stage, buckets: int, numbers: dict[int, int], frames: Frames) 
 def _ways(entries: Iterable[Entry], numbers: dict[int, int]) -> dict[str, list[str]]:
     """By stream, where its tuples go."""
     ways: dict[str, list[str]] = {}
+    seen: set[int] = set()
     for entry in entries:
         if isinstance(entry.leaf, Scan):
             ways.setdefault(entry.leaf.stream.name, []).append("the end")
             continue
         for stage in entry.leaf.stages():
-            for each in stage.entries:
+            for each in stage.entries if id(stage) not in seen else ():
                 if isinstance(each.leaf, Scan):
                     to = f"stage {numbers[id(stage)]}"
                     ways.setdefault(each.leaf.stream.name, []).append(to)
+            seen.add(id(stage))
     return ways
 
 

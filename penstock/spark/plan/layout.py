@@ -11,7 +11,7 @@ from penstock.plan.identity import meaning, origins
 from penstock.plan.joins import Difference, Join, Sequence
 from penstock.plan.query import QueryPlan
 
-_READS = re.compile(r"(stream|progress on) ")  # which columns are read is said elsewhere
+READS = re.compile(r"(stream|progress on) ")  # which columns are read is said elsewhere
 
 
 def kept_columns(plan: PhysicalPlan) -> list[str]:
@@ -33,7 +33,7 @@ def simplified_state(plan: PhysicalPlan) -> list[str]:
         return []
     top = plan.root.logical
     lines = meaning(top.inputs[0] if isinstance(top, QueryPlan) else top)
-    return [f"simplified: {line}" for line in map(str.strip, lines) if not _READS.match(line)]
+    return [f"simplified: {line}" for line in map(str.strip, lines) if not READS.match(line)]
 
 
 def slices(plan: PhysicalPlan) -> list[str]:

@@ -5,7 +5,7 @@ Stages that are fed from one reading stand in a row: each hands on what is for t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -28,14 +28,24 @@ class WayToStage:
 
 
 @dataclass(frozen=True)
+class WayToEnd:
+    """To the results of a query, by its number in the run; and the number of the way."""
+
+    entry: Entry
+    query: int = 0
+    number: int = 0
+
+
+@dataclass(frozen=True)
 class StreamReading:
     """`scan` has the columns that one of the ways wants, to stages or, without any, to the `ends`.
     Where another reading of the stream `counts` its rows, this one does not."""
 
     scan: Scan
     ways: tuple[WayToStage, ...]
-    ends: tuple[Entry, ...] = ()
+    ends: tuple[WayToEnd, ...] = ()
     counts: bool = True
+    analyzed: bool = False  # whether somebody wants to know what is done on the ways
 
     @property
     def stream(self) -> str:
@@ -54,9 +64,12 @@ class StreamReading:
             by_stage.setdefault(id(way.config), []).append(way)
         return self._parts([tuple(ways) for ways in by_stage.values()])
 
-    def in_turn(self) -> Iterator[StreamReading]:
-        """One for every way: all tuples on one come before those on the next."""
-        return self._parts([(way,) for way in self.ways])
+    def in_turn(self, queries: Collection[int] = (0,)) -> Iterator[StreamReading]:
+        """One for every way of some queries: all tuples on one come before those on the next.  The
+        others have one together."""
+        alone = [way for way in self.ways if not set(way.config.queries).isdisjoint(queries)]
+        others = tuple(way for way in self.ways if way not in alone)
+        return self._parts([*([others] if others else []), *((way,) for way in alone)])
 
     def _parts(self, ways: Sequence[tuple[WayToStage, ...]]) -> Iterator[StreamReading]:
         parts = [replace(self, ways=each, ends=()) for each in ways]
@@ -67,23 +80,24 @@ class StreamReading:
 
 def readings_of(
     configs: Iterable[StageConfig],
-    ends: Iterable[Entry],
+    ends: Iterable[WayToEnd],
     streams: Mapping[str, StreamDefinition],
 ) -> list[StreamReading]:
-    """One for every stream, which the query knows as they were before columns were left out."""
+    """One for every stream, which queries know as they were before columns were left out."""
     ways: dict[str, list[WayToStage]] = {}
     for config in configs:
         for number, entry in enumerate(config.stage.entries):
             if isinstance(entry.leaf, Scan):
                 ways.setdefault(entry.leaf.stream.name, []).append(WayToStage(config, number))
-    to_end: dict[str, list[Entry]] = {}
-    for entry in ends:
-        if isinstance(entry.leaf, Scan):
-            to_end.setdefault(entry.leaf.stream.name, []).append(entry)
+    to_end: dict[str, list[WayToEnd]] = {}
+    for end in ends:
+        if isinstance(end.entry.leaf, Scan):
+            to_end.setdefault(end.entry.leaf.stream.name, []).append(end)
     made = []
     for name in dict.fromkeys([*ways, *to_end]):
         own, last = tuple(ways.get(name, ())), tuple(to_end.get(name, ()))
-        leaves = [entry.leaf for entry in (*(way.entry for way in own), *last)]
+        entries = [*(way.entry for way in own), *(way.entry for way in last)]
+        leaves = [entry.leaf for entry in entries]
         scan = scan_for([leaf for leaf in leaves if isinstance(leaf, Scan)], streams[name])
         made.append(StreamReading(scan, own, last))
     return made

@@ -1,18 +1,22 @@
-"""A query over DataFrames that are tables: a batch job that runs beside the program."""
+"""Queries over DataFrames that are tables: a batch job that runs beside the program."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
+from penstock.optimizer.share_panes import share_panes
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.query import QueryPlan
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress, Watch
-from penstock.spark.run.answer import packed_answer
-from penstock.spark.run.outcome import Receiver, Tally, deliver
-from penstock.spark.run.progress import progress_of
+from penstock.spark.run.answer import run_job
+from penstock.spark.run.delivering import Recipient, deliver_all
+from penstock.spark.run.outcome import Receiver, Tally
+from penstock.spark.run.progress import counted_in, progress_of
 from penstock.spark.sources.dataframe import DataFrameSource
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.tasks.worker_errors import failure
@@ -38,21 +42,29 @@ def is_at_once(query: QueryPlan) -> bool:
 class BatchRun:
     def __init__(
         self,
-        plan: PhysicalPlan,
+        plans: Sequence[PhysicalPlan],
         spark: SparkSession,
-        receiver: Receiver,
+        receivers: Sequence[Receiver],
         buckets: int,
         strict: bool,
     ) -> None:
-        self.query = plan.query
-        self._plan = plan
-        self.tally = Tally()
+        self.queries = [plan.query for plan in plans]
+        self._plans = share_panes(plans) if len(plans) > 1 else plans
+        self.tallies = [Tally() for _ in plans]
+        self._counted = Account(0, 0, 0)
         self.closed: str | None = None
         self._strict = strict
         self.watch: Watch | None = None
         self.stopped = False
         self._spark = spark
-        self._receiver = receiver
+        self._recipients = [
+            Recipient(
+                receiver,
+                query.progress[0].field.qualified if query.in_order else None,
+                frozenset(streams_of(query)),
+            )
+            for query, receiver in zip(self.queries, receivers, strict=True)
+        ]
         self._buckets = buckets
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -61,13 +73,14 @@ class BatchRun:
         self._thread.start()
 
     def _work(self) -> None:
-        order = self.query.progress[0].field.qualified if self.query.in_order else None
         try:
-            packed, of_tables = packed_answer(self._plan, self._spark, self._strict, self._buckets)
+            ran = run_job(self._plans, self._spark, self._strict, self._buckets)
             if self.stopped:
                 return
-            self.tally = deliver(packed, self._receiver, order, of_tables)
-            self._receiver.commit(0)
+            self.tallies = deliver_all(ran.packed, self._recipients, ran.rejects)
+            self._counted = counted_in(ran.packed, ran.rejects)
+            for each in self._recipients:
+                each.receiver.commit(0)
             if self.watch is not None:
                 self.watch(self.progress())
         except BaseException as error:  # raised where somebody waits
@@ -82,8 +95,7 @@ class BatchRun:
         """What is computed already is lost: a table is read as a whole or not at all."""
         self.stopped = True
 
-    @property
-    def open_windows(self) -> int:
+    def open_windows(self, query: int = 0) -> int:  # noqa: ARG002
         """A table ends, so everything closes."""
         return 0
 
@@ -91,12 +103,20 @@ class BatchRun:
     def active(self) -> bool:
         return self._thread.is_alive()
 
-    def account(self) -> Account:
-        return self.tally.account
+    def account(self, query: int = 0) -> Account:
+        return self.tallies[query].account
 
-    def total(self) -> Account:
+    def total(self, query: int = 0) -> Account:
         """There is only one run."""
-        return self.account()
+        return self.account(query)
 
     def progress(self) -> RunProgress:
-        return progress_of(self.tally, batches=int(self.tally.read > 0))
+        return progress_of(self.tallies, self._counted, batches=int(self.read > 0))
+
+    def decisions(self, query: int = 0) -> list[Decision]:  # noqa: ARG002
+        """A table is read as a whole: there is nothing to go on with."""
+        return []
+
+    @property
+    def read(self) -> int:
+        return self._counted.read

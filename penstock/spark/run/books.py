@@ -6,11 +6,13 @@ counts once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from penstock.durable import read_json, write_json
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.status import SourceStatus
 from penstock.spark.run.outcome import Tally
@@ -36,11 +38,6 @@ class Books:
         return self.all.account
 
     @property
-    def ended(self) -> bool:
-        """Whether the end of all streams has been answered."""
-        return bool(self.all.sources) and all(source.ended for source in self.all.sources)
-
-    @property
     def high(self) -> int | None:
         """The highest value of all streams."""
         found = [source.high for source in self.all.sources if source.high > float("-inf")]
@@ -48,19 +45,35 @@ class Books:
 
     def as_of_now(self) -> Tally:
         """Where a run begins: nothing has been counted, but how far the streams are is known."""
-        return replace(self.all, read=0, late=0, rejected=0, rows=0)
-
-    def write(self, directory: Path) -> None:
-        # without a sync: Spark's own files of the micro-batch are not synced either
-        write_json(directory / _NAME, asdict(self), sync=False)
+        return replace(self.all, read=0, late=0, rejected=0, rows=0, decisions=[])
 
     @staticmethod
-    def read(directory: Path) -> Books:
-        given = read_json(directory / _NAME)
-        if given is None:
-            return Books()
+    def load(given: dict[str, Any]) -> Books:
         return Books(given["batch"], _tally(given["before"]), _tally(given["all"]))
 
 
+def have_ended(books: Sequence[Books]) -> bool:
+    """Whether the end of all streams has been answered."""
+    sources = [source for own in books for source in own.all.sources]
+    return bool(sources) and all(source.ended for source in sources)
+
+
+def write_books(directory: Path, books: Sequence[Books]) -> None:
+    """Of all queries of a run, at once."""
+    first, *others = map(asdict, books)
+    content = {"queries": [first, *others]} if others else first
+    # without a sync: Spark's own files of the micro-batch are not synced either
+    write_json(directory / _NAME, content, sync=False)
+
+
+def read_books(directory: Path, queries: int) -> list[Books]:
+    given = read_json(directory / _NAME)
+    if given is None:
+        return [Books() for _ in range(queries)]
+    return [Books.load(each) for each in given.get("queries", [given])]
+
+
 def _tally(given: dict[str, Any]) -> Tally:
-    return Tally(**{**given, "sources": [SourceStatus(**each) for each in given["sources"]]})
+    sources = [SourceStatus(**each) for each in given["sources"]]
+    decisions = [Decision(**each) for each in given.get("decisions", [])]
+    return Tally(**{**given, "sources": sources, "decisions": decisions})

@@ -1,4 +1,4 @@
-"""Whose checkpoint it is: a query goes on from its own state, with the buckets it began with.
+"""Whose checkpoint it is: queries go on from their own state, with the buckets they began with.
 
 The state says so, too (`stateful/identity.py`); this file is read before anything runs.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -15,17 +15,20 @@ from zlib import crc32
 
 from penstock.errors import CheckpointError
 from penstock.optimizer.physical.shuffle_tables import are_shuffled, shuffled
+from penstock.optimizer.share_panes import share_panes
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.belonging import check_algorithms, check_format, check_query
-from penstock.plan.identity import algorithms, identity, without_windows
+from penstock.plan.identity import algorithms, identity, meaning, without_windows
 from penstock.plan.query import QueryPlan
+from penstock.plan.shared_panes import WindowsOfPanes
 from penstock.plan.stateless import Scan
 from penstock.spark.plan.config import may_be_idle
-from penstock.spark.plan.layout import kept_columns, simplified_state, slices
+from penstock.spark.plan.layout import READS, kept_columns, simplified_state, slices
 from penstock.spark.plan.stages import waits_for_order
 from penstock.state.chunks import FORMAT
 
-Planned: TypeAlias = Callable[[Collection[str]], PhysicalPlan]
+Planned: TypeAlias = Callable[[int, Collection[str]], PhysicalPlan]
 
 _NAME = "query.json"
 _OF_SPARK = ("metadata", "offsets", "commits", "state")  # what Spark writes into a checkpoint
@@ -43,29 +46,86 @@ class Identity:
     timed: bool = False  # whether it looks at the clock between micro-batches
     shuffled: list[int] = field(default_factory=list)  # tables that are split by keys, by number
     simplified: list[str] = field(default_factory=list)  # by which rules of the optimizer
+    others: list[OtherQuery] = field(default_factory=list)  # that run together with the first
+    shared: list[str] = field(default_factory=list)  # aggregations that have panes in common
+
+    @property
+    def queries(self) -> list[OtherQuery]:
+        first = OtherQuery(self.plan, self.algorithms, self.shuffled, self.simplified)
+        return [first, *self.others]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherQuery:
+    """The same of one more query."""
+
+    plan: list[str]
+    algorithms: list[str]
+    shuffled: list[int]
+    simplified: list[str]
 
 
 def identity_of(
-    plan: PhysicalPlan, buckets: int, parts: dict[str, list[str]], live: bool
+    plans: Sequence[PhysicalPlan], buckets: int, parts: dict[str, list[str]], live: bool
 ) -> Identity:
-    """Of a query that is `live`, or that ends with what is there."""
-    timed = live and _looks_at_clock(plan.query)
-    lines, split = identity_on_spark(plan), are_shuffled(plan)
-    how, rules = algorithms_on_spark(plan), list(plan.simplified)
-    return Identity(FORMAT, lines, how, buckets, parts, timed, split, rules)
+    """Of queries that are `live`, or that end with what is there."""
+    timed = live and any(_looks_at_clock(plan.query) for plan in plans)
+    first, *others = [
+        OtherQuery(
+            identity_on_spark(plan),
+            algorithms_on_spark(plan),
+            are_shuffled(plan),
+            list(plan.simplified),
+        )
+        for plan in plans
+    ]
+    return Identity(
+        FORMAT,
+        first.plan,
+        first.algorithms,
+        buckets,
+        parts,
+        timed,
+        first.shuffled,
+        first.simplified,
+        others,
+        panes_in_common(plans),
+    )
 
 
-def as_begun(plan: PhysicalPlan, directory: Path, planned: Planned | None = None) -> PhysicalPlan:
-    """The plan as a checkpoint was begun, because Spark's state is laid out for the steps that
-    there were: a table that has grown large or small since stays where it was, and the query is
-    simplified by the rules that there were; `planned` makes a plan by some of them."""
+def as_begun(
+    plans: Sequence[PhysicalPlan], directory: Path, planned: Planned | None = None
+) -> list[PhysicalPlan]:
+    """The plans as a checkpoint was begun, because Spark's state is laid out for the steps that
+    there were: a table that has grown large or small since stays where it was, queries are
+    simplified by the rules that there were, and share what they shared; `planned` makes the plan
+    of a query, by its number, by some of the rules."""
     path = directory / _NAME
     if not path.exists():
-        return plan
+        return share_panes(plans) if len(plans) > 1 else list(plans)
     begun = _read(path)
-    if planned is not None and tuple(begun.simplified) != plan.simplified:
-        plan = planned(begun.simplified)
-    return shuffled(plan, begun.shuffled)
+    queries = begun.queries
+    if len(queries) != len(plans):
+        return list(plans)  # others than these, which is said when they are compared
+    made = []
+    for number, (plan, own) in enumerate(zip(plans, queries, strict=True)):
+        if planned is not None and tuple(own.simplified) != plan.simplified:
+            plan = planned(number, own.simplified)
+        made.append(shuffled(plan, own.shuffled))
+    if len(made) == 1:
+        return made
+    return share_panes(made, lambda each: _name_of(each) in begun.shared)
+
+
+def panes_in_common(plans: Sequence[PhysicalPlan]) -> list[str]:
+    """The aggregations that make their windows of shared panes, each by its meaning."""
+    nodes = (node.logical for plan in plans for node in plan.root.walk())
+    shared = (node.aggregate for node in nodes if isinstance(node, WindowsOfPanes))
+    return list(dict.fromkeys(map(_name_of, shared)))
+
+
+def _name_of(aggregate: WindowAggregate) -> str:
+    return " / ".join(line.strip() for line in meaning(aggregate) if not READS.match(line.strip()))
 
 
 def identity_on_spark(plan: PhysicalPlan) -> list[str]:
@@ -86,7 +146,8 @@ def _looks_at_clock(query: QueryPlan) -> bool:
 
 
 def claim(directory: Path, own: Identity) -> Identity:
-    """Make a checkpoint this query's own, or find that it is; the identity that it began with."""
+    """Make a checkpoint the own one of some queries, or find that it is; the identity that it began
+    with."""
     path = directory / _NAME
     if not path.exists():
         _refuse_state_of_nobody(directory)
@@ -95,9 +156,19 @@ def claim(directory: Path, own: Identity) -> Identity:
         return own
     found = _read(path)
     where = f"the checkpoint in {directory.parent}"
-    check_query(found.plan, own.plan, where)
-    # how windows are computed may change: the state says itself what it is of
-    check_algorithms(without_windows(found.algorithms), without_windows(own.algorithms), where)
+    if len(found.others) != len(own.others):
+        raise CheckpointError(
+            f"{where} is of {_queries(found)}, and {_queries(own)} would go on from it",
+            expected="the queries that it was made by, in the same order",
+            hint="another --checkpoint, or delete the directory to begin anew",
+        )
+    pairs = zip(found.queries, own.queries, strict=True)
+    for number, (its, mine) in enumerate(pairs, start=1):
+        of = f"what {where} has of query {number} of {1 + len(own.others)}" if own.others else where
+        check_query(its.plan, mine.plan, of)
+        # how windows are computed may change: the state says itself what it is of
+        had, has = (without_windows(each.algorithms) for each in (its, mine))
+        check_algorithms(had, has, of)
     if found.timed != own.timed:  # Spark's state is laid out for timers, or not
         clock = "IDLE AFTER or EMIT EARLY under a trigger by time"
         made, now = ("with", "without") if found.timed else ("without", "with")
@@ -110,7 +181,17 @@ def claim(directory: Path, own: Identity) -> Identity:
     return found
 
 
+def _queries(identity: Identity) -> str:
+    return f"{1 + len(identity.others)} queries" if identity.others else "one query"
+
+
 def _refuse_state_of_nobody(directory: Path) -> None:
+    if (directory.parent / "0" / directory.name / _NAME).exists():
+        raise CheckpointError(
+            f"the checkpoint in {directory.parent} was made by an earlier version of Penstock, with"
+            " a directory for every query",
+            hint="run it with the version that wrote it, or begin anew with another checkpoint",
+        )
     of_spark = directory.parent / "spark"
     if (directory / "feed").exists() or any((of_spark / name).exists() for name in _OF_SPARK):
         raise CheckpointError(
@@ -143,7 +224,8 @@ def _read(path: Path) -> Identity:
     if check != _check(content):
         _fail(path, "is not what was written: it was changed or is damaged")
     del content["penstock"]
-    return Identity(**content)
+    others = [OtherQuery(**each) for each in content.pop("others", [])]
+    return Identity(**content, others=others)
 
 
 def _check(content: dict[str, Any]) -> int:

@@ -6,6 +6,7 @@ on from the checkpoint: tuples below the promise are late.  Otherwise the stream
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,46 +15,56 @@ from penstock.model.domain import Domain
 from penstock.plan.closing import closing_reach, last_tick
 from penstock.plan.query import QueryPlan
 from penstock.runs.options import AVAILABLE_NOW
-from penstock.spark.run.books import Books
-from penstock.spark.sources.feeds import Feeds
+from penstock.spark.run.books import Books, have_ended
+from penstock.spark.sources.feeds import Feeds, streams_of
 
 
 @dataclass(frozen=True, slots=True)
 class FinalClosing:
-    """By a promise that many ticks beyond the highest tuple; None: by the end of the streams."""
+    """By a promise to the streams of every query, so many ticks beyond their highest tuple; None:
+    by the end of all streams."""
 
-    reach: int | None
+    reaches: tuple[int, ...] | None
+    streams: tuple[frozenset[str], ...]
 
     @staticmethod
-    def of(query: QueryPlan, ends: bool) -> FinalClosing:
+    def of(queries: Sequence[QueryPlan], ends: bool) -> FinalClosing:
         """Where nobody goes on from the checkpoint anyway, the streams can as well end."""
-        return FinalClosing(None if ends else closing_reach(query))
+        found = [None if ends else closing_reach(query) for query in queries]
+        reaches = [reach for reach in found if reach is not None]
+        streams = tuple(frozenset(streams_of(query)) for query in queries)
+        return FinalClosing(tuple(reaches) if len(reaches) == len(found) else None, streams)
 
     def at_once(self, feeds: Feeds) -> None:
         """What can be said before the streams have been read: those that are fed end."""
-        if self.reach is None:
+        if self.reaches is None:
             for name in feeds.own:
                 feeds.by_name[name].end()
 
-    def at_last(self, feeds: Feeds, books: Books) -> bool:
-        """What is left to be said when they have been read; whether there is anything."""
-        every = list(feeds.by_name.values())
-        if self.reach is None:
-            said = [feed.end() for feed in every]
-        elif books.high is None:
-            return False
-        elif books.high + self.reach > min(map(last_tick, feeds.streams.values())):
-            said = [feed.end() for feed in every]  # no value says such a promise
+    def at_last(self, feeds: Feeds, books: Sequence[Books]) -> bool:
+        """What is left to be said when they have been read; whether there is anything.  What one
+        query needs of a stream, the others that read it get as well."""
+        promised: dict[str, int] = {}
+        beyond = False  # what any value can say
+        for reach, streams, own in zip(self.reaches or (), self.streams, books, strict=False):
+            if own.high is not None:
+                bound = own.high + reach
+                beyond = beyond or bound > min(last_tick(feeds.streams[each]) for each in streams)
+                promised |= {each: max(bound, promised.get(each, bound)) for each in streams}
+        if self.reaches is None or beyond:
+            said = [feed.end() for feed in feeds.by_name.values()]
         else:
-            said = [feed.promise(books.high + self.reach) for feed in every]
+            said = [feeds.by_name[name].promise(bound) for name, bound in promised.items()]
         return any(said)
 
 
-def closed_before(feeds: Feeds, books: Books, checkpoint: Path, bounded: bool) -> str | None:
+def closed_before(
+    feeds: Feeds, books: Sequence[Books], checkpoint: Path, bounded: bool
+) -> str | None:
     """What a final run has left behind for those after it, in a sentence.  If nothing can go on, an
     error; a final run that was interrupted can be brought to its end."""
     if feeds.ending:
-        if books.ended:
+        if have_ended(books):
             raise CheckpointError(
                 f"the checkpoint {checkpoint} was ended by a final run: nothing can go on from it",
                 hint="another --checkpoint, or delete the directory to begin anew",

@@ -1,4 +1,8 @@
-"""A query as Spark DataFrames: ingest, shuffle, stateful step, for every stage; then the rows."""
+"""Queries as Spark DataFrames: ingest, shuffle, stateful step, for every stage; then the rows.
+
+Several queries are one job: every stream is read once for all of them, and stages that do not feed
+each other are one step.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import EngineError
 from penstock.optimizer.share_readings import read_in_turn
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.query import QueryPlan
 from penstock.plan.stateless import Scan
+from penstock.plan.streams import StreamDefinition
+from penstock.runs.adapting.adaptation import Adaptation
 from penstock.sources.rejects import Reject, rejects_batch
 from penstock.spark.catalyst.columns import SETTINGS
 from penstock.spark.frames.columns import (
@@ -22,18 +29,16 @@ from penstock.spark.frames.columns import (
     result_columns,
 )
 from penstock.spark.frames.observing import FrameWithCounts
-from penstock.spark.plan.config import Destination, StageConfig
-from penstock.spark.plan.readings import StreamReading, readings_of
-from penstock.spark.plan.stages import Entry, Stage, entries_of
-from penstock.spark.run.checkpoint import algorithms_on_spark, identity_on_spark
+from penstock.spark.plan.config import StageConfig
+from penstock.spark.plan.readings import StreamReading, WayToEnd, readings_of
+from penstock.spark.plan.stages import Entry, InCommon, PanesInCommon, Stage, entries_of
+from penstock.spark.run.configs import Configs
 from penstock.spark.run.stage_frames import StageFrames
 from penstock.spark.session.session import setting
 from penstock.spark.session.worker_python import installed_packages
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.sources.given import Sources
 from penstock.spark.sources.tables import TableFiles
-from penstock.spark.stateful.identity import StateIdentity
-from penstock.spark.tasks.buckets import keys_for
 from penstock.spark.tasks.messages import Packed, PackedKind, pack_rows
 from penstock.spark.tasks.passing import plain
 
@@ -41,23 +46,44 @@ from penstock.spark.tasks.passing import plain
 class Job:
     def __init__(
         self,
-        plan: PhysicalPlan,
+        plans: Sequence[PhysicalPlan],
         sources: Sources,
         buckets: int,
         strict: bool = False,
         bounded: bool = False,
-        tables: TableFiles | None = None,
+        tables: Sequence[TableFiles] | None = None,
+        analyzed: bool = False,
+        adaptation: Adaptation | None = None,
     ) -> None:
-        """A `bounded` run ends by itself, so nobody has to look at the clock.  What tuples are
-        looked up in is read from `tables` now."""
-        self.query = plan.query
-        self._plan = plan
+        """A `bounded` run ends by itself, so nobody has to look at the clock.  What the tuples of
+        each plan are looked up in is read from its `tables` now.  One that is `analyzed` tells what
+        its steps do.  Operators of a job that goes on may be exchanged while it runs."""
+        self.queries = [plan.query for plan in plans]
+        self._plans = plans
         self._bounded = bounded
         self._sources = sources
         self._buckets = buckets
         self._strict = strict
+        self._analyzed = analyzed
+        self._adaptation = adaptation or Adaptation.never()
         self._token = uuid.uuid4().hex
-        self.entries = entries_of(plan.root, tables)
+        panes = PanesInCommon(plan.root for plan in plans)
+        self.ends: list[WayToEnd] = []
+        for number, plan in enumerate(plans):
+            common = InCommon(panes, frozenset(plan.shared))
+            found = entries_of(plan.root, tables[number] if tables else None, common)
+            first = len(self.ends)
+            self.ends += [WayToEnd(e, number, place) for place, e in enumerate(found, first)]
+
+    @property
+    def query(self) -> QueryPlan:
+        """The only one."""
+        (query,) = self.queries
+        return query
+
+    @property
+    def _streams(self) -> dict[str, StreamDefinition]:
+        return streams_of(*self.queries)
 
     @property
     def frames(self) -> list[DataFrame]:
@@ -74,7 +100,7 @@ class Job:
     @property
     def stateful(self) -> bool:
         """Whether anything is ever open."""
-        return any(isinstance(entry.leaf, Stage) for entry in self.entries)
+        return any(isinstance(end.entry.leaf, Stage) for end in self.ends)
 
     def packed(self) -> DataFrame:
         """Results and all else that comes out, packed."""
@@ -90,7 +116,7 @@ class Job:
     def late_rows(self) -> FrameWithCounts:
         """The tuples that missed windows.  Results are never late, so the stages that sources come
         to are enough, and those below them."""
-        stages = [stage for entry in self.entries for stage in _stages_of_tuples(entry)]
+        stages = [stage for end in self.ends for stage in _stages_of_tuples(end.entry)]
         made = late_frame_columns(self.query, [stage.node for stage in stages])
         able = [(Entry(s), c) for s, c in zip(stages, made, strict=True) if c is not None]
         if not able:
@@ -101,8 +127,8 @@ class Job:
             )
         frames, counted = [], set[str]()
         for entry, columns in able:
-            configs = self.configs([entry], columns.kind)
-            readings = readings_of(configs, [], streams_of(self.query))
+            configs = self.configs([WayToEnd(entry)], columns.kind)
+            readings = readings_of(configs, [], self._streams)
             apart = [
                 replace(part, counts=part.counts and reading.stream not in counted)
                 for reading in readings
@@ -117,10 +143,10 @@ class Job:
         """The rows that could not take part, which needs no state.  Those `of_tables` are known
         already; Spark adds no rows that are known to a stream."""
         columns = reject_columns()
-        scans = [node.logical for node in self._plan.root.walk() if isinstance(node.logical, Scan)]
-        ends = [Entry(scan) for scan in scans]
+        nodes = [node.logical for plan in self._plans for node in plan.root.walk()]
+        ends = [WayToEnd(Entry(node)) for node in nodes if isinstance(node, Scan)]
         with installed_packages(self._spark):
-            frame = self._frames.as_tree([], readings_of([], ends, streams_of(self.query)), columns)
+            frame = self._frames.as_tree([], readings_of([], ends, self._streams), columns)
         made = FrameWithCounts(frame, columns)
         if self.streaming or not of_tables:
             return made
@@ -133,7 +159,7 @@ class Job:
         """The results by Catalyst alone, filters pushed into the scan; None if it cannot give them.
         A feed beside a DataFrame says only that the stream has ended, which nobody here awaits."""
         made = []
-        for entry in self.entries:
+        for entry in (end.entry for end in self.ends):
             if not isinstance(entry.leaf, Scan):
                 return None
             given = self._sources.frames[entry.leaf.stream.name]
@@ -148,19 +174,27 @@ class Job:
 
     def _all(self, columns: FrameColumns | None) -> DataFrame:
         """Everything that comes out, packed, or the rows of some columns."""
-        configs = self.configs(self.entries)
+        configs = self.configs(self.ends)
         readings = self._readings(configs)
+        several = len(self.queries) > 1 or any(len(each.destinations) > 1 for each in configs)
+        if several and configs:
+            return self._frames.in_a_row(in_places(configs), readings, columns)
         if any(reading.needs_row for reading in readings):
-            return self._frames.in_a_row(configs, readings, columns)
+            return self._frames.in_a_row([[each] for each in configs], readings, columns)
         return self._frames.as_tree(configs, readings, columns)
 
     def _readings(self, configs: Sequence[StageConfig]) -> list[StreamReading]:
         """One for every stream, or one for every way where rows are counted as they come."""
-        in_turn = {stream.name for stream in read_in_turn(self.query)}
+        in_turn: dict[str, list[int]] = {}
+        for number, query in enumerate(self.queries):
+            for stream in read_in_turn(query):
+                in_turn.setdefault(stream.name, []).append(number)
         return [
-            each
-            for reading in readings_of(configs, self.entries, streams_of(self.query))
-            for each in (reading.in_turn() if reading.stream in in_turn else [reading])
+            replace(each, analyzed=self._analyzed)
+            for reading in readings_of(configs, self.ends, self._streams)
+            for each in (
+                reading.in_turn(in_turn[reading.stream]) if reading.stream in in_turn else [reading]
+            )
         ]
 
     @property
@@ -168,55 +202,35 @@ class Job:
         return StageFrames(self._sources, self._strict, self._bounded)
 
     def configs(
-        self, entries: Sequence[Entry], kind: PackedKind = PackedKind.ROWS
+        self, ends: Sequence[WayToEnd], kind: PackedKind = PackedKind.ROWS
     ) -> list[StageConfig]:
         """Of all stages on some ways to the end, those that feed others first."""
-        made: list[StageConfig] = []
-
-        def add(entry: Entry, destination: Destination) -> None:
-            if isinstance(entry.leaf, Stage):
-                config = self._config(entry.leaf, destination)
-                config = config.giving(kind) if destination.stage is None else config
-                for number, each in enumerate(config.stage.entries):
-                    add(each, Destination(each, config, number))
-                made.append(config)
-
-        for entry in entries:
-            add(entry, Destination(entry, None))
-        return made
-
-    def _config(self, stage: Stage, destination: Destination) -> StageConfig:
-        buckets = 1 if stage.one_bucket else self._buckets
-        return StageConfig(
-            stage,
-            destination,
-            tuple(keys_for(self._buckets)[:buckets]),
-            self.query.late,
-            f"{self._token}/{id(stage)}",
-            tuple(
-                self._sources.parts.get(entry.leaf.stream.name, ())
-                if isinstance(entry.leaf, Scan)
-                else ()
-                for entry in stage.entries
-            ),
-            tuple(
-                (1 if entry.leaf.one_bucket else self._buckets)
-                if isinstance(entry.leaf, Stage)
-                else 0
-                for entry in stage.entries
-            ),
-            self._state_identity(stage, buckets),
-            self._strict,
-            self.query.signed,
-            self.streaming and not self._bounded,
+        live = self.streaming and not self._bounded
+        parts, strict = self._sources.parts, self._strict
+        made = Configs(
+            self._plans,
+            self._buckets,
+            self._token,
+            parts,
+            strict,
+            live,
+            self._analyzed,
+            self._adaptation,
         )
+        return made.of(ends, self.ends, kind)
 
-    def _state_identity(self, stage: Stage, buckets: int) -> StateIdentity:
-        tops = [entry.leaf for entry in self.entries if isinstance(entry.leaf, Stage)]
-        numbers = [id(each) for top in tops for each in top.stages()]
-        plan, algorithms = identity_on_spark(self._plan), algorithms_on_spark(self._plan)
-        number = numbers.index(id(stage)) + 1
-        return StateIdentity(tuple(plan), tuple(algorithms), number, buckets)
+
+def in_places(configs: Sequence[StageConfig]) -> list[list[StageConfig]]:
+    """Stages in a row of places: each is behind all that feed it."""
+    place: dict[int, int] = {}
+    row: list[list[StageConfig]] = []
+    for config in configs:  # those that feed others come first
+        feeding = [each.leaf for each in config.stage.entries if isinstance(each.leaf, Stage)]
+        own = max((place[id(stage)] + 1 for stage in feeding), default=0)
+        place[id(config.stage)] = own
+        row += [[] for _ in range(own + 1 - len(row))]
+        row[own].append(config)
+    return row
 
 
 def _stages_of_tuples(entry: Entry) -> Iterator[Stage]:

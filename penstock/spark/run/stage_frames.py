@@ -1,8 +1,9 @@
 """The DataFrames of stages: readings of streams, a shuffle and a stateful step for every stage.
 
-Stages are a tree, as they feed each other.  Where one reading feeds several of them, they stand in
-a row, the feeding ones first, so that everything comes by them: each hands on what is not its own.
-Spark would read a source anew for everyone that it feeds.
+Stages are a tree, as they feed each other.  Where one reading, or one stage, feeds several of them,
+they stand in a row, the feeding ones first, so that everything comes by them: each hands on what is
+not its own.  Spark would compute anew what it hands to several.  Stages that do not feed each other
+can be in one place of the row, as one step.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from penstock.spark.tasks.messages import PACKED, in_pieces, packed_batch
 from penstock.spark.tasks.passing import Passing
 from penstock.spark.tasks.worker_memory import settle
 
-_MANY = 64  # entries whose kits a worker keeps
-_kits: dict[tuple[str, int], Kit] = {}  # of this worker, by token of the stage and entry
+_MANY = 64  # readings whose kits a worker keeps
+_kits: dict[tuple[str, int], list[Kit]] = {}  # of this worker, by the first way of the reading
 
 
 @dataclass(frozen=True)
@@ -59,27 +60,28 @@ class StageFrames:
             inputs = [self._ingested(each) for each in readings if _feeds(each, config)]
             below = [entry.leaf for entry in config.stage.entries]
             inputs += [made(of_stage[id(leaf)], None) for leaf in below if isinstance(leaf, Stage)]
-            return self._stage(config, inputs, columns)
+            return self._stages([config], inputs, columns)
 
-        tops = [config for config in configs if config.destination.stage is None]
+        tops = [config for config in configs if config.goes_out]
         frames = [made(config, columns) for config in tops]
         frames += [self._passed(reading, columns) for reading in readings if reading.ends]
         return reduce(DataFrame.union, frames)
 
     def in_a_row(
         self,
-        configs: Sequence[StageConfig],
+        row: Sequence[Sequence[StageConfig]],
         readings: Sequence[StreamReading],
         columns: FrameColumns | None,
     ) -> DataFrame:
-        """Of stages some of which share a reading.  Rows are unpacked behind the last one."""
+        """Of stages some of which share a reading, place by place.  Rows are unpacked behind the
+        last one."""
         before: list[DataFrame] = []
         left = list(readings)
-        for config in configs:
-            now = [reading for reading in left if _feeds(reading, config)]
-            left = [reading for reading in left if not _feeds(reading, config)]
+        for place in row:
+            now = [reading for reading in left if _feeds(reading, *place)]
+            left = [reading for reading in left if not _feeds(reading, *place)]
             inputs = [*before, *map(self._ingested, now)]
-            before = [self._stage(config, inputs, columns if config is configs[-1] else None)]
+            before = [self._stages(place, inputs, columns if place is row[-1] else None)]
         frames = [*before, *(self._passed(reading, columns) for reading in left)]
         return reduce(DataFrame.union, frames)
 
@@ -101,36 +103,40 @@ class StageFrames:
         ]
         return reduce(DataFrame.union, made)
 
-    def _stage(
-        self, config: StageConfig, inputs: Sequence[DataFrame], columns: FrameColumns | None
+    def _stages(
+        self,
+        configs: Sequence[StageConfig],
+        inputs: Sequence[DataFrame],
+        columns: FrameColumns | None,
     ) -> DataFrame:
         given = reduce(DataFrame.union, inputs)
         if given.isStreaming:
-            return self._step(config, given, columns)
-        packed = given.groupBy("bucket").applyInArrow(at_once(config), PACKED)
+            return self._step(configs, given, columns)
+        packed = given.groupBy("bucket").applyInArrow(at_once(*configs), PACKED)
         if columns is None:
             return packed
         return packed.mapInArrow(columns.unpacked, _schema(columns))
 
     def _step(
-        self, config: StageConfig, given: DataFrame, columns: FrameColumns | None
+        self, configs: Sequence[StageConfig], given: DataFrame, columns: FrameColumns | None
     ) -> DataFrame:
         """The stateful step; what comes out is packed, or rows in columns."""
         from penstock.spark.stateful.stepping import (
             Stepping,  # needs pandas, which batch jobs do not
         )
 
-        timed = config.looks_at_clock and not self.bounded
+        timed = any(each.looks_at_clock for each in configs) and not self.bounded
         return given.groupBy("bucket").transformWithStateInPandas(
-            StageStep(Stepping(config, timed, columns)),
+            StageStep(Stepping(tuple(configs), timed, columns)),
             _schema(columns),
             "Append",
             "ProcessingTime" if timed else "None",
         )
 
 
-def _feeds(reading: StreamReading, config: StageConfig) -> bool:
-    return any(way.config is config for way in reading.ways)
+def _feeds(reading: StreamReading, *configs: StageConfig) -> bool:
+    own = set(map(id, configs))
+    return any(id(way.config) in own for way in reading.ways)
 
 
 def _schema(columns: FrameColumns | None) -> StructType | str:
@@ -151,7 +157,7 @@ class Ingesting:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        kits = [_kit(way) for way in self._reading.ways]
+        kits = _kits_of(self._reading.ways)
         place = context.partitionId()
         task = IngestTask(self._reading, place, kits, self._strict, self._in_order)
         if self._feed is not None:
@@ -166,11 +172,11 @@ class Ingesting:
         settle()
 
 
-def _kit(way: WayToStage) -> Kit:
-    key = (way.config.token, way.number)
-    kit = _kits.get(key)
-    if kit is None:
+def _kits_of(ways: Sequence[WayToStage]) -> list[Kit]:
+    key = (ways[0].config.token, ways[0].number)
+    kits = _kits.get(key)
+    if kits is None:
         while len(_kits) >= _MANY:  # of queries that are over, probably
             del _kits[next(iter(_kits))]
-        kit = _kits[key] = Kit(way.config, way.number)
-    return kit
+        kits = _kits[key] = [Kit(way.config, way.number) for way in ways]
+    return kits

@@ -1,28 +1,33 @@
-"""A query that runs on Spark as a streaming query, with a checkpoint to go on from."""
+"""Queries that run on Spark as one streaming query, with a checkpoint to go on from."""
 
 from __future__ import annotations
 
 import itertools
+import logging
 import shutil
 import tempfile
 import threading
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.query import QueryPlan
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress, Watch
-from penstock.spark.run.books import Books
+from penstock.spark.run.books import read_books, write_books
 from penstock.spark.run.checkpoint import Planned, as_begun, claim, identity_of
 from penstock.spark.run.closing import FinalClosing, closed_before
+from penstock.spark.run.delivering import Recipient, deliver_all
 from penstock.spark.run.job import Job
 from penstock.spark.run.lock import CheckpointLock
 from penstock.spark.run.moving import settle_in
 from penstock.spark.run.options import Options
-from penstock.spark.run.outcome import Receiver, deliver
-from penstock.spark.run.progress import progress_of
+from penstock.spark.run.outcome import Receiver
+from penstock.spark.run.progress import counted_in, progress_of
 from penstock.spark.session.session import (
     CHANGELOG,
     FILE_MANAGER,
@@ -32,7 +37,7 @@ from penstock.spark.session.session import (
     setting,
 )
 from penstock.spark.session.versions import file_manager
-from penstock.spark.sources.feeds import Feeds, parts_of, streaming_sources
+from penstock.spark.sources.feeds import Feeds, parts_of, streaming_sources, streams_of
 from penstock.spark.sources.file_watch import FileWatch
 from penstock.spark.sources.tables import TableFiles
 from penstock.spark.tasks.worker_errors import failure, is_of_spark
@@ -41,26 +46,26 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+_LOG = logging.getLogger("penstock")
 _PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run is stopped
 
 
 class SparkRun:
     def __init__(
         self,
-        plan: PhysicalPlan,
+        plans: Sequence[PhysicalPlan],
         spark: SparkSession,
-        receiver: Receiver,
+        receivers: Sequence[Receiver],
         options: Options | None = None,
         strict: bool = False,
         planned: Planned | None = None,
     ) -> None:
-        """`planned` makes the plan by some of the rules, as a checkpoint may have been begun."""
-        self.query = query = plan.query
-        self._plan = plan
+        """`planned` makes a plan by some of the rules, as a checkpoint may have been begun."""
+        self.queries = [plan.query for plan in plans]
+        self._plans = plans
         self._planned = planned
         self.options = options or Options()
         self._spark = spark
-        self._receiver = receiver
         self._temporary = self.options.checkpoint is None
         given = self.options.checkpoint
         self.checkpoint = (given or Path(tempfile.mkdtemp(prefix="penstock-"))).resolve()
@@ -74,35 +79,48 @@ class SparkRun:
             raise
         self.streaming: StreamingQuery | None = None
         self.watch: Watch | None = None  # called after every micro-batch
-        # windows close in order, so it is enough to sort what one micro-batch releases
-        ordered = query.in_order and not query.revises
-        self._order = query.progress[0].field.qualified if ordered else None
+        self._recipients = [
+            Recipient(receiver, _order(query), frozenset(streams_of(query)))
+            for query, receiver in zip(self.queries, receivers, strict=True)
+        ]
         self._leaving = threading.Event()
         self._delivering = threading.Lock()  # held while a micro-batch is handed over
         self._stopped = False
         self._failed: Exception | None = None  # in a worker or a sink, not in Spark itself
         self._batches = 0
+        self._counted = Account(0, 0, 0)
 
     def _begin(self, strict: bool) -> None:
         """Make the checkpoint this run's own, and its feeds ready."""
-        options, query = self.options, self.query
-        self._plan = as_begun(self._plan, self._own, self._planned)
-        own = identity_of(self._plan, options.buckets, parts_of(query), not options.bounded)
+        options, queries = self.options, self.queries
+        self._plans = as_begun(self._plans, self._own, self._planned)
+        own = identity_of(self._plans, options.buckets, parts_of(*queries), not options.bounded)
         begun = claim(self._own, own)
         settle_in(self.checkpoint, self._own)
-        self._books = Books.read(self._own)
-        self.tally = self._books.as_of_now()
+        self._books = read_books(self._own, len(queries))
+        self.tallies = [books.as_of_now() for books in self._books]
         self._buckets = begun.buckets
-        self._feeds = Feeds.of(query, self._own / "feed")
+        self._feeds = Feeds.of(queries, self._own / "feed")
         self.closed = closed_before(self._feeds, self._books, self.checkpoint, options.bounded)
         self._feeds.fill(strict, options.portions, kept=not self._temporary)
         sources = streaming_sources(self._feeds, self._spark, begun.parts)
-        tables = TableFiles(query, self._spark, self._tables, strict, self._buckets)
-        self.job = Job(self._plan, sources, self._buckets, strict, options.bounded, tables)
-        self._of_tables = tables.rejects  # which the first micro-batch of the run tells of
+        tables = [
+            TableFiles(query, self._spark, self._tables, strict, self._buckets) for query in queries
+        ]
+        self.job = Job(
+            self._plans,
+            sources,
+            self._buckets,
+            strict,
+            options.bounded,
+            tables,
+            adaptation=options.adaptation,
+        )
+        # which the first micro-batch of the run tells of
+        self._of_tables = [each.rejects for each in tables]
         ends = self._temporary or self._feeds.ending
         closes = options.bounded and (options.final or ends) and self.job.stateful
-        self._closing = FinalClosing.of(query, ends) if closes else None
+        self._closing = FinalClosing.of(queries, ends) if closes else None
         if self._closing is not None:
             self._closing.at_once(self._feeds)
 
@@ -180,7 +198,8 @@ class SparkRun:
         if not self.options.bounded or self._spark.sparkContext._jsc is None:
             return False
         feeds = self._feeds.by_name.items()
-        return all(self.tally.portions.get(name, 0) >= feed.size for name, feed in feeds)
+        portions = {name: n for tally in self.tallies for name, n in tally.portions.items()}
+        return all(portions.get(name, 0) >= feed.size for name, feed in feeds)
 
     def stop(self) -> None:
         """After the micro-batch that is on its way, unless it takes long: Spark is not good at
@@ -200,25 +219,33 @@ class SparkRun:
     def stopped(self) -> bool:
         return self._stopped
 
-    def account(self) -> Account:
+    def account(self, query: int = 0) -> Account:
         """Of this run."""
-        return self.tally.account
+        return self.tallies[query].account
 
-    def total(self) -> Account:
+    def total(self, query: int = 0) -> Account:
         """Of all runs on the checkpoint."""
-        return self._books.total
+        return self._books[query].total
+
+    def open_windows(self, query: int = 0) -> int | None:
+        """In the checkpoint, or groups where there are no windows; None if nobody knows."""
+        return self.tallies[query].open_windows
+
+    def decisions(self, query: int = 0) -> list[Decision]:
+        """Which operators have been exchanged in this run, and why."""
+        return self.tallies[query].decisions
 
     @property
-    def open_windows(self) -> int | None:
-        """In the checkpoint, or groups where there are no windows; None if nobody knows."""
-        return self.tally.open_windows
+    def read(self) -> int:
+        """How many rows have been read, of all streams."""
+        return self._counted.read
 
     def progress(self) -> RunProgress:
         last = self.streaming.lastProgress if self.streaming is not None else None
         operators = last.stateOperators if last is not None else []
         rate = last.processedRowsPerSecond if last is not None else 0.0
         state = sum(each.memoryUsedBytes for each in operators)
-        return progress_of(self.tally, self._batches, rate, state)
+        return progress_of(self.tallies, self._counted, self._batches, rate, state)
 
     @property
     def active(self) -> bool:
@@ -229,11 +256,16 @@ class SparkRun:
         if not self._delivering.acquire(blocking=False):
             raise EngineError("the run is being stopped")
         try:
-            made = deliver(packed.toArrow(), self._receiver, self._order, self._of_tables)
-            self._receiver.commit(batch_id)
-            self._books = self._books.with_batch(batch_id, made)
+            table = packed.toArrow()
+            made = deliver_all(table, self._recipients, self._of_tables)
+            for each in self._recipients:
+                each.receiver.commit(batch_id)
+            self._books = [
+                books.with_batch(batch_id, tally)
+                for books, tally in zip(self._books, made, strict=True)
+            ]
             if not self._temporary:
-                self._books.write(self._own)
+                write_books(self._own, self._books)
         except Exception as error:
             self._failed = failure(error) if is_of_spark(error) else error
             if self._stopped:  # a long message would be too much for Spark, which looks through it
@@ -241,8 +273,17 @@ class SparkRun:
             raise
         finally:
             self._delivering.release()
-        self._of_tables = []
+        self._counted = self._counted.plus(counted_in(table, self._of_tables))
+        self._of_tables = [[] for _ in self._of_tables]
         self._batches += 1
-        self.tally = self.tally.plus(made)
+        for decision in dict.fromkeys(each for tally in made for each in tally.decisions):
+            _LOG.info("%s", decision)
+        self.tallies = [a.plus(b) for a, b in zip(self.tallies, made, strict=True)]
         if self.watch is not None:
             self.watch(self.progress())
+
+
+def _order(query: QueryPlan) -> str | None:
+    """Windows close in order, so it is enough to sort what one micro-batch releases."""
+    ordered = query.in_order and not query.revises
+    return query.progress[0].field.qualified if ordered else None

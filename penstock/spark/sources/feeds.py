@@ -20,15 +20,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def streams_of(query: QueryPlan) -> dict[str, StreamDefinition]:
-    return {node.stream.name: node.stream for node in query.walk() if isinstance(node, Scan)}
+def streams_of(*queries: QueryPlan) -> dict[str, StreamDefinition]:
+    nodes = (node for query in queries for node in query.walk())
+    return {node.stream.name: node.stream for node in nodes if isinstance(node, Scan)}
 
 
-def batch_sources(query: QueryPlan, spark: SparkSession, directory: Path, strict: bool) -> Sources:
+def batch_sources(
+    queries: Sequence[QueryPlan], spark: SparkSession, directory: Path, strict: bool
+) -> Sources:
     """All that there is, in one go."""
-    parts = parts_of(query)
+    parts = parts_of(*queries)
     sources = Sources({}, {})
-    for name, stream in streams_of(query).items():
+    for name, stream in streams_of(*queries).items():
         if isinstance(stream.source, DataFrameSource):
             sources.frames[name] = [Frame(stream.source.frame)]
         else:
@@ -43,15 +46,15 @@ def batch_sources(query: QueryPlan, spark: SparkSession, directory: Path, strict
 
 @dataclass(frozen=True)
 class Feeds:
-    """The feeds of the streams of a query by their names.  Those that are DataFrames have one, too,
-    through which they are told what they have come to."""
+    """The feeds of the streams of some queries by their names.  Those that are DataFrames have one,
+    too, through which they are told what they have come to."""
 
     streams: Mapping[str, StreamDefinition]
     by_name: Mapping[str, Feed]
 
     @staticmethod
-    def of(query: QueryPlan, directory: Path) -> Feeds:
-        streams = streams_of(query)
+    def of(queries: Sequence[QueryPlan], directory: Path) -> Feeds:
+        streams = streams_of(*queries)
         return Feeds(streams, {name: Feed(directory / file_name(name)) for name in streams})
 
     def fill(self, strict: bool, portions: int | None, kept: bool) -> None:
@@ -100,10 +103,10 @@ def _in_turn(portions: DataFrame, stream: StreamDefinition) -> DataFrame:
     return portions.coalesce(1)
 
 
-def parts_of(query: QueryPlan) -> dict[str, list[str]]:
+def parts_of(*queries: QueryPlan) -> dict[str, list[str]]:
     """By stream: the files that are sub-sources of their own."""
     return {
         name: list(stream.source.parts())
-        for name, stream in streams_of(query).items()
+        for name, stream in streams_of(*queries).items()
         if stream.progress is not None and stream.progress.per_file and stream.source is not None
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from time import perf_counter_ns
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -14,18 +15,22 @@ from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.measured import Measured
-from penstock.operators.moving import drop_all, load_moved
+from penstock.operators.moving import drop_all, load_moved, movable
 from penstock.operators.operator import LateRows, Operator, Progress, TakesPartials
+from penstock.optimizer.adapting.better_join import as_tree
+from penstock.physical.node import PhysicalNode
 from penstock.plan.identity import origins
-from penstock.plan.joins import Lookup
+from penstock.plan.join_trees.join_tree import Joined
+from penstock.plan.joins import Join, Lookup
 from penstock.plan.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.promises.by_sub_source import NOTHING
 from penstock.promises.group_promises import GroupPromises
+from penstock.runs.adapting.adapting import Adapting
 from penstock.runs.status import bound_texts
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.plan.stages import Stage
-from penstock.spark.stateful.leaving import BucketOutput, Leaving
+from penstock.spark.stateful.exits import Exits, Leaves
 from penstock.spark.stateful.marking import marked
 from penstock.spark.stateful.merging import merged
 from penstock.spark.stateful.registers import (
@@ -38,8 +43,10 @@ from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.messages import Message, Packed, RowsPiece
 from penstock.spark.tasks.tables import filled
 from penstock.spark.tasks.way import split_at_stamp
-from penstock.state.chunks import ChunkStore, Tree, Within, pack, required
+from penstock.state.chunks import ChunkStore, Tree, Within, required
 
+_TREE = "joined"
+_WATCHED = "watched"
 Register: TypeAlias = SourceRegister | StageRegister
 
 
@@ -48,8 +55,11 @@ class Bucket:
         self.config = config
         self.number = number
         self.clock = ManualClock(now)  # the time of the micro-batch
+        self.node = config.stage.physical  # what runs; it may be exchanged
         self.operator = _operator(config.stage, number, self.clock)
-        self._measured = Measured(self.operator, config.stage.physical.operator.value)
+        self.measured = Measured(self.operator, self.node.operator.value)
+        self._adapting = Adapting(config.adaptation, self.clock)
+        self._watched = self._adapting.watched(self)
         inputs = config.stage.node.inputs
         self._origins = [origins(each) for each in inputs]  # by port, as all that follow
         self._types = [
@@ -71,9 +81,10 @@ class Bucket:
                 others = sum(config.feeding) - before - feeding
                 names = self._origins[entry.port]
                 self.registers.append(StageRegister(feeding, names, before, others))
-        self._leaving = Leaving(config, number, self.clock)
+        self._exits = Exits(config, number, self.clock, self.measured)
         self._identified = False  # whether the state says whose it is
         self._moved = False  # whether the store has chunks of another operator
+        self._tree: Tree | None = None  # how streams are joined, if that was decided on
 
     # --- a micro-batch ---------------------------------------------------------------------------
 
@@ -82,7 +93,7 @@ class Bucket:
         measured against what had been promised before it: tasks do not know of each other."""
         self.clock.at = max(self.clock.at, now)
         late = 0
-        outgoing = BucketOutput(self._leaving)
+        outgoing = Leaves(self._exits)
         for message in messages:
             register = self.registers[message.entry]
             if isinstance(register, SourceRegister):
@@ -93,7 +104,7 @@ class Bucket:
             port = self._port(message.entry)
             for piece in message.rows:
                 batch = self._marked(message, piece, start)
-                items = self._measured.on_batch(port, batch)
+                items = self.measured.on_batch(port, batch)
                 if piece.copies:  # another bucket tells if they are late
                     items = (item for item in items if not isinstance(item, LateRows))
                 yield from outgoing.add(items)
@@ -102,15 +113,19 @@ class Bucket:
         for message, start in zip(messages, starts, strict=True):
             self._advance(message, start)
         self._look_for_idle()
+        if self.config.analyzed:
+            self._exits.look()
         for port, before in enumerate(self._told):
             told = slowest([self._told_by(entry) for entry in self._entries(port)])
             groups = self._told_of_groups(port)
             if told != before or groups is not None:
-                items = self._measured.on_progress(port, replace(told, groups=groups))
+                items = self.measured.on_progress(port, replace(told, groups=groups))
                 yield from outgoing.add(items)
                 self._told[port] = told
-        yield from outgoing.add(self._measured.on_time(self.clock.now()))
-        yield from outgoing.rest(pack(self.status()), late)
+        yield from outgoing.add(self.measured.on_time(self.clock.now()))
+        if self._watched is not None:
+            self._adapting.look([self._watched])
+        yield from outgoing.rest(self._sources(), late, self._decided())
 
     def _port(self, entry: int) -> int:
         return self.config.stage.entries[entry].port
@@ -159,7 +174,10 @@ class Bucket:
                     bounds[promised] = found
             return bounds
 
-        return operator.on_partials(tree, bounds_of)
+        begin = perf_counter_ns()
+        late = operator.on_partials(tree, bounds_of)
+        self.measured.flow.nanoseconds += perf_counter_ns() - begin
+        return late
 
     def _advance(self, message: Message, start: Starts | None) -> None:
         register = self.registers[message.entry]
@@ -213,21 +231,55 @@ class Bucket:
         alone = len(entries) == 1 and not self.config.stage.physical.whole_windows
         return told if alone else None
 
-    def status(self) -> Tree:
-        """What is open; the first bucket, which knows what all know, says also how far the sources
-        have come, and who holds them back."""
-        told = [
+    def _sources(self) -> Tree:
+        """How far the sources have come, and who holds them back: the first bucket knows what all
+        know, and says it."""
+        if self.number:
+            return []
+        return [
             _told_of(entry.leaf.stream, register)
             for entry, register in zip(self.config.stage.entries, self.registers, strict=True)
             if isinstance(entry.leaf, Scan) and isinstance(register, SourceRegister)
         ]
-        open_ = self.operator.open_results().save()
-        return {
-            "sources": told if self.number == 0 else [],
-            "open": open_,
-            "operator": self._measured.status().save(),
-            "stage": self.config.token,
-        }
+
+    # --- another operator ------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """For people who read decisions."""
+        stage = self.config.identity.stage
+        return f"{type(self.node.logical).__name__} of stage {stage}, bucket {self.number}"
+
+    @property
+    def is_clear(self) -> bool:
+        """At the end of a micro-batch nothing waits."""
+        return True
+
+    def told(self, port: int) -> Progress | None:
+        return self._told[port]
+
+    def exchange(self, node: PhysicalNode, operator: Operator) -> None:
+        """Another operator goes on; its state is written as a whole the next time."""
+        movable(operator).adopt(movable(self.operator).export())
+        self.operator = self.measured.operator = operator
+        self.node, self.measured.name = node, node.operator.value
+        self._moved, self._identified = True, False
+        if isinstance(node.logical, Join) and node.logical.tree is not None:
+            self._tree = node.logical.tree.save()
+
+    def _join_as_before(self, store: ChunkStore) -> None:
+        """In the way that was decided on, by another worker or in an earlier run."""
+        self._tree = store.get(_TREE) if self._watched is not None else None
+        if self._tree is not None:
+            self.node = as_tree(self.node, Joined.load(self._tree))
+            self.operator = self.measured.operator = operator_for(self.node, self.clock)
+            self.measured.name = self.node.operator.value
+
+    def _decided(self) -> Tree:
+        """What has been decided since the last time that somebody asked."""
+        decisions = [each.save() for each in self._adapting.decisions]
+        self._adapting.decisions.clear()
+        return decisions
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -237,14 +289,18 @@ class Bucket:
             drop_all(own)
             self._moved = False
         if not self._identified:
-            self.config.identity.write(store, self.config.stage.physical.operator.value)
+            self.config.identity.write(store, self.node.operator.value)
+            store.put(_TREE, self._tree)
             self._identified = True
         self.operator.save(own)
+        self._exits.save(store)
         for number, register in enumerate(self.registers):
             register.save(Within(store, f"entry {number}/"))
         for port, told in enumerate(self._told):
             store.put(_told_name(port), told.save(self._origins[port]))
         store.put("run", self.config.token)
+        if self._watched is not None:
+            store.put(_WATCHED, self._watched.save())
 
     def load(self, store: ChunkStore) -> None:
         self._identified = self.config.identity.owns(store)  # before anything else is read
@@ -261,10 +317,15 @@ class Bucket:
             for port in range(len(self._told))
         ]
         self._load_operator(store)
+        seen = store.get(_WATCHED)
+        if goes_on and seen is not None and self._watched is not None:
+            self._watched.load(seen)  # another worker has looked at the operator so far
 
     def _load_operator(self, store: ChunkStore) -> None:
         """State that is of another algorithm moves."""
-        node = self.config.stage.physical
+        self._exits.load(store)
+        self._join_as_before(store)
+        node = self.node
         was = self.config.identity.operator(store) or node.operator.value
         own = Within(store, "operator/")
         self._moved = load_moved(self.operator, node, was, own, self.clock)

@@ -4,18 +4,17 @@ the next stage.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from time import perf_counter_ns
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.model.clock import Clock
 from penstock.operators.batch import Batch, signed_record
-from penstock.operators.operator import Item, LateRows, Progress
+from penstock.operators.operator import Progress
 from penstock.operators.signed.lineage import made_of
-from penstock.plan.query import Late
-from penstock.spark.plan.config import StageConfig
+from penstock.spark.plan.config import Destination, StageConfig
 from penstock.spark.stateful.merging import order_columns, placed
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.kit import Kit, Outgoing
@@ -27,19 +26,30 @@ from penstock.spark.tasks.messages import (
     RowsPiece,
     pack_rows,
 )
+from penstock.spark.tasks.step_work import FOLDING, StepName, StepWork
 
 
 class Leaving:
-    """Where the results of a bucket go, and by which steps."""
+    """One of the places that the results of a bucket go to, and by which steps."""
 
-    def __init__(self, config: StageConfig, bucket: int, clock: Clock) -> None:
+    def __init__(
+        self, config: StageConfig, destination: Destination, bucket: int, clock: Clock
+    ) -> None:
         self.config = config
+        self.destination = destination
         self.bucket = bucket
-        self._tail = Chain(config.destination.tail.steps, clock)
-        fed = config.destination.stage
-        self.kit = Kit(fed, config.destination.entry) if fed is not None else None
+        self._tail = Chain(destination.tail.steps, clock)
+        fed = destination.stage
+        self.kit = Kit(fed, destination.entry) if fed is not None else None
         self._columns = order_columns(config.stage, fed.stage) if fed is not None else None
         self.sent = 0  # messages, since the bucket is here
+        self._folded = StepWork()
+
+    @property
+    def key(self) -> int:
+        """Under which things go on that are not for the buckets of the next stage."""
+        fed = self.destination.stage
+        return self.config.bucket_keys[self.bucket] if fed is None else fed.bucket_keys[0]
 
     def pieces(self, given: Batch) -> Iterator[RowsPiece]:
         """Results after the steps that follow."""
@@ -58,60 +68,59 @@ class Leaving:
     def progress(self, progress: Progress) -> Progress:
         return self._tail.progress(progress)
 
+    def folded(self, batch: Batch, outgoing: list[Outgoing]) -> bool:
+        """Whether results have been folded into panes for the next stage."""
+        assert self.kit is not None
+        begin = perf_counter_ns()
+        made = self.kit.fold(batch, outgoing)
+        if made is not None:
+            self._folded.add(StepWork(batch.num_rows, made, perf_counter_ns() - begin))
+        return made is not None
+
+    def work(self) -> list[tuple[StepName, StepWork]]:
+        """What has been done on the way to the next stage, or to the end."""
+        fed, entry = self.destination.stage, self.destination.entry
+        stage = 0 if fed is None else fed.identity.stage
+        return [*self._tail.work(stage, entry), (StepName(stage, entry, FOLDING), self._folded)]
+
 
 class BucketOutput:
-    """What a bucket has to say in a micro-batch.  Results are packed, or folded, and leave as they
-    come: they may be many more than there is room for at once."""
+    """What a bucket has to say to one of those places in a micro-batch.  Results are packed, or
+    folded, and leave as they come: they may be many more than there is room for at once."""
 
     def __init__(self, leaving: Leaving) -> None:
         self._leaving = leaving
-        fed = leaving.config.destination.stage
+        fed = leaving.destination.stage
         self._outgoing = [Outgoing() for _ in range(fed.buckets if fed is not None else 0)]
         self._waiting = 0  # rows that have not been sent
         self._progress: Progress | None = None
-        self.late = 0
 
-    @property
-    def _own(self) -> int:
-        """The key under which things go on that are not for the buckets of the next stage."""
-        config, fed = self._leaving.config, self._leaving.config.destination.stage
-        return config.bucket_keys[self._leaving.bucket] if fed is None else fed.bucket_keys[0]
+    def tell(self, progress: Progress) -> None:
+        self._progress = progress
 
-    def add(self, items: Iterable[Item]) -> Iterator[Packed]:
-        for item in items:
-            if isinstance(item, LateRows):
-                yield from self._add_late(item.batch)
-            elif isinstance(item, Progress):
-                self._progress = item
-            else:
-                for piece in self._leaving.pieces(item):
-                    yield from self._add_rows(piece)
-
-    def _add_late(self, rows: pa.RecordBatch) -> Iterator[Packed]:
-        self.late += rows.num_rows
-        if self._leaving.config.late is not Late.DROP:
-            yield Packed(self._own, PackedKind.LATE, pack_rows(rows))
+    def add(self, batch: Batch) -> Iterator[Packed]:
+        for piece in self._leaving.pieces(batch):
+            yield from self._add_rows(piece)
 
     def _add_rows(self, piece: RowsPiece) -> Iterator[Packed]:
-        kit = self._leaving.kit
-        if kit is None:
-            yield Packed(self._own, PackedKind.ROWS, pack_rows(signed_record(piece.batch)))
+        leaving = self._leaving
+        if leaving.kit is None:
+            payload, query = pack_rows(signed_record(piece.batch)), leaving.destination.query
+            yield Packed(leaving.key, PackedKind.ROWS, payload, query=query)
             return
-        if kit.maker is None or not kit.fold(piece.batch, self._outgoing):
-            kit.route(piece, self._outgoing)
+        if leaving.kit.maker is None or not leaving.folded(piece.batch, self._outgoing):
+            leaving.kit.route(piece, self._outgoing)
         self._waiting += piece.batch.num_rows
         if self._waiting >= MANY_ROWS:
             yield from self._messages(None)
 
-    def rest(self, status: bytes, late: int) -> Iterator[Packed]:
-        """What has not left, and how the bucket is doing; so many tuples were late that nobody has
-        seen one by one."""
+    def rest(self) -> Iterator[Packed]:
+        """What has not left."""
         yield from self._messages(self._progress)
-        yield Packed(self._own, PackedKind.STATUS, status, late=late + self.late)
 
     def _messages(self, progress: Progress | None) -> Iterator[Packed]:
         """Results, and progress behind the last of them, for every bucket of the next stage."""
-        leaving, destination = self._leaving, self._leaving.config.destination
+        leaving, destination = self._leaving, self._leaving.destination
         if destination.stage is None or leaving.kit is None:
             return
         leaving.kit.tidy()

@@ -1,16 +1,18 @@
-"""What the stateful step of a Spark job does with the rows that come for a bucket of a stage.
+"""What the stateful step of a Spark job does with the rows that come for its buckets.
 
-A bucket lives in the memory of its worker from micro-batch to micro-batch.  Its state store says
-whether what is there is what was committed last; otherwise the bucket is read from the store.
+A step has one stage, or several that do not feed each other: those have their state side by side,
+under one key.  A bucket lives in the memory of its worker from micro-batch to micro-batch.  Its
+state store says whether what is there is what was committed last; otherwise the bucket is read from
+the store.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
@@ -18,21 +20,22 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from penstock.spark.frames.columns import FrameColumns
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.bucket import Bucket
-from penstock.spark.tasks.messages import Message, Packed, in_pieces, packed_batch
+from penstock.spark.tasks.messages import Message, Packed, PackedKind, in_pieces, packed_batch
 from penstock.spark.tasks.worker_memory import settle
-from penstock.state.chunks import MemoryStore, Tree, pack, unpack
+from penstock.state.chunks import ChunkStore, MemoryStore, Tree, Within, pack, unpack
 
 _VERSION = "version"
 _MILLISECOND = 1000  # microseconds
-_MANY = 64  # buckets that a worker keeps
-_kept: dict[tuple[str, int], tuple[str, Bucket]] = {}  # by token and bucket: version, bucket
+_MANY = 64  # keys whose buckets a worker keeps
+_Buckets: TypeAlias = dict[int, Bucket]  # by stage
+_kept: dict[tuple[str, int], tuple[str, _Buckets]] = {}  # by token and key: version, buckets
 
 
 @dataclass(frozen=True)
 class Stepping:
     """Gives everything that comes out, packed, or with `columns` the rows that they are for."""
 
-    config: StageConfig
+    configs: tuple[StageConfig, ...]
     timed: bool
     columns: FrameColumns | None = None
 
@@ -45,26 +48,34 @@ class Stepping:
         handle: StatefulProcessorHandle,
     ) -> Iterator[pd.DataFrame]:
         given = [Packed(**row._asdict()) for frame in rows for row in frame.itertuples(index=False)]
-        own = self.config.identity.stage
-        messages = sorted((each for each in given if each.is_for(own)), key=lambda each: each.place)
+        messages: dict[int, list[Packed]] = {each.identity.stage: [] for each in self.configs}
         # what the stages before have given out, and messages for those behind this one
-        passing = [each for each in given if not each.is_for(own)]
-        if passing and (self.columns is None or not messages):
+        passing: list[Packed] = []
+        for each in given:
+            mine = each.kind == PackedKind.MESSAGE and each.stage in messages
+            (messages[each.stage] if mine else passing).append(each)
+        found = any(messages.values())
+        if passing and (self.columns is None or not found):
             yield from self._frames(passing)
             passing = []
-        if messages:
-            unpacked = [Message.unpack(each.payload) for each in messages]
+        if found:
+            unpacked = {
+                stage: [Message.unpack(each.payload) for each in sorted(own, key=_place)]
+                for stage, own in messages.items()
+                if own
+            }
             yield from self._run(key, unpacked, now, chunks, handle, passing)
 
     def on_timer(
         self, key: int, now: int, chunks: Any, handle: StatefulProcessorHandle
     ) -> Iterator[pd.DataFrame]:
-        yield from self._run(key, [], now, chunks, handle)
+        every = {each.identity.stage: list[Message]() for each in self._of(key)}
+        yield from self._run(key, every, now, chunks, handle)
 
     def _run(
         self,
         key: int,
-        messages: list[Message],
+        messages: Mapping[int, list[Message]],
         milliseconds: int,
         chunks: Any,
         handle: StatefulProcessorHandle,
@@ -72,36 +83,45 @@ class Stepping:
     ) -> Iterator[pd.DataFrame]:
         now = milliseconds * _MILLISECOND
         store = _StateStore(chunks)
-        number = self._number(key, store)
-        bucket = self._bucket(number, store, now)
+        buckets = self._buckets(key, store, now)
+        given = (buckets[stage].take_in(own, now) for stage, own in messages.items())
         # a piece at a time: Spark commits the state only after it has taken all of them
-        for piece in in_pieces(chain(passing, bucket.take_in(messages, now))):
+        for piece in in_pieces(chain(passing, *given)):
             yield from self._frames(piece)
-        bucket.save(store)
+        for stage in messages:
+            buckets[stage].save(self._within(store, stage))
         version = uuid.uuid4().hex
         store.put(_VERSION, version)
         while len(_kept) >= _MANY:  # the one that was not asked for the longest
             del _kept[next(iter(_kept))]
-        _kept[self.config.token, number] = (version, bucket)
+        _kept[self.configs[0].token, key] = (version, buckets)
         if self.timed:
-            _wake_up(handle, now, bucket.looks_at_clock)
+            due = [each.looks_at_clock for each in buckets.values()]
+            _wake_up(handle, now, min((each for each in due if each is not None), default=None))
         settle()
 
-    def _number(self, key: int, store: _StateStore) -> int:
-        """A timer may be that of a bucket which only another number of buckets has."""
-        if key not in self.config.bucket_keys:
-            self.config.identity.owns(store)
-        return self.config.bucket_keys.index(key)
+    def _of(self, key: int) -> list[StageConfig]:
+        """The stages that have a bucket under a key."""
+        return [each for each in self.configs if key in each.bucket_keys]
 
-    def _bucket(self, number: int, store: _StateStore, now: int) -> Bucket:
-        place = (self.config.token, number)
+    def _buckets(self, key: int, store: _StateStore, now: int) -> _Buckets:
+        place = (self.configs[0].token, key)
         # taken out: if this attempt fails half-way, nobody finds what it left behind
-        version, bucket = _kept.pop(place, ("", None))
-        if bucket is not None and store.get(_VERSION) == version:
-            return bucket
-        bucket = Bucket(self.config, number, now)
-        bucket.load(store.read())
-        return bucket
+        version, buckets = _kept.pop(place, ("", None))
+        if buckets is not None and store.get(_VERSION) == version:
+            return buckets
+        saved, made = store.read(), _Buckets()
+        if not self._of(key):  # a timer of a bucket which only another number of buckets has
+            for config in self.configs:
+                config.identity.owns(self._within(saved, config.identity.stage))
+        for config in self._of(key):
+            stage = config.identity.stage
+            made[stage] = Bucket(config, config.bucket_keys.index(key), now)
+            made[stage].load(self._within(saved, stage))
+        return made
+
+    def _within(self, store: ChunkStore, stage: int) -> ChunkStore:
+        return store if len(self.configs) == 1 else Within(store, f"stage {stage}/")
 
     def _frames(self, packed: list[Packed]) -> Iterator[pd.DataFrame]:
         if self.columns is None:
@@ -109,6 +129,10 @@ class Stepping:
             return
         for table in self.columns.tables(packed):
             yield table.to_pandas(types_mapper=pd.ArrowDtype)  # pandas only hands it on
+
+
+def _place(packed: Packed) -> int:
+    return packed.place
 
 
 def _wake_up(handle: StatefulProcessorHandle, now: int, due: int | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from time import perf_counter_ns
 from typing import Protocol
 
 import numpy as np
@@ -19,12 +20,19 @@ from penstock.operators.stateless.unnest import UnnestOperator
 from penstock.plan.stateless import Filter, Project, Stamp
 from penstock.plan.unnest import Unnest
 from penstock.spark.plan.stages import Branch, Step, TableStep
+from penstock.spark.tasks.step_work import StepName, StepWork
 from penstock.spark.tasks.tables import filled
 
 
 class Chain:
     def __init__(self, steps: Sequence[Step], clock: Clock) -> None:
         self._links = [_link(step, clock) for step in steps]
+        self._work = [StepWork() for _ in steps]
+
+    def work(self, stage: int, entry: int, first: int = 0) -> list[tuple[StepName, StepWork]]:
+        """What the steps have done, which are those from the `first` on of a way."""
+        names = [StepName(stage, entry, first + place) for place in range(len(self._work))]
+        return list(zip(names, self._work, strict=True))
 
     def batches(self, batch: Batch) -> Iterator[Batch]:
         """The rows that come through, with what is beside them: in one piece, or in several where
@@ -35,12 +43,20 @@ class Chain:
         for number in range(first, len(self._links)):
             if batch.num_rows == 0:
                 return
-            link = self._links[number]
+            link, work = self._links[number], self._work[number]
+            work.rows_in += batch.num_rows
+            begin = perf_counter_ns()
             if isinstance(link, _Beside):
                 for piece in link.batches(batch):
+                    work.nanoseconds += perf_counter_ns() - begin
+                    work.rows_out += piece.num_rows
                     yield from self._from(number + 1, piece)
+                    begin = perf_counter_ns()
+                work.nanoseconds += perf_counter_ns() - begin
                 return
             batch = link.batch(batch)
+            work.nanoseconds += perf_counter_ns() - begin
+            work.rows_out += batch.num_rows
         if batch.num_rows:
             yield batch
 

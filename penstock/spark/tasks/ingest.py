@@ -32,9 +32,10 @@ from penstock.spark.tasks.messages import (
     Packed,
     PackedKind,
     pack_rows,
-    portions_read,
+    stream_read,
 )
 from penstock.spark.tasks.reports import Reports
+from penstock.spark.tasks.step_work import StepName, StepWork, work_done
 from penstock.spark.tasks.way import ColumnsOfScan, TaskSaid, Way, policy_of
 
 
@@ -54,6 +55,7 @@ class IngestTask:
         self._task = task
         self._in_order = in_order
         self._counts = reading.counts
+        self._analyzed = reading.analyzed
         self._scan = scan = reading.scan
         clock = SystemClock()
         self._log = RejectLog(strict)
@@ -64,9 +66,9 @@ class IngestTask:
         pairs = zip(reading.ways, kits, strict=True)
         self._ways = [Way(way, scan, kit, clock, in_order) for way, kit in pairs]
         self._ends = [
-            (ColumnsOfScan(scan, entry.leaf), Chain(entry.steps, clock))
-            for entry in reading.ends
-            if isinstance(entry.leaf, Scan)
+            (ColumnsOfScan(scan, end.entry.leaf), Chain(end.entry.steps, clock), end)
+            for end in reading.ends
+            if isinstance(end.entry.leaf, Scan)
         ]
         self._high: Bound = BEGINNING
         self._sent = 0
@@ -114,9 +116,10 @@ class IngestTask:
         yield from self._account()
 
     def _take(self, batch: Batch) -> Iterator[Packed]:
-        for columns, chain in self._ends:
+        for columns, chain, end in self._ends:
             for rows in chain.batches(columns.batch(batch)):
-                yield Packed(self._own, PackedKind.ROWS, pack_rows(signed_record(rows)))
+                payload = pack_rows(signed_record(rows))
+                yield Packed(self._own, PackedKind.ROWS, payload, query=end.query)
         bounds = self._bounds
         if bounds is not None:
             places = bounds.places
@@ -150,13 +153,21 @@ class IngestTask:
         reports = self._bounds.reports(names)
         return reports if self._in_order else reports.without_promises()
 
+    def _work(self) -> Iterator[tuple[StepName, StepWork]]:
+        for way in self._ways:
+            yield from way.work()
+        for _, chain, end in self._ends:
+            yield from chain.work(0, end.number)
+
     def _account(self) -> Iterator[Packed]:
         rejects = self._log.take()
+        if self._analyzed:
+            yield Packed(self._own, PackedKind.STATUS, work_done(self._work()))
         if not self._counts:
             return
         read = self._ingest.read + self._log.count(RejectKind.BAD_ROW)
         if rejects:
             payload = pack_rows(rejects_batch(rejects))
             yield Packed(self._own, PackedKind.REJECTED, payload, rejected=len(rejects))
-        status = portions_read(self._scan.stream.name, self._portions)
+        status = stream_read(self._scan.stream.name, self._portions)
         yield Packed(self._own, PackedKind.STATUS, status, read=read)

@@ -61,20 +61,20 @@ class Kit:
                 )
             outgoing[bucket].rows.append(replace(own, copies=copies))
 
-    def fold(self, batch: Batch, outgoing: list[Outgoing]) -> bool:
-        """Partial results of the rows; False if one has no value.  Perhaps it came too late to
-        count, which a bucket can tell."""
+    def fold(self, batch: Batch, outgoing: list[Outgoing]) -> int | None:
+        """Partial results of the rows, and how many they are; None if one has no value.  Perhaps it
+        came too late to count, which a bucket can tell."""
         maker = self.maker
         assert maker is not None
         try:
             made, groups = maker.panes(batch.rows, batch.places)
         except RunError:
-            return False
+            return None
         buckets = self._bucket_of_groups(maker)[groups]
         for bucket, pairs in by_bucket(buckets):
             own = made if len(pairs) == len(made) else maker.take(made, pairs)
             outgoing[bucket].panes.append(own.save(maker.folder))
-        return True
+        return len(made)
 
     def _bucket_of_groups(self, maker: PaneMaker) -> Ints:
         """The bucket of every group that the pane maker knows."""

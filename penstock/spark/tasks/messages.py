@@ -32,7 +32,7 @@ class PackedKind(IntEnum):
 
 PACKED = (
     "bucket int, kind int, place bigint, payload binary, read bigint, late bigint, rejected bigint,"
-    " stage int"
+    " stage int, query int"
 )
 PACKED_ARROW = pa.schema(
     [
@@ -44,6 +44,7 @@ PACKED_ARROW = pa.schema(
         ("late", pa.int64()),
         ("rejected", pa.int64()),
         ("stage", pa.int32()),
+        ("query", pa.int32()),
     ]
 )
 
@@ -51,7 +52,9 @@ PACKED_ARROW = pa.schema(
 @dataclass(frozen=True, slots=True)
 class Packed:
     """`place` puts the messages of a micro-batch in the order in which they are to be taken, and
-    `stage` is the one that a message is for; the counts are for the account of the run."""
+    `stage` is the one that a message is for; the counts are for the account of the run.  Results,
+    late tuples and what a bucket says are for a `query`, by its number in the run; what tasks have
+    read and rejected is for all that read the stream."""
 
     bucket: int
     kind: PackedKind
@@ -61,6 +64,7 @@ class Packed:
     late: int = 0
     rejected: int = 0
     stage: int = 0
+    query: int = 0
 
     def is_for(self, stage: int) -> bool:
         """Whether it is a message to a bucket of that stage; the stage hands on all others."""
@@ -186,9 +190,9 @@ class Message:
         )
 
 
-def portions_read(stream: str, upto: int) -> bytes:
-    """A status: up to which portion the feed of a stream has been read."""
-    return pack({"portions": {stream: upto}}) if upto else b""
+def stream_read(stream: str, upto: int) -> bytes:
+    """A status: that a stream has been read, and up to which portion of its feed."""
+    return pack({"read": stream, "portions": upto})
 
 
 def pack_rows(batch: pa.RecordBatch) -> bytes:

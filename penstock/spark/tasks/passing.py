@@ -36,7 +36,8 @@ from penstock.spark.sources.feed import portions_in
 from penstock.spark.tasks.bounds import TaskBounds
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.coalesced import joined
-from penstock.spark.tasks.messages import Packed, PackedKind, pack_rows, packed_batch, portions_read
+from penstock.spark.tasks.messages import Packed, PackedKind, pack_rows, packed_batch, stream_read
+from penstock.spark.tasks.step_work import work_done
 from penstock.spark.tasks.way import ColumnsOfScan
 from penstock.spark.tasks.worker_memory import settle
 
@@ -53,8 +54,9 @@ class Passing:
     ) -> None:
         """Gives everything that comes out, packed, or with `columns` the rows that they are for."""
         self._scan = reading.scan
-        self._entries = reading.ends
+        self._ends = reading.ends
         self._counts = reading.counts
+        self._analyzed = reading.analyzed and columns is None
         self._feed = feed
         self._strict = strict
         self._columns = columns
@@ -65,17 +67,21 @@ class Passing:
         bounds = TaskBounds(progress.policy.rule) if progress is not None else None
         ingest = Ingest(self._scan, clock, log, bounds)
         ways = [
-            (ColumnsOfScan(self._scan, entry.leaf), Chain(entry.steps, clock))
-            for entry in self._entries
-            if isinstance(entry.leaf, Scan) and self._gives_rows
+            (ColumnsOfScan(self._scan, end.entry.leaf), Chain(end.entry.steps, clock), end)
+            for end in self._ends
+            if isinstance(end.entry.leaf, Scan) and self._gives_rows
         ]
         for chunk in self._chunks(batches, ingest):
             for item in ingest.on_chunk(chunk):
                 if isinstance(item, Batch):
-                    for columns, chain in ways:
+                    for columns, chain, end in ways:
                         for passing in chain.batches(columns.batch(item)):
-                            yield from self._out(PackedKind.ROWS, signed_record(passing))
-        status = portions_read(self._scan.stream.name, self._upto)
+                            rows = signed_record(passing)
+                            yield from self._out(PackedKind.ROWS, rows, end.query)
+        if self._analyzed:
+            done = [work for _, chain, end in ways for work in chain.work(0, end.number)]
+            yield packed_batch([Packed(0, PackedKind.STATUS, work_done(done))])
+        status = stream_read(self._scan.stream.name, self._upto)
         read = ingest.read + log.count(RejectKind.BAD_ROW)
         rejects = log.take()
         if rejects and self._counts:
@@ -88,9 +94,11 @@ class Passing:
     def _gives_rows(self) -> bool:
         return self._columns is None or self._columns.kind is PackedKind.ROWS
 
-    def _out(self, kind: PackedKind, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _out(
+        self, kind: PackedKind, rows: pa.RecordBatch, query: int = 0
+    ) -> Iterator[pa.RecordBatch]:
         if self._columns is None:
-            yield packed_batch([Packed(0, kind, pack_rows(rows))])
+            yield packed_batch([Packed(0, kind, pack_rows(rows), query=query)])
         elif kind is self._columns.kind:
             yield from self._columns.fitted(pa.Table.from_batches([rows])).to_batches()
 

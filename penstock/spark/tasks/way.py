@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import repeat
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from penstock.spark.tasks.groups import TaskGroups
 from penstock.spark.tasks.kit import Kit, Outgoing
 from penstock.spark.tasks.messages import GroupsPromised, Message, Packed, PackedKind, RowsPiece
 from penstock.spark.tasks.reports import Reports
+from penstock.spark.tasks.step_work import FOLDING, StepName, StepWork
 
 _WORTH_PANES = 256  # rows of a sub-source for which panes of its own are cheaper than the rows
 
@@ -98,6 +100,15 @@ class Way:
         self._stamp = next((step for step in below if isinstance(step, Stamp)), None)
         self._outgoing = [Outgoing() for _ in range(config.buckets)]
         self.waiting = 0  # rows that have not been sent
+        self._folded = StepWork()
+        self._split = len(below)
+
+    def work(self) -> list[tuple[StepName, StepWork]]:
+        """What has been done on it."""
+        stage, entry = self.config.identity.stage, self._number
+        folding = [(StepName(stage, entry, FOLDING), self._folded)]
+        below = self._below.work(stage, entry)
+        return [*below, *self._above.work(stage, entry, self._split), *folding]
 
     def take(self, batch: Batch) -> Iterator[None]:
         """Stops after every piece of what comes of the tuples, so that it can be sent: there may be
@@ -157,8 +168,12 @@ class Way:
         self._kit.route(RowsPiece(batch, groups=groups), self._outgoing)
 
     def _route_panes(self, batch: Batch) -> None:
-        if not self._kit.fold(batch, self._outgoing):
+        begin = perf_counter_ns()
+        made = self._kit.fold(batch, self._outgoing)
+        if made is None:
             self._route_rows(replace(batch, broken=None, numbers=None))
+            return
+        self._folded.add(StepWork(batch.num_rows, made, perf_counter_ns() - begin))
 
     # --- out -------------------------------------------------------------------------------------
 

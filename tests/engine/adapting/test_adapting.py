@@ -13,8 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.adapting.adaptation import Adaptation
-from penstock.engine.adapting.watched import can_change, sample
 from penstock.engine.options import Scheduling
 from penstock.engine.run import LocalRun
 from penstock.engine.scheduler import Scheduler
@@ -31,6 +29,8 @@ from penstock.plan.join_trees.join_tree import Joined, flat, left_deep
 from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.reference.engine import answer as definition
+from penstock.runs.adapting.adaptation import Adaptation
+from penstock.runs.adapting.watched import can_change, sample
 from penstock.runs.gathered import Gathered
 from tests.planning import in_process
 from tests.reference.helpers import bag, tuples

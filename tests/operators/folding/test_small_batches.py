@@ -1,6 +1,9 @@
 import pyarrow as pa
 import pytest
 
+from penstock.model.row_form import RowForm
+from penstock.model.schema import Field, Schema
+from penstock.model.types import BIGINT
 from penstock.operators.batch import Batch
 from penstock.operators.folding.small_batches import SmallBatches
 from penstock.operators.operator import Item, Progress
@@ -9,9 +12,15 @@ from penstock.operators.windows.two_level import TwoLevel
 from tests.operators.algorithms_helper import Row, Stream, defined, items, outcome
 from tests.operators.restarting import Restarting
 
+FORM = RowForm(Schema((Field("v", BIGINT),)))
 
-def batch(*values: int) -> pa.RecordBatch:
-    return pa.record_batch({"v": pa.array(values, pa.int64())})
+
+def batch(*values: int) -> Batch:
+    return Batch(pa.record_batch({"v": pa.array(values, pa.int64())}))
+
+
+def single(value: int) -> Batch:
+    return Batch.single((value,), FORM)
 
 
 def test_large_batches_do_not_wait() -> None:
@@ -27,14 +36,31 @@ def test_they_wait_until_they_are_many(rows: int, expected: int) -> None:
         assert waiting.add(batch(*[count] * rows)) == []
     (joined,) = waiting.add(batch(*[expected] * rows))
     everything = [count for count in range(1, expected + 1) for _ in range(rows)]
-    assert joined.column(0).to_pylist() == everything
+    assert joined.rows.column(0).to_pylist() == everything
     assert waiting.take() == []
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_tuples_that_came_alone_are_joined(mixed: bool) -> None:
+    waiting = SmallBatches()
+    for value in range(100):
+        assert waiting.add(batch(value) if mixed and value % 3 else single(value)) == []
+    assert waiting.rows_held == 100
+    (joined,) = waiting.take()
+    assert joined.rows == pa.record_batch({"v": range(100)})
+
+
+def test_a_tuple_that_waits_alone_stays_as_it_is() -> None:
+    waiting = SmallBatches()
+    waiting.add(single(7))
+    (only,) = waiting.take()
+    assert (only.form, only.values) == (FORM, (7,))
 
 
 def test_only_batches_of_one_schema_are_joined() -> None:
     waiting = SmallBatches()
     never = pa.schema([pa.field("v", pa.int64(), nullable=False)])
-    other = pa.RecordBatch.from_arrays([pa.array([2])], schema=never)
+    other = Batch(pa.RecordBatch.from_arrays([pa.array([2])], schema=never))
     assert waiting.add(batch(1)) == []
     assert waiting.add(other) == [batch(1)]
     assert waiting.take() == [other]

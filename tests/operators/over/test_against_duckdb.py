@@ -16,6 +16,8 @@ FRAMES = [
     "RANGE BETWEEN 40 PRECEDING AND CURRENT ROW",
     "RANGE BETWEEN 90 PRECEDING AND 15 FOLLOWING",
     "RANGE BETWEEN 30 PRECEDING AND 10 PRECEDING",
+    "GROUPS BETWEEN 4 PRECEDING AND CURRENT ROW",
+    "GROUPS BETWEEN 9 PRECEDING AND 2 FOLLOWING",
     "",
 ]
 ROW_FRAMES = [
@@ -29,11 +31,20 @@ CALLS = [
     *("sum(i) FILTER (WHERE x > 1)", "bool_or(i > 7)"),
 ]
 PLACES = ["lag(i)", "lead(s, 3, 'none')", "first_value(s)", "last_value(x)", "row_number()"]
+KNOWN = ["lag(i IGNORE NULLS)", "lag(s, 3, 'none' IGNORE NULLS)"]
+KNOWN_IN_FRAMES = ["first_value(s IGNORE NULLS)", "last_value(x IGNORE NULLS)"]
+SHARES = ["ntile(7)", "percent_rank()", "cume_dist()", "lead(x, 2 IGNORE NULLS)"]
+SHARES += ["nth_value(s, 3 IGNORE NULLS)"]
 LIMITS = [
     (
         "SELECT n FROM s ORDER BY x DESC NULLS LAST, n LIMIT 3 BY time_bucket(50, t), k",
         "SELECT n FROM s QUALIFY row_number() OVER (PARTITION BY floor(t / 50.0), k"
         " ORDER BY x DESC NULLS LAST, n) <= 3",
+    ),
+    (
+        "SELECT n FROM s ORDER BY x DESC NULLS LAST, n LIMIT 3 OFFSET 2 BY time_bucket(50, t), k",
+        "SELECT n FROM s QUALIFY row_number() OVER (PARTITION BY floor(t / 50.0), k"
+        " ORDER BY x DESC NULLS LAST, n) BETWEEN 3 AND 5",
     ),
     (
         "SELECT k, window_end, count(*) AS c, sum(i) AS w [RANGE 60, SLIDE 30, WA t] FROM s"
@@ -114,6 +125,28 @@ def test_frames_by_rows(table: pa.Table, partition: str, cut: int) -> None:
         for each in (ROW_FRAMES if call not in ("row_number()", *PLACES[:2]) else [""])
     ]
     _same(table, made, cut)
+
+
+@pytest.mark.parametrize("partition", ["", "PARTITION BY k "])
+@pytest.mark.parametrize("cut", [61, SIZE])
+def test_nulls_that_are_passed_over(table: pa.Table, partition: str, cut: int) -> None:
+    made = [f"{call} OVER ({partition}ORDER BY t, n)" for call in KNOWN]
+    for call in KNOWN_IN_FRAMES:
+        made += [f"{call} OVER ({partition}ORDER BY t, n {each})" for each in ROW_FRAMES]
+    _same(table, made, cut)
+
+
+@pytest.mark.parametrize("cut", [61, SIZE])
+def test_shares_of_partitions(table: pa.Table, cut: int) -> None:
+    made = [
+        f"{call} OVER (PARTITION BY {{bucket}}, k ORDER BY {order})"
+        for call in SHARES
+        for order in ("i NULLS LAST, n", *(["x NULLS LAST"] if call.endswith("()") else []))
+    ]
+    shown = ", ".join(f"{each} AS c{place}" for place, each in enumerate(made))
+    sql = f"SELECT n, {shown} FROM s"
+    given = ours(table, sql.format(bucket="time_bucket(90, t)"), cut)
+    assert given == theirs(table, sql.format(bucket="floor(t / 90.0)"))
 
 
 def _same(table: pa.Table, calls: list[str], cut: int) -> None:

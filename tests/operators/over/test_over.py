@@ -34,13 +34,22 @@ BACK = [
     "ROWS BETWEEN 5 PRECEDING AND 2 PRECEDING",
     "ROWS 1 PRECEDING",
     "RANGE CURRENT ROW",
+    "GROUPS BETWEEN 2 PRECEDING AND CURRENT ROW",
+    "GROUPS BETWEEN 3 PRECEDING AND 1 PRECEDING",
 ]
-RUNNING = ["", "ROWS UNBOUNDED PRECEDING", "RANGE UNBOUNDED PRECEDING"]
+RUNNING = [
+    "",
+    "ROWS UNBOUNDED PRECEDING",
+    "RANGE UNBOUNDED PRECEDING",
+    "GROUPS UNBOUNDED PRECEDING",
+]
 AHEAD = [
     "RANGE BETWEEN 4 PRECEDING AND 3 FOLLOWING",
     "ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING",
     "RANGE BETWEEN 2 FOLLOWING AND 6 FOLLOWING",
     "ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING",
+    "GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+    "GROUPS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
 ]
 WHOLE = [
     "RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
@@ -50,11 +59,16 @@ WHOLE = [
 CARRIED = [
     *("count(*)", "count(x)", "sum(i)", "sum(x)", "avg(x)", "avg(i)", "stddev(x)", "min(x)"),
     *("max(k)", "bool_or(i > 1)", "max_by(k, x)", "min_by(i, x)", "first_value(x)"),
+    *("first_value(x) IGNORE NULLS", "last_value(k) IGNORE NULLS"),
     *("last_value(i)", "sum(i) FILTER (WHERE i > 0)", "max(i) FILTER (WHERE x > 0)"),
 ]
 OTHERS = ["median(x)", "count(DISTINCT i)", "string_agg(k, ',')", "nth_value(x, 2)"]
+OTHERS += ["nth_value(k, 2) IGNORE NULLS"]
 NUMBERS = ["row_number()", "rank()", "dense_rank()"]
 NEIGHBOURS = ["lag(x)", "lag(k, 2)", "lag(i, 1, 7)", "lag(x, 0)"]
+NEIGHBOURS += ["lag(x) IGNORE NULLS", "lag(k, 2, 'none') IGNORE NULLS", "lag(i, 3) IGNORE NULLS"]
+SHARES = ["ntile(3)", "percent_rank()", "cume_dist()", "lead(x) IGNORE NULLS"]
+SHARES += ["lead(i, 2, 7) IGNORE NULLS"]
 PARTITIONS = ["", "PARTITION BY k ", "PARTITION BY k, i > 0 "]
 
 
@@ -125,7 +139,7 @@ def test_rows_ahead(
         min_size=1,
         max_size=3,
     ),
-    number=st.sampled_from([*NUMBERS, *NEIGHBOURS, "lead(k)"]),
+    number=st.sampled_from([*NUMBERS, *NEIGHBOURS, *SHARES, "lead(k)"]),
 )
 def test_complete_partitions(
     rows: list[Row],
@@ -151,6 +165,10 @@ LIMITS = [
     "SELECT k, x FROM WINDOWED(s [RANGE 10, SLIDE 5, WA t]) LIMIT 2 BY window_end",
     "SELECT k, count(*) AS n [RANGE 9, SLIDE 4, WA t] FROM s GROUP BY k ORDER BY n DESC LIMIT 1",
     "SELECT k, sum(i) AS n [RANGE 9, SLIDE 9, WA t] FROM s GROUP BY k ORDER BY 2 LIMIT 1 BY n > 0",
+    "SELECT k, x, t FROM s ORDER BY x DESC LIMIT 2 OFFSET 1 BY t",
+    "SELECT k, i [RANGE 10, SLIDE 5, WA t] FROM s ORDER BY i, x OFFSET 2",
+    "SELECT k, count(*) AS n [RANGE 9, SLIDE 4, WA t] FROM s GROUP BY k ORDER BY n DESC"
+    " OFFSET 1 ROW FETCH NEXT 1 ROW ONLY",
     "SELECT k, t FROM s QUALIFY row_number() OVER (PARTITION BY k ORDER BY t) = 1",
     "SELECT k, i, t FROM s QUALIFY rank() OVER (PARTITION BY time_bucket(9, t) ORDER BY i) < 3",
     "SELECT k FROM (SELECT *, dense_rank() OVER (PARTITION BY t ORDER BY x DESC) AS r FROM s)"

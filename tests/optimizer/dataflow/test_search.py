@@ -119,8 +119,8 @@ def test_the_plan_changes_when_disorder_does() -> None:
     looked for first: whoever finds none is done."""
     query = joined({"a": 2000, "b": 1500, "c": 1000})
     ordered = statistics_of(join_of(query))
-    late = replace(ordered.inputs[1], disorder=90.0, ahead=-45.0, spread=0.0)
-    live = [replace(each, ahead=0.0, spread=0.0) for each in ordered.inputs]
+    late = replace(ordered.inputs[1], disorder=90.0, ahead=-45.0, spread=0.0, ends=())
+    live = [replace(each, ahead=0.0, spread=0.0, ends=()) for each in ordered.inputs]
     in_order = replace(ordered, inputs=tuple(live))
     disordered = replace(ordered, inputs=(live[0], late, live[2]))
     orders = [

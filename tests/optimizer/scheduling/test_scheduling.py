@@ -66,9 +66,25 @@ def test_containers_are_conflicts_of_their_own() -> None:
     assert kept.containers == {"w_rs"}
     removed = [Removal.TIMESTAMPS, Removal.ORDER]
     assert len(schedule(kept, removed).dashed) > 0
+    assert not schedule(kept, [*removed, Removal.RAISED]).dashed
     flat = conflicts_of(plan(THREE).input, Settings(), containers=False)
     assert not flat.containers
     assert not schedule(flat, removed).dashed
+
+
+def test_what_removes_conflicts_is_explained() -> None:
+    """In three ways: timestamps, containers that are dropped or go by raised ones, and order."""
+    db = ps.connect()
+    for name, columns in STREAMS.items():
+        db.sql(f"CREATE STREAM {name} ({columns}) PROGRESS ON ts DELAY 5")
+    lines = str(db.sql(f"EXPLAIN CONFLICTS {THREE} CONSISTENCY WEAK")).splitlines()
+    (containers,) = (line for line in lines if "dropped containers, or raised timestamps" in line)
+    assert containers.split(": ")[1].startswith("w_")
+    left = [line for line in lines if ": 0 dashed edges" in line]
+    assert [line.split(":")[0].strip() for line in left] == [
+        "timestamps, no containers, relaxed order",
+        "timestamps, raised timestamps, relaxed order",
+    ]
 
 
 def test_the_matrix_is_symmetric() -> None:

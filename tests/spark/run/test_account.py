@@ -104,7 +104,7 @@ def test_on_spark(spark: SparkSession) -> None:
     times = [1, 12, None, 7, 25, 3, 19, 31, 14, None, 38, 22, 45, 5, 41]
     query = asked(times)
     received = Committed()
-    run = SparkRun(on_spark(query.plan), spark, received, Options(portions=5, buckets=2))
+    run = SparkRun([on_spark(query.plan)], spark, [received], Options(portions=5, buckets=2))
     run.start()
     run.wait()
     assert_accounts(times, [3, 6, 9, 12, 15], received)

@@ -48,7 +48,7 @@ def run(
     query: ps.Query, spark: SparkSession, checkpoint: Path, received: Committed, **options: object
 ) -> SparkRun:
     made = Options(checkpoint, buckets=2, **options)  # type: ignore[arg-type]
-    run = SparkRun(on_spark(query.plan), spark, received, made)
+    run = SparkRun([on_spark(query.plan)], spark, [received], made)
     run.start()
     run.wait()
     return run
@@ -61,7 +61,7 @@ def test_available_now_twice(spark: SparkSession, tmp_path: Path) -> None:
     query = over_files(tmp_path)
     first = run(query, spark, checkpoint, received)
     assert first.account() == Account(4, 0, 0)
-    assert first.open_windows == 2  # those that end at 15 and 20
+    assert first.open_windows() == 2  # those that end at 15 and 20
     assert first.closed is None
     write(tmp_path, 1)
     assert run(query, spark, checkpoint, received).account() == Account(3, 1, 0)
@@ -73,7 +73,7 @@ def test_available_now_twice(spark: SparkSession, tmp_path: Path) -> None:
     last = run(query, spark, checkpoint, received, final=True)
     assert last.account() == Account(2, 0, 0)
     assert last.total() == Account(9, 1, 0)
-    assert last.open_windows == 0
+    assert last.open_windows() == 0
     assert len(tuples(received.table(query.plan))) > before
     assert bag(tuples(received.table(query.plan))) == bag(tuples(query.collect()))
 
@@ -104,7 +104,7 @@ def test_a_final_run_that_ends_the_streams(spark: SparkSession, tmp_path: Path) 
     received, checkpoint = Committed(), tmp_path / "checkpoint"
     write(tmp_path, 0)
     query = over_files(tmp_path, ROWS)
-    assert run(query, spark, checkpoint, received).open_windows == 1
+    assert run(query, spark, checkpoint, received).open_windows() == 1
     write(tmp_path, 1)
     run(query, spark, checkpoint, received, final=True)
     assert bag(tuples(received.table(query.plan))) == bag(tuples(query.collect()))
@@ -164,7 +164,7 @@ def test_streams_of_dataframes(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, 1)
     second = run(frames(), spark, checkpoint, received, final=True)
     assert second.account() == Account(3, 1, 0)
-    assert second.open_windows == 0
+    assert second.open_windows() == 0
     query = over_files(tmp_path)
     assert bag(tuples(received.table(query.plan))) == bag(tuples(query.collect()))
     write(tmp_path, 2)

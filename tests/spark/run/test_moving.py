@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def interrupted(query: ps.Query, spark: SparkSession, options: Options) -> Committed:
     """A run that failed in its third micro-batch, which is planned but not complete."""
     received = Committed({2})
-    first = SparkRun(on_spark(query.plan), spark, received, options)
+    first = SparkRun([on_spark(query.plan)], spark, [received], options)
     first.start()
     with pytest.raises(CrashError):
         first.wait()
@@ -66,7 +66,7 @@ def test_a_checkpoint_that_was_carried(
     received = interrupted(query, spark, Options(checkpoint, portions=5, buckets=2))
     checkpoint = carry(checkpoint)
     options = Options(checkpoint, portions=5, buckets=2, final=True)
-    last = SparkRun(on_spark(query.plan), spark, received, options)
+    last = SparkRun([on_spark(query.plan)], spark, [received], options)
     last.start()
     last.wait()
     assert bag(tuples(received.table(query.plan))) == bag(tuples(query.collect()))
@@ -76,19 +76,21 @@ def test_a_checkpoint_that_was_carried(
 def test_two_runs_on_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     query = bound("union")
     options = Options(tmp_path / "a", buckets=2)
-    first = SparkRun(on_spark(query.plan), spark, Committed(), options)
+    first = SparkRun([on_spark(query.plan)], spark, [Committed()], options)
     with pytest.raises(CheckpointError, match="is in use by another run"):
-        SparkRun(on_spark(query.plan), spark, Committed(), options)
+        SparkRun([on_spark(query.plan)], spark, [Committed()], options)
     first.start()
     first.wait()
-    SparkRun(on_spark(query.plan), spark, Committed(), options).stop()
-    SparkRun(on_spark(query.plan), spark, Committed(), options).stop()
+    SparkRun([on_spark(query.plan)], spark, [Committed()], options).stop()
+    SparkRun([on_spark(query.plan)], spark, [Committed()], options).stop()
 
 
 def test_a_run_that_somebody_else_stops(spark: SparkSession, tmp_path: Path) -> None:
     query = bound("union")
     received = Committed()
-    run = SparkRun(on_spark(query.plan), spark, received, Options(tmp_path, portions=5, buckets=2))
+    run = SparkRun(
+        [on_spark(query.plan)], spark, [received], Options(tmp_path, portions=5, buckets=2)
+    )
 
     def stop() -> None:
         assert run.streaming is not None
@@ -111,7 +113,7 @@ def test_a_name_that_leads_elsewhere(spark: SparkSession, tmp_path: Path) -> Non
     assert isinstance(query, ps.Query)
     received = Committed()
     run = SparkRun(
-        on_spark(query.plan), spark, received, Options(tmp_path / "a", buckets=2, final=True)
+        [on_spark(query.plan)], spark, [received], Options(tmp_path / "a", buckets=2, final=True)
     )
     run.start()
     run.wait()
@@ -126,7 +128,7 @@ def test_a_name_that_leads_elsewhere(spark: SparkSession, tmp_path: Path) -> Non
 def test_names_of_streaming_queries(spark: SparkSession) -> None:
     query = bound("union")
     runs = [
-        SparkRun(on_spark(query.plan), spark, Committed(), Options(trigger="1 hour", name=name))
+        SparkRun([on_spark(query.plan)], spark, [Committed()], Options(trigger="1 hour", name=name))
         for name in (None, "sums", "sums")
     ]
     try:

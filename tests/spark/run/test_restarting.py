@@ -41,7 +41,7 @@ def run_with_failures(
     late, runs = 0, 0
     while True:
         options = Options(checkpoint, portions=portions, buckets=2, final=True)
-        run = SparkRun(on_spark(query.plan), spark, receiver, options)
+        run = SparkRun([on_spark(query.plan)], spark, [receiver], options)
         run.start()
         runs += 1
         try:
@@ -80,7 +80,7 @@ def test_a_run_that_is_stopped_goes_on(spark: SparkSession, tmp_path: Path) -> N
     query = bound("union")
     received = Committed()
     options = Options(tmp_path, portions=5, buckets=2, final=True)
-    first = SparkRun(on_spark(query.plan), spark, received, options)
+    first = SparkRun([on_spark(query.plan)], spark, [received], options)
     stopping = threading.Thread(target=first.stop)
     received.after = lambda batch: stopping.start() if batch == 1 else None
     first.start()
@@ -88,7 +88,7 @@ def test_a_run_that_is_stopped_goes_on(spark: SparkSession, tmp_path: Path) -> N
     join(stopping)
     assert max(received.rows) < 5  # there is something left
     received.after = None
-    second = SparkRun(on_spark(query.plan), spark, received, options)
+    second = SparkRun([on_spark(query.plan)], spark, [received], options)
     second.start()
     second.wait()
     assert_reference(query, received, query.account.late)

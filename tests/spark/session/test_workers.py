@@ -57,7 +57,7 @@ def test_workers_that_are_killed(spark: SparkSession, tmp_path: Path) -> None:
 
     received.after = kill
     options = Options(tmp_path, portions=4, buckets=2, final=True)
-    run = SparkRun(on_spark(query.plan), spark, received, options)
+    run = SparkRun([on_spark(query.plan)], spark, [received], options)
     run.start()
     run.wait()
     assert killed

@@ -146,14 +146,14 @@ def test_streams_that_are_being_ended(tmp_path: Path) -> None:
         " FROM (SELECT t FROM a UNION ALL SELECT t FROM b) AS u"
     )
     assert isinstance(query, ps.Query)
-    feeds = Feeds.of(query.plan, tmp_path)
-    assert closed_before(feeds, Books(), tmp_path, bounded=True) is None
+    feeds = Feeds.of([query.plan], tmp_path)
+    assert closed_before(feeds, [Books()], tmp_path, bounded=True) is None
     feeds.by_name["a"].end()
-    said = closed_before(feeds, Books(), tmp_path, bounded=True)
+    said = closed_before(feeds, [Books()], tmp_path, bounded=True)
     assert said is not None
     assert "is being ended" in said
     with pytest.raises(CheckpointError, match="is being ended"):
-        closed_before(feeds, Books(), tmp_path, bounded=False)
+        closed_before(feeds, [Books()], tmp_path, bounded=False)
     ended = Tally(sources=[SourceStatus("a", 0, 0, True, []), SourceStatus("b", 0, 0, True, [])])
     with pytest.raises(CheckpointError, match="nothing can go on"):
-        closed_before(feeds, Books(1, ended, ended), tmp_path, bounded=True)
+        closed_before(feeds, [Books(1, ended, ended)], tmp_path, bounded=True)

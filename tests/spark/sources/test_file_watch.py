@@ -20,7 +20,7 @@ def feeds(tmp_path: Path) -> Feeds:
     (tmp_path / "a.csv").write_text("t\n1\n")
     *_, query = ps.connect("reference", base=tmp_path).script(CREATE)
     assert isinstance(query, ps.Query)
-    feeds = Feeds.of(query.plan, tmp_path / "feed")
+    feeds = Feeds.of([query.plan], tmp_path / "feed")
     feeds.fill(strict=False, portions=None, kept=True)
     return feeds
 

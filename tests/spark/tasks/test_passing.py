@@ -73,7 +73,7 @@ def over_parquet(spark: SparkSession, folder: Path, query: QueryPlan) -> Job:
     spark.createDataFrame(
         rows.rename_columns([n.split(".")[-1] for n in rows.column_names])
     ).select("id", "n", "x", "name").write.parquet(path)
-    return Job(on_spark(query), Sources({"s": [Frame(spark.read.parquet(path))]}, {}), buckets=2)
+    return Job([on_spark(query)], Sources({"s": [Frame(spark.read.parquet(path))]}, {}), buckets=2)
 
 
 def physical(frame: DataFrame) -> str:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.expressions.columns import fixed_width
 from penstock.expressions.node import arrow
 from penstock.model.arrays import Ints
+from penstock.operators.taken import taken_columns
 
 _TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
 _FEW = 1 << 14  # rows
@@ -46,11 +47,10 @@ def gathered_columns(
     [[None, 1, 2], ['c', 'a', 'b']]
     """
     if sum(len(rows) for _, rows in parts) > _FEW:
-        batches = [batch if which is None else batch.select(which) for batch, _ in parts]
-        found = [_TAKE(b, pa.array(rows)) for b, (_, rows) in zip(batches, parts, strict=True)]
-        whole = found[0] if len(found) == 1 else pa.concat_batches(found)
-        columns: list[pa.Array] = whole.columns
-        return columns
+        found = [taken_columns(batch, rows, which) for batch, rows in parts]
+        if len(found) == 1:
+            return found[0]
+        return [pa.concat_arrays(pieces) for pieces in zip(*found, strict=True)]
     places = range(parts[0][0].num_columns) if which is None else which
     return [_gathered([(batch.column(place), rows) for batch, rows in parts]) for place in places]
 

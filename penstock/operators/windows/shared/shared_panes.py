@@ -138,16 +138,15 @@ class SharedPanesOperator(Base):
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
         self.begin()
-        rows = batch.rows
         if batch.broken is not None:
             broke, _ = self._bound.broken(batch)
             if len(broke):
                 kept = np.ones(batch.num_rows, np.bool_)
                 kept[broke] = False
-                rows = rows.filter(pa.array(kept))
                 yield batch.take(broke)
-        for ready in self._waiting.add(rows):
-            self._fold(ready)
+                batch = Batch(batch.rows.filter(pa.array(kept)))
+        for ready in self._waiting.add(batch):
+            self._fold(ready.rows)
 
     def gather(self) -> None:
         self._hand_over()
@@ -162,7 +161,7 @@ class SharedPanesOperator(Base):
 
     def _take_in(self) -> None:
         for batch in self._waiting.take():
-            self._fold(batch)
+            self._fold(batch.rows)
 
     def _fold(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
@@ -245,7 +244,7 @@ class SharedPanesOperator(Base):
     # --- what it holds ---------------------------------------------------------------------------
 
     def rows_held(self) -> int:
-        return sum(batch.num_rows for batch in self._waiting.batches)
+        return self._waiting.rows_held
 
     def open_results(self) -> OpenResults:
         return NOTHING_OPEN  # they are those of the queries

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from penstock.plan.algorithms import duration
+from penstock.state.chunks import Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,13 @@ class Decision:
     time_after: float
     because: str
     took: int
+
+    def save(self) -> Tree:
+        return list(astuple(self))
+
+    @staticmethod
+    def load(saved: Tree) -> Decision:
+        return Decision(*saved)
 
     def __str__(self) -> str:
         times = f"{duration(self.time_after)} instead of {duration(self.time_before)} a tuple"

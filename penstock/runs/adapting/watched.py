@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.graph.operator_node import OperatorNode
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.schema import Field
 from penstock.operators.joins.multiway.containing_join import ContainingJoin
@@ -22,6 +21,8 @@ from penstock.physical.node import PhysicalNode
 from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import Column
 from penstock.plan.joins import Join
+from penstock.runs.adapting.at_work import AtWork
+from penstock.state.chunks import Tree
 
 _SAMPLE = 4096  # tuples of each input
 
@@ -46,7 +47,7 @@ class _Seen:
 class Watched:
     """`looked` is the time that a look took, in nanoseconds, the last time."""
 
-    def __init__(self, node: OperatorNode) -> None:
+    def __init__(self, node: AtWork) -> None:
         self.node = node
         self.looked = 2_000_000
         self.agreed = 0  # looks in a row that have found the same to be better
@@ -96,6 +97,23 @@ class Watched:
         better, self._measured = better_join(node, observed, self._planned)
         return better
 
+    def save(self) -> Tree:
+        """What was seen, for somebody who goes on with the operator elsewhere."""
+        seen = self._seen
+        return {
+            "measured": self.node.measured.save(),
+            "ports": [list(astuple(each)) for each in seen.ports],
+            "seen": [list(seen.bounds), seen.results, seen.nanoseconds],
+            "found": [self.looked, self.agreed, self.found],
+        }
+
+    def load(self, saved: Tree) -> None:
+        self.node.measured.load(saved["measured"])
+        ports = tuple(PortTraffic(*each) for each in saved["ports"])
+        bounds, results, nanoseconds = saved["seen"]
+        self._seen = _Seen(ports, tuple(bounds), results, nanoseconds)
+        self.looked, self.agreed, self.found = saved["found"]
+
     def changed(self) -> None:
         """The operator has been exchanged: what it was decided by is what is expected from now."""
         self.agreed = 0
@@ -112,18 +130,16 @@ class Watched:
         return _Seen(ports, known, measured.flow.rows_out, measured.flow.nanoseconds)
 
     def _bound(self, port: int) -> Bound:
-        register = self.node.inputs[port].register
-        if register is None:
+        told = self.node.told(port)
+        if told is None:
             return BEGINNING
-        return (
-            END if register.last.ended else register.last.bounds.get(self._names[port], BEGINNING)
-        )
+        return END if told.ended else told.bounds.get(self._names[port], BEGINNING)
 
     def _disorder(self, port: int) -> float:
         """How far the promise is behind the newest tuple, in ticks."""
-        register = self.node.inputs[port].register
-        assert register is not None
-        high = register.last.high.get(self._names[port], BEGINNING)
+        told = self.node.told(port)
+        assert told is not None
+        high = told.high.get(self._names[port], BEGINNING)
         return max(0.0, float(high - self._bound(port))) if high != BEGINNING else 0.0
 
     def _sample(self, port: int) -> pa.RecordBatch | None:

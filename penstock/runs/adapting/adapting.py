@@ -1,8 +1,9 @@
 """Operators are exchanged while queries run, when what comes has changed so that others are better.
 
 An operator is looked at when it has worked long enough for a look to be cheap, and when progress
-has been made since the last one: nothing waits in its part of the graph then.  Another one has to
-be better by a margin, several looks in a row.  Then it adopts the state, and goes on.
+has been made since the last one: nothing waits in its part of the graph then, or for its bucket.
+Another one has to be better by a margin, several looks in a row.  Then it adopts the state, and
+goes on.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from time import perf_counter_ns
 
 import pyarrow as pa
 
-from penstock.engine.adapting.adaptation import Adaptation
-from penstock.engine.adapting.decision import Decision
-from penstock.engine.adapting.watched import Watched, can_change
-from penstock.engine.graph.operator_node import OperatorNode
 from penstock.errors import PenstockError
 from penstock.model.clock import Clock
 from penstock.operators.build import operator_for
 from penstock.optimizer.adapting.observations import Better
 from penstock.physical.node import PhysicalNode
+from penstock.runs.adapting.adaptation import Adaptation
+from penstock.runs.adapting.at_work import AtWork
+from penstock.runs.adapting.decision import Decision
+from penstock.runs.adapting.watched import Watched, can_change
 
 _LOG = logging.getLogger("penstock")
 _REMEMBERED = 1000  # decisions
@@ -34,7 +35,7 @@ class Adapting:
         self._adaptation = adaptation
         self._clock = clock
 
-    def watched(self, node: OperatorNode) -> Watched | None:
+    def watched(self, node: AtWork) -> Watched | None:
         """A node that is worth looking at."""
         return Watched(node) if self._adaptation.on and can_change(node.node) else None
 
@@ -84,6 +85,6 @@ class Adapting:
         self.decisions.append(decision)
         _LOG.info("%s", decision)
 
-    def exchange(self, node: OperatorNode, planned: PhysicalNode) -> None:
+    def exchange(self, node: AtWork, planned: PhysicalNode) -> None:
         """Let another operator go on for a node, when nothing waits there."""
         node.exchange(planned, operator_for(planned, self._clock))

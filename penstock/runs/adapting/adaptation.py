@@ -29,6 +29,10 @@ class Adaptation:
             )
 
     @staticmethod
+    def never() -> Adaptation:
+        return Adaptation(on=False)
+
+    @staticmethod
     def of(told: bool | float) -> Adaptation:
         """
         >>> Adaptation.of(False).on, Adaptation.of(2).margin, Adaptation.of(True).margin
