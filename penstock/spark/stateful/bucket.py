@@ -290,7 +290,8 @@ class Bucket:
             self._moved = False
         if not self._identified:
             self.config.identity.write(store, self.node.operator.value)
-            store.put(_TREE, self._tree)
+            if self._tree is not None:
+                store.put(_TREE, self._tree)
             self._identified = True
         self.operator.save(own)
         self._exits.save(store)
