@@ -170,14 +170,16 @@ class JoinCosts:
             return 1.0
         return 1 - exp(-self.statistics.inputs[origin].batch * self.combinations(bound, origin))
 
-    def indexes(self, part: Inputs, orders: Iterable[tuple[Inputs, ...]]) -> int:
-        """By how many sets of keys a part is looked up, by others that come to it in these orders:
-        each begins with the one that looks.  Its tuples are put into an index for every set."""
+    def indexes(
+        self, part: Inputs, orders: Iterable[tuple[Inputs, ...]]
+    ) -> frozenset[frozenset[int]]:
+        """By which equalities a part is looked up, by others that come to it in these orders: each
+        begins with the one that looks.  Its tuples are put into an index for every set of them."""
         found = set()
         for order in orders:
             before = frozenset[int]().union(*order[: order.index(part)])
             found.add(self._equalities(before, part))
-        return max(1, len(found))
+        return frozenset(found)
 
 
 def _band(join: Join, left: int, right: int) -> tuple[float, float]:

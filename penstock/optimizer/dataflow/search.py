@@ -75,18 +75,21 @@ class Search:
         return here + self._indexing(tree).time
 
     def _indexing(self, tree: Joined) -> Work:
-        """Tuples that are put into more than one index."""
+        """Tuples that are put into more than one index, or into one by several keys."""
         if len(tree.parts) == 2:
             return Work()
         costs, total = self._costs, Work()
         asked = list(_asked(tree))
         for part, _ in asked:
             orders = [(own, *order) for own, order in asked if own != part]
-            more = costs.indexes(part, orders) - 1
-            if more:
+            indexes = costs.indexes(part, orders)
+            more, by_several = len(indexes) - 1, sum(len(each) > 1 for each in indexes)
+            if more or by_several:
                 others = tuple(own for own, _ in asked if own != part)
                 for i in part:
-                    total += costs.recording(part, others, i, False) * (more * costs.rate(i))
+                    once = costs.recording(part, others, i, False)
+                    hashed = Work(hashed=by_several * once.recorded)
+                    total += (once * more + hashed) * costs.rate(i)
         return total
 
     # --- all of them -----------------------------------------------------------------------------

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 class Work:
     """How often something is done: batches that come to an operator, and that look for partners;
     tuples that stay in an index, how often these are put together with others until they leave it,
-    and tuples that are put in order for it; combinations that ask for partners, places that are
-    looked at in between, partners that are found, and cells that are written; rows that wait for
-    their turn, and how often some of them leave.
+    tuples that are put in order for it, and tuples whose several keys are hashed; combinations that
+    ask for partners, places that are looked at in between, partners that are found, and cells that
+    are written; rows that wait for their turn, and how often some of them leave.
 
     >>> (Work(found=2) + Work(cells=3)) * 2 == Work(found=4, cells=6)
     True
@@ -27,6 +27,7 @@ class Work:
     recorded: float = 0.0
     merged: float = 0.0
     placed: float = 0.0
+    hashed: float = 0.0
     asked: float = 0.0
     looked: float = 0.0
     found: float = 0.0
@@ -41,6 +42,7 @@ class Work:
             self.recorded + other.recorded,
             self.merged + other.merged,
             self.placed + other.placed,
+            self.hashed + other.hashed,
             self.asked + other.asked,
             self.looked + other.looked,
             self.found + other.found,
@@ -56,6 +58,7 @@ class Work:
             self.recorded * times,
             self.merged * times,
             self.placed * times,
+            self.hashed * times,
             self.asked * times,
             self.looked * times,
             self.found * times,
@@ -73,6 +76,7 @@ class Work:
             + RECORD * self.recorded
             + MERGE * self.merged
             + PLACE * self.placed
+            + HASH * self.hashed
             + ASK * self.asked
             + LOOK * self.looked
             + FIND * self.found
@@ -87,6 +91,7 @@ CALL = 290000.0
 RECORD = 50.0
 MERGE = 70.0
 PLACE = 45.0
+HASH = 40.0
 ASK = 90.0
 LOOK = 2.5
 FIND = 10.0
