@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import RunError
 from penstock.expressions.node import Builder, Kernel
 from penstock.plan.expressions import Call, Literal
 from penstock.scalars.hashes import HASHES as HASH_OF
@@ -48,7 +49,11 @@ def _json(call: Call, literals: Sequence[Literal | None]) -> Kernel | None:
     text, path = literals
     if text is not None or path is None or path.value is None:
         return None
-    return _by_value(partial(JSON_AT[call.function], path=path_of(path.value)), call)
+    try:
+        steps = path_of(path.value)
+    except RunError:
+        return None  # the evaluator of rows knows the tuple to blame, if there is one
+    return _by_value(partial(JSON_AT[call.function], path=steps), call)
 
 
 BY_VALUE: dict[str, Builder] = {

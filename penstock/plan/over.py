@@ -17,7 +17,7 @@ from penstock.plan.over_calls import (
     Neighbour,
     Numbering,
     RowFrame,
-    Share,
+    Standing,
     ValueAt,
     frames_of,
 )
@@ -73,7 +73,7 @@ class Over(RowsOver):
                 raise PlanError(
                     f"{each.call} waits for rows without end",
                     expected="a column that progresses in PARTITION BY"
-                    if isinstance(each.call, Share | Neighbour)
+                    if isinstance(each.call, Standing | Neighbour)
                     else "CURRENT ROW, or a bounded FOLLOWING",
                 )
             if frame.first is None and frame.last != 0:
@@ -179,5 +179,5 @@ def _is_carried(each: NamedOver) -> bool:
             return call.function.name in _CARRIED and not distinct
         case Neighbour(known=known):
             return known
-        case Share():
+        case Standing():
             return False

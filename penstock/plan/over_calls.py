@@ -98,23 +98,23 @@ class Numbering:
         return f"{self.kind.value}()"
 
 
-class ShareKind(Enum):
+class StandingKind(Enum):
     NTILE = "ntile"
     PERCENT_RANK = "percent_rank"
     CUME_DIST = "cume_dist"
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Standing:
     """Where a row stands among all rows of its partition: in which of so many `parts` of equal
     size, or as a share of 1."""
 
-    kind: ShareKind
+    kind: StandingKind
     parts: int | None = None
 
     @property
     def type(self) -> Type:
-        return BIGINT if self.kind is ShareKind.NTILE else DOUBLE
+        return BIGINT if self.kind is StandingKind.NTILE else DOUBLE
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -194,7 +194,7 @@ class FramedAggregate:
         return f"{self.call} {self.frame}"
 
 
-OverCall: TypeAlias = Numbering | Share | Neighbour | ValueAt | FramedAggregate
+OverCall: TypeAlias = Numbering | Standing | Neighbour | ValueAt | FramedAggregate
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,5 +219,5 @@ def frames_of(calls: tuple[NamedOver, ...]) -> Iterator[RowFrame]:
                 yield frame
             case Numbering():
                 yield RowFrame(FrameUnit.RANGE, None, 0)
-            case Share():
+            case Standing():
                 yield RowFrame(FrameUnit.RANGE, None, None)

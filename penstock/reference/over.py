@@ -18,8 +18,8 @@ from penstock.plan.over_calls import (
     OrderKey,
     OverCall,
     RowFrame,
-    Share,
-    ShareKind,
+    Standing,
+    StandingKind,
     ValueAt,
 )
 from penstock.plan.rows_over import RowsOver
@@ -124,7 +124,7 @@ def _evaluator(call: OverCall, schema: Schema) -> Callable[[_Partition, int], An
     match call:
         case Numbering():
             return _numbering(call.kind)
-        case Share():
+        case Standing():
             return lambda part, number: _share(call, part, number)
         case Neighbour():
             return _neighbour(call, schema)
@@ -144,17 +144,17 @@ def _numbering(kind: NumberKind) -> Callable[[_Partition, int], int]:
             return lambda part, number: len(set(part.peers[: number + 1]))
 
 
-def _share(call: Share, part: _Partition, number: int) -> float:
+def _share(call: Standing, part: _Partition, number: int) -> float:
     size = len(part.rows)
     match call.kind:
-        case ShareKind.NTILE:
+        case StandingKind.NTILE:
             assert call.parts is not None
             small, more = divmod(size, call.parts)
             sizes = [small + (each < more) for each in range(call.parts)]
             return next(each + 1 for each in range(call.parts) if number < sum(sizes[: each + 1]))
-        case ShareKind.PERCENT_RANK:
+        case StandingKind.PERCENT_RANK:
             return part.peers[number] / (size - 1) if size > 1 else 0.0
-        case ShareKind.CUME_DIST:
+        case StandingKind.CUME_DIST:
             return bisect_right(part.peers, part.peers[number]) / size
 
 

@@ -26,8 +26,8 @@ from penstock.plan.over_calls import (
     OrderKey,
     OverCall,
     RowFrame,
-    Share,
-    ShareKind,
+    Standing,
+    StandingKind,
     ValueAt,
     frames_of,
 )
@@ -36,7 +36,7 @@ from penstock.plan.stateless import Project
 _NUMBERINGS = {kind.value: kind for kind in NumberKind}
 _NEIGHBOURS = {"lag": -1, "lead": 1}
 _PLACES = {"first_value": 1, "first": 1, "last_value": -1, "last": -1, "nth_value": 2}
-_SHARES = {kind.value: kind for kind in ShareKind}
+_SHARES = {kind.value: kind for kind in StandingKind}
 
 
 class _Group(NamedTuple):
@@ -203,7 +203,7 @@ class OverCalls:
 
     def _share(
         self, name: str, called: exp.Anonymous, order: tuple[OrderKey, ...], syntax: exp.Window
-    ) -> Share:
+    ) -> Standing:
         given, parts = called.expressions, None
         if name == "ntile":
             if len(given) != 1:
@@ -213,7 +213,7 @@ class OverCalls:
             raise BindError(f"{name} takes no arguments", span=span_of(called))
         if not order:
             raise BindError(f"{name} needs an order", span=span_of(syntax), hint="ORDER BY …")
-        return Share(_SHARES[name], parts)
+        return Standing(_SHARES[name], parts)
 
     def _neighbour(
         self, name: str, called: exp.Anonymous, order: tuple[OrderKey, ...], known: bool

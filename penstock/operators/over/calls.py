@@ -20,8 +20,8 @@ from penstock.plan.over_calls import (
     Numbering,
     NumberKind,
     OverCall,
-    Share,
-    ShareKind,
+    Standing,
+    StandingKind,
     ValueAt,
 )
 
@@ -36,8 +36,8 @@ def call_over_rows(call: OverCall, schema: Schema) -> CallOverRows:
     match call:
         case Numbering():
             return NumberOverRows(call.kind)
-        case Share():
-            return ShareOverRows(call)
+        case Standing():
+            return StandingOverRows(call)
         case Neighbour():
             return NeighbourOverRows(call, schema)
         case ValueAt():
@@ -68,20 +68,20 @@ def numbers(kind: NumberKind, given: RowsInPartitions) -> Ints:
             return groups - groups[given.begin] + 1
 
 
-class ShareOverRows:
-    def __init__(self, call: Share) -> None:
+class StandingOverRows:
+    def __init__(self, call: Standing) -> None:
         self._kind, self._parts = call.kind, call.parts
 
     def of(self, given: RowsInPartitions, targets: Ints) -> pa.Array:
         begin = given.begin[targets]
         sizes = given.end[targets] - begin
         match self._kind:
-            case ShareKind.NTILE:
+            case StandingKind.NTILE:
                 return of_64_bits(self._part(targets - begin, sizes))
-            case ShareKind.PERCENT_RANK:
+            case StandingKind.PERCENT_RANK:
                 before = given.first_peer[targets] - begin
                 return pa.array(before / np.maximum(sizes - 1, 1))
-            case ShareKind.CUME_DIST:
+            case StandingKind.CUME_DIST:
                 return pa.array((given.end_of_peers[targets] - begin) / sizes)
 
     def _part(self, place: Ints, sizes: Ints) -> Ints:

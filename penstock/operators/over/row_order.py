@@ -24,8 +24,8 @@ from penstock.plan.over_calls import (
     Numbering,
     NumberKind,
     OverCall,
-    Share,
-    ShareKind,
+    Standing,
+    StandingKind,
 )
 from penstock.plan.rows_over import RowsOver
 
@@ -76,8 +76,8 @@ def _goes_by_place(call: OverCall) -> bool:
     match call:
         case Numbering(kind=kind):
             return kind is NumberKind.ROW_NUMBER
-        case Share(kind=share):
-            return share is ShareKind.NTILE
+        case Standing(kind=share):
+            return share is StandingKind.NTILE
         case FramedAggregate(frame=frame):
             return frame.unit is FrameUnit.ROWS and not (frame.first is None and frame.last is None)
     return True
