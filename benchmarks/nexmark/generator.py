@@ -110,8 +110,8 @@ def _bids(number: Ints, chance: np.random.Generator) -> pa.Table:
     channel = chance.integers(0, 10_000, size)
     known = chance.random(size) < 0.5
     named = np.array(_CHANNELS)[channel % len(_CHANNELS)]
-    numbered = np.array(_numbers(channel))
-    path = np.array(_numbers(chance.integers(0, 1_000, size)))
+    numbered = np.array(_numbers(channel), np.str_)
+    path = np.array(_numbers(chance.integers(0, 1_000, size)), np.str_)
     address = np.char.add(np.char.add("https://www.example.org/", path), "/item.htm?query=1")
     return _table(
         "bid",

@@ -25,6 +25,10 @@ class KeptValues(ABC):
     def __init__(self, sql_type: Type) -> None:
         self.type = sql_type
 
+    @property
+    @abstractmethod
+    def nbytes(self) -> int: ...
+
     @abstractmethod
     def grow(self, size: int) -> None: ...
 
@@ -58,6 +62,10 @@ class _Numbers(KeptValues):
         super().__init__(sql_type)
         self._values = values
 
+    @property
+    def nbytes(self) -> int:
+        return self._values.nbytes
+
     def grow(self, size: int) -> None:
         self._values = grown(self._values, size, 0)
 
@@ -85,6 +93,10 @@ class _Others(KeptValues):
         super().__init__(sql_type)
         self._places = places
         self._column = column
+
+    @property
+    def nbytes(self) -> int:
+        return self._places.nbytes + self._column.nbytes
 
     def grow(self, size: int) -> None:
         self._places = grown(self._places, size, 0)

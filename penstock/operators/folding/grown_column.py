@@ -33,6 +33,10 @@ class GrownColumn:
     def __len__(self) -> int:
         return self._ends[-1]
 
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self._parts)
+
     def append(self, values: pa.Array) -> None:
         self._parts.append(values)
         while len(self._parts) > 1 and len(self._parts[-2]) < 2 * len(self._parts[-1]):

@@ -13,6 +13,7 @@ from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import Bound
 from penstock.operators.aggregates.by_group import ByGroup
 from penstock.operators.aggregates.counts import Counts
+from penstock.operators.aggregates.kept_values import KeptValues
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.scatter import grown
 from penstock.operators.windows.wid import Tagged
@@ -178,7 +179,7 @@ class EagerWindows:
 
 def bytes_of(kept: Any) -> int:
     """The bytes of all arrays in a piece of state; a Python value counts as the pointer to it."""
-    if isinstance(kept, np.ndarray | pa.Array | ByGroup):
+    if isinstance(kept, np.ndarray | pa.Array | ByGroup | KeptValues):
         return int(kept.nbytes)
     if isinstance(kept, list | tuple):
         return sum(bytes_of(each) for each in kept)

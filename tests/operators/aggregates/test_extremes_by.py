@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import duckdb
@@ -62,3 +63,35 @@ def test_against_duckdb(engine: str, rows: list[tuple[Any, ...]], cut: int) -> N
     found = query.collect()
     answers = zip(*(column.to_pylist() for column in found.columns), strict=True)
     assert sorted(map(repr, answers)) == sorted(map(repr, expected))
+
+
+@pytest.mark.parametrize("cut", [3_000, 700])
+def test_many_rows_with_many_ties(cut: int) -> None:
+    chance = random.Random(4)
+    rows = [
+        {"k": chance.randrange(90), "s": f"t{chance.randrange(40)}", "x": chance.randrange(6)}
+        for _ in range(3_000)
+    ]
+    table = pa.table(
+        {
+            "k": pa.array([row["k"] for row in rows]),
+            "s": pa.array([row["s"] for row in rows]),
+            "x": pa.array([row["x"] for row in rows]),
+            "d": pa.array([[0.5, -1.0, float("nan")][int(row["x"]) % 3] for row in rows]),
+        }
+    )
+    calls = ["max_by(s, x)", "min_by(s, x)", "max_by(x, d)", "min_by(s, d)", "max(d)", "min(d)"]
+    db = ps.connect("local")
+    db.stream("s", table.to_batches(cut))
+    query = db.sql(f"SELECT k, {', '.join(calls)} FROM s GROUP BY k EMIT CHANGES")
+    assert isinstance(query, ps.Query)
+    found = sorted(map(repr, query.collect().to_pylist()))
+    best = {
+        name: f"({name[:3]}({{'y': {y}, 'x': {x}}})).x"
+        for name, x, y in [(c, *c[7:-1].split(", ")) for c in calls if "_by" in c]
+    }
+    with duckdb.connect() as connection:
+        connection.register("s", table)
+        columns = ", ".join(f'{best.get(call, call)} AS "{call}"' for call in calls)
+        expected = connection.sql(f"SELECT k, {columns} FROM s GROUP BY k").to_arrow_table()
+    assert found == sorted(map(repr, expected.rename_columns(query.plan.schema.names).to_pylist()))
