@@ -19,7 +19,7 @@ from penstock.sources.fitting.arrow_columns import check_columns, fit_batches
 from penstock.sources.fitting.infer import SAMPLE, schema_of_arrow, schema_of_rows
 from penstock.sources.once import Made, Once, items_of
 from penstock.sources.rejects import StreamRejects
-from penstock.sources.rows import RowSource, promptly, read_batches
+from penstock.sources.rows import Promptly, RowSource, read_batches
 from penstock.sources.source import Chunk
 
 BATCH = 65_536  # rows
@@ -72,7 +72,7 @@ class IteratorSource:
                 yield from _read_arrow(items, schema, rejects)
             else:
                 del first
-                yield from read_batches(lambda: promptly(items), schema, rejects)
+                yield from read_batches(Promptly(items).take, schema, rejects)
 
 
 def _read_arrow(

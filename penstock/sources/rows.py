@@ -52,18 +52,32 @@ def read_batches(
             yield Chunk(batch)
 
 
-def promptly(rest: Iterator[object]) -> list[object]:
-    """A batch of rows that somebody makes: a full one, or what there is when it takes long.  A row
-    that was waited for does not wait for the next one, which may take as long."""
-    rows = []
-    begun = last = time.monotonic()
-    for row in islice(rest, BATCH):
-        rows.append(row)
-        now = time.monotonic()
-        if now - last > AWAITED or now - begun > PATIENCE:
-            break
-        last = now
-    return rows
+class Promptly:
+    """Rows that somebody makes, in batches: a full one, or what there is when it takes long.  A row
+    that was waited for does not wait for the next one, which may take as long.  If making them
+    fails, those that there are come first."""
+
+    def __init__(self, rest: Iterator[object]) -> None:
+        self._rest = rest
+        self._failure: Exception | None = None
+
+    def take(self) -> list[object]:
+        if self._failure is not None:
+            raise self._failure
+        rows: list[object] = []
+        begun = last = time.monotonic()
+        try:
+            for row in islice(self._rest, BATCH):
+                rows.append(row)
+                now = time.monotonic()
+                if now - last > AWAITED or now - begun > PATIENCE:
+                    break
+                last = now
+        except Exception as error:
+            if not rows:
+                raise
+            self._failure = error
+        return rows
 
 
 def read_rows(

@@ -361,3 +361,15 @@ for data in (pa.table({"t": pa.array([1, 1000], pa.timestamp("ns"))}), [{"a": 1}
 assert log.count() == 1
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_rows_before_a_failure_come_first(schema: Any) -> None:
+    def rows() -> Iterator[dict[str, int]]:
+        yield from ({"k": number} for number in range(3))
+        raise OSError("the cable is out")
+
+    source, columns = memory_source(rows(), schema(k="INT"))
+    chunks = iter(source.read(columns, RejectLog().of("s")))
+    assert next(chunks).batch.to_pydict() == {"k": [0, 1, 2]}
+    with pytest.raises(SourceError, match="broke off after item 3: OSError: the cable is out"):
+        next(chunks)

@@ -208,4 +208,5 @@ def test_only_windows_that_close_are_told_of_progress(shares: bool) -> None:
     assert calls() == before
     wide.feed([row | {"t": 150}])
     assert calls() == before + len(windows)
-    assert [wide.answer(number + 1)[0] for number in (0, 1)] == [["{'n': 85}"], []]
+    window = str({"window_start": 0, "window_end": 100, "n": 85})
+    assert [wide.answer(number + 1)[0] for number in (0, 1)] == [[window], []]
