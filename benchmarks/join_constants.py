@@ -1,6 +1,7 @@
 """Measures penstock/optimizer/dataflow/work.py: plans of random joins are run with a stop-watch
 around every step.  What a step takes is a part for every call and a part for everything that it is
-done to; these are the numbers that make up its times best.  No bar is about these joins.
+done to; these are the numbers that make up its times best.  To keep tuples takes the more the
+longer they stay, and what waits for its turn is measured by itself.  No bar is about these joins.
 
 `python -m benchmarks.join_constants`
 """
@@ -17,12 +18,14 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 
 from benchmarks.join_orders import JoinOrders, StreamOf
 from penstock.operators.joins import condition, keys, oa_join, results
 from penstock.operators.joins.multiway import combinations, multiway_join, probe, window_index
 from penstock.operators.joins.partners import arrivals, side, sorted_run
-from penstock.optimizer.dataflow.work import Work
+from penstock.operators.waiting import WaitingRows
+from penstock.optimizer.dataflow.work import CELL, Work
 
 TRAINING = 16  # joins
 PLANS = 6  # of each
@@ -130,16 +133,39 @@ def calibrate() -> None:
     calls = np.array([each.calls for each in works])
     of_calls = 0.0
     for step in STEPS:
-        counts = np.array([getattr(each, step) for each in works])
+        counted = ("recorded", "merged") if step == "recorded" else (step,)
+        counts = [[getattr(each, name) for each in works] for name in counted]
         spent = np.array([each[step] for each in times], np.float64)
         used = spent > 0
         by = batches if step in ("placed", "recorded", "cells") else calls
-        a_call, each_one = fitted(np.array([by, counts]).T[used], spent[used])
+        a_call, *each_one = fitted(np.array([by, *counts]).T[used], spent[used])
         of_calls += a_call
-        print(f"{step} {each_one:,.1f}, and {a_call:,.0f} a call")
+        for name, value in zip(counted, each_one, strict=True):
+            print(f"{name} {value:,.1f}, and {a_call:,.0f} a call")
     rest = np.array([each["else"] for each in times], np.float64)
     a_batch, a_call = fitted(np.array([batches, calls]).T, rest)
     print(f"batches {a_batch:,.0f}, calls {a_call:,.0f}, and {of_calls:,.0f} in steps")
+    print("waited {:,.1f}, and {:,.0f} a release".format(*waiting()))
+
+
+def waiting(columns: int = 4, turns: int = 50) -> tuple[float, float]:
+    """Nanoseconds of a row that waits for its turn among others, without its cells; and of letting
+    some go."""
+    features, spent = [], []
+    for size in (100, 1_000, 10_000):
+        ticks = np.arange(size * turns) + np.random.default_rng(1).integers(0, size, size * turns)
+        rows = pa.RecordBatch.from_arrays([pa.array(ticks)] * columns, list("abcd")[:columns])
+        best = float("inf")
+        for _ in range(3):
+            waits, begin = WaitingRows(), process_time_ns()
+            for at in range(0, len(ticks), size):
+                waits.add(rows.slice(at, size), ticks[at : at + size])
+                waits.take(at)
+            best = min(best, process_time_ns() - begin)
+        features.append([len(ticks), turns])
+        spent.append(best - 2 * CELL * columns * len(ticks))
+    a_row, a_release = fitted(np.array(features, np.float64), np.array(spent, np.float64))
+    return float(a_row), float(a_release)
 
 
 def some_plans(query: JoinOrders) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from penstock.engine.adapting.adaptation import Adaptation
 
 import penstock as ps
 from benchmarks.measuring import agree, all_times
@@ -36,6 +35,7 @@ from penstock.plan.join_trees.join_tree import Joined, JoinTree, flat, orders_of
 from penstock.plan.joins import Join
 from penstock.plan.node import Node
 from penstock.plan.query import QueryPlan
+from penstock.runs.adapting.adaptation import Adaptation
 
 SECONDS = 20
 _AS_GIVEN = Scheduling(adaptation=Adaptation(on=False))  # every plan is kept to its end
@@ -232,7 +232,7 @@ def kendall(
         if counts(i, j):
             pairs += 1
             product_ = (one[i] - one[j]) * (other[i] - other[j])
-            agreeing += (product_ > 0) - (product_ < 0)
+            agreeing += int(product_ > 0) - int(product_ < 0)
     return agreeing / pairs if pairs else 1.0
 
 

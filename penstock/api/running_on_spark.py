@@ -28,6 +28,7 @@ from penstock.runs.targets import Outcome, Target
 from penstock.spark.plan.explain import explain_on_spark
 from penstock.spark.session.session import BUCKETS, session
 from penstock.spark.session.versions import check_packages
+from penstock.spark.sources.dataframe import DataFrameSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -260,7 +261,14 @@ def run_together(queries: Sequence[QueryPlan]) -> list[list[int]]:
 
 
 def _same(one: StreamDefinition, other: StreamDefinition) -> bool:
-    return one is other or (one.source is other.source and one.schema == other.schema)
+    if one is other:
+        return True
+    if one.schema != other.schema or one.progress != other.progress:
+        return False
+    mine, its = one.source, other.source
+    if isinstance(mine, DataFrameSource) and isinstance(its, DataFrameSource):
+        return mine.frame.sameSemantics(its.frame)  # a view is looked up anew by every query
+    return mine is its
 
 
 def apart(options: RunOptions, number: int, jobs: int) -> RunOptions:

@@ -66,7 +66,9 @@ class EnablingMode:
             released = component.released
             for source in sources:
                 source.enable()
-            component.drain()
+                component.drain()
+                if not component.waits_for_progress:
+                    return
             if component.released == released:
                 return
 

@@ -68,6 +68,8 @@ class LocalRun:
         self.groups = [Group(number, self.graph.parts, mode, clock) for number in range(groups)]
         self.adapting = Adapting(self.scheduling.adaptation, clock)
         self.graph.watching = self.adapting.watched
+        self._with_panes: dict[SharedPanes, dict[Outlet, None]] = {}  # who shares some, or could
+        self._one_by_one: dict[Outlet, PlacedQuery] = {}  # who wants to see what comes of a tuple
         self._unfilled: list[OperatorNode] = []
         self._timed: list[OperatorNode] = []
         # who can go on later has seen to it that queries share what they have shared before
@@ -91,17 +93,17 @@ class LocalRun:
     def _sharing(self, plan: PhysicalPlan) -> PhysicalPlan:
         """Others that have had no tuple yet share with it from the beginning.  Those that have had
         some go on as they are; the new one begins panes that whoever comes later can join."""
-        wanted, known = frozenset(shareable_panes(plan)), set[SharedPanes]()
-        for outlet, placed in list(self.graph.queries.items()) if wanted else ():
-            if placed.lasting:
+        wanted = frozenset(shareable_panes(plan))
+        known = [panes for panes in wanted if self._with_panes.get(panes)]
+        for outlet in {each: None for panes in known for each in self._with_panes[panes]}:
+            placed = self.graph.queries[outlet]
+            if any(source.begun for source in placed.sources):
                 continue
             common = wanted & placed.could_share
-            known |= common
-            known |= placed.shares
-            if common and not any(source.begun for source in placed.sources):
+            if common:
                 plan_of_other = sharing(placed.plan, list(common))
                 self._register(self.graph.exchange(plan_of_other, outlet))
-        return sharing(plan, [each for each in wanted if each in known])
+        return sharing(plan, known)
 
     def _add(
         self,
@@ -114,6 +116,11 @@ class LocalRun:
 
     def _register(self, placed: PlacedQuery) -> None:
         """Nodes that want to be told something."""
+        if not placed.lasting:
+            for panes in placed.could_share | placed.shares:
+                self._with_panes.setdefault(panes, {})[placed.outlet] = None
+        if placed.plan.one_by_one:
+            self._one_by_one[placed.outlet] = placed
         self._forget_others()
         new = [node for node in placed.operators if len(node.outlets) == 1]
         self._unfilled += [each for each in new if isinstance(each.operator, LookupOperator)]
@@ -121,16 +128,18 @@ class LocalRun:
 
     def drop(self, outlet: Outlet) -> Account:
         """A query leaves; what it has counted."""
-        account = self.total(outlet)
+        account, placed = self.total(outlet), self.graph.queries[outlet]
         self.before.pop(outlet, None)
+        self._one_by_one.pop(outlet, None)
+        for panes in placed.could_share | placed.shares:
+            self._with_panes.get(panes, {}).pop(outlet, None)
         self.graph.drop(outlet)
         self._forget_others()
         return account
 
     def _forget_others(self) -> None:
         """Than those that serve somebody; sources go tuple by tuple as long as somebody asks."""
-        strict = [each for each in self.graph.queries.values() if each.plan.one_by_one]
-        one_by_one = {source for each in strict for source in each.sources}
+        one_by_one = {source for each in self._one_by_one.values() for source in each.sources}
         for source in self.graph.sources:
             source.one_by_one = source in one_by_one
         self._unfilled, self._timed = (

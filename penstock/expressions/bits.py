@@ -11,8 +11,6 @@ from penstock.errors import RunError
 from penstock.expressions.columns import column_of, holds_somewhere, ints_of, values_of
 from penstock.expressions.node import Builder, Kernel, always, arrow
 from penstock.model.types import BIGINT, DOUBLE
-from penstock.plan.expressions import Call
-from penstock.scalars.hashes import HASHES as ONE_BY_ONE
 
 
 def _shift(left: bool) -> Kernel:
@@ -40,21 +38,6 @@ def _times(factor: float) -> Kernel:
     return kernel
 
 
-def _hash(name: str) -> Builder:
-    compute = ONE_BY_ONE[name]
-
-    def build(call: Call, _: object) -> Kernel:
-        wanted = call.type.arrow
-
-        def kernel(texts: pa.Array) -> pa.Array:
-            given = texts.to_pylist()
-            return pa.array([None if each is None else compute(each) for each in given], wanted)
-
-        return kernel
-
-    return build
-
-
 BITS: dict[str, Builder] = {
     "bitand": always(arrow("bit_wise_and")),
     "bitor": always(arrow("bit_wise_or")),
@@ -72,4 +55,3 @@ TRIGONOMETRY: dict[str, Builder] = {
     "degrees": always(_times(180.0 / math.pi)),
     "radians": always(_times(math.pi / 180.0)),
 }
-HASHES: dict[str, Builder] = {name: _hash(name) for name in ONE_BY_ONE}

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.errors import RunError
 from penstock.expressions.arithmetic import ARITHMETIC
-from penstock.expressions.bits import BITS, HASHES, TRIGONOMETRY
+from penstock.expressions.bits import BITS, TRIGONOMETRY
 from penstock.expressions.casts import cast_kernel
 from penstock.expressions.choices import CHOICES, choose
 from penstock.expressions.columns import true_only
@@ -31,7 +31,6 @@ from penstock.expressions.node import (
     Compiled,
     Kernel,
     all_null,
-    row_by_row,
     scalar_of,
 )
 from penstock.expressions.numbers import NUMBERS
@@ -39,6 +38,7 @@ from penstock.expressions.patterns import PATTERNS
 from penstock.expressions.regular_expressions import REGULAR_EXPRESSIONS
 from penstock.expressions.rows import by_rows, constant, evaluate_rows
 from penstock.expressions.texts import TEXTS
+from penstock.expressions.texts_by_value import BY_VALUE
 from penstock.expressions.time_formats import TIME_FORMATS
 from penstock.expressions.times import TIMES
 from penstock.expressions.user_functions import user_kernel
@@ -57,10 +57,8 @@ _STRICT: dict[str, Builder] = {
     **NESTED,
     **BITS,
     **TRIGONOMETRY,
-    **HASHES,
+    **BY_VALUE,
     **MONTHS,
-    "json_get": row_by_row,
-    "json_text": row_by_row,
     **TIMES,
     **TIME_FORMATS,
 }

@@ -7,7 +7,6 @@ from operator to operator as plain values, and columns are made of it where some
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from struct import Struct
 from typing import Any, TypeAlias
 
@@ -48,14 +47,14 @@ class RowForm:
         self._arrow = schema.arrow if arrow is None else arrow
         self._schema = schema
         self._arrow_types = self._arrow.types
-        self._writers = [_writer(each) for each in self.types]
+        self._writers = [writer_of(each) for each in self.types]
         self._readers = [_reader(each) for each in self.types]
         self._renamed: dict[tuple[str, ...], RowForm] = {}
 
     def values(self, record: pa.RecordBatch) -> Values:
         """Of the first row."""
         return tuple(
-            [read(column)[0] for read, column in zip(self._readers, record.columns, strict=True)]
+            [read(column) for read, column in zip(self._readers, record.columns, strict=True)]
         )
 
     def last_values(self, columns: Sequence[pa.Array]) -> Values:
@@ -65,7 +64,7 @@ class RowForm:
         for place, column in enumerate(columns, start=first):
             wanted = self._arrow_types[place]
             fitting = column if column.type == wanted else column.cast(wanted)
-            found.append(self._readers[place](fitting)[0])
+            found.append(self._readers[place](fitting))
         return tuple(found)
 
     def record(self, values: Values) -> pa.RecordBatch:
@@ -95,16 +94,16 @@ class RowForm:
         return form
 
 
-_to_list: Callable[[pa.Array], list[Any]] = pa.Array.to_pylist
-
-
-def _reader(sql_type: Type) -> Callable[[pa.Array], list[Any]]:
+def _reader(sql_type: Type) -> Callable[[pa.Array], Any]:
+    """What finds the first value of a column."""
     if sql_type.kind in _AS_THEY_ARE:
-        return _to_list
-    return partial(to_python, sql_type=sql_type)
+        return lambda column: column[0].as_py()
+    if sql_type.kind in _FIXED_WIDTH:  # times, which are integers here
+        return lambda column: column[0].value
+    return lambda column: to_python(column.slice(0, 1), sql_type)[0]
 
 
-def _writer(sql_type: Type) -> Callable[[Any], pa.Array]:
+def writer_of(sql_type: Type) -> Callable[[Any], pa.Array]:
     """What makes a column of one value."""
     arrow, layout = sql_type.arrow, _FIXED_WIDTH.get(sql_type.kind)
     if layout is None:

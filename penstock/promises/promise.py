@@ -12,7 +12,8 @@ from penstock.model.clock import Clock
 from penstock.model.progress import TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.room import Room
-from penstock.model.types import Kind
+from penstock.model.row_form import writer_of
+from penstock.model.types import TIMESTAMP, Kind
 from penstock.operators.batch import Batch
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Item, Progress
@@ -25,12 +26,14 @@ from penstock.promises.group_promises import GroupPromises
 from penstock.promises.idle import IdleSubSources
 from penstock.promises.punctuations import Punctuations, SourceRows
 from penstock.promises.running_bounds import RunningBounds
-from penstock.promises.stamping import stamped_now
+from penstock.promises.stamping import stamped
 from penstock.promises.sub_source_bounds import SubSourceBounds
 from penstock.promises.sub_sources import SubSources, distinct
 from penstock.promises.unfit import Unfit
 from penstock.sources.source import Chunk
 from penstock.state.chunks import ChunkStore, Within, required
+
+_STAMP = writer_of(TIMESTAMP)
 
 
 class Promise:
@@ -67,10 +70,11 @@ class Promise:
             else None
         )
         self._unfit = unfit
+        self._arrow = node.schema.arrow
+        self._stamps = progress.policy.timestamps is TimestampKind.INTERNAL
         # whether nothing but its attribute says what becomes of a tuple
         self._simple = (
             said is None
-            and progress.policy.timestamps is not TimestampKind.INTERNAL
             and progress.policy.future_limit is None
             and self._type.kind is not Kind.DECIMAL
         )
@@ -86,11 +90,14 @@ class Promise:
 
     def items(self, chunk: Chunk) -> list[Item]:
         """The tuples of a chunk, and the progress that they make."""
+        stamps = None
+        if self._stamps:
+            stamps = [self._clock.now() for _ in range(chunk.batch.num_rows)]
         if self._simple and chunk.batch.num_rows == 1:
-            found = self._single(chunk)
+            found = self._single(chunk, stamps)
             if found is not None:
                 return found
-        rows = self._fit_rows(chunk)
+        rows = self._fit_rows(chunk, stamps)
         items: list[Item] = []
         if rows.batch.num_rows:
             if self._enabling is not None:
@@ -103,15 +110,19 @@ class Promise:
         items += self._progress_made()
         return items
 
-    def _single(self, chunk: Chunk) -> list[Item] | None:
+    def _single(self, chunk: Chunk, stamps: list[int] | None) -> list[Item] | None:
         """A tuple that comes alone, if it can take part and keeps the promise, as most do; the same
         as for many, without arrays."""
-        batch, part = chunk.batch, chunk.part
-        column = batch.column(self._position)
-        if column.null_count:
+        part, columns = chunk.part, chunk.batch.columns
+        if stamps is not None:
+            (tick,) = stamps
+            columns.insert(self._position, _STAMP(tick))
+        elif columns[self._position].null_count:
             return None
-        tick, room = int(to_ticks(column, self._type)[0]), self._unfit.room.tuples
-        sub_source = self.sub_sources.of(batch, part)
+        else:
+            tick = int(to_ticks(columns[self._position], self._type)[0])
+        rows = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+        room, sub_source = self._unfit.room.tuples, self.sub_sources.of(rows, part)
         if not room.low <= tick <= room.high or not isinstance(sub_source, int):
             return None
         if not self._bounds.kept_by(sub_source, tick, tick):
@@ -124,13 +135,13 @@ class Promise:
             self._idle.look()
         if tick > self.high:
             self.high = tick
-        return [Batch(batch.rename_columns(self._names)), *self._progress_made()]
+        return [Batch(rows), *self._progress_made()]
 
-    def _fit_rows(self, chunk: Chunk) -> SourceRows:
+    def _fit_rows(self, chunk: Chunk, stamps: list[int] | None) -> SourceRows:
         """The rows that can take part."""
-        batch, stamps = chunk.batch, None
-        if self._progress.policy.timestamps is TimestampKind.INTERNAL:
-            batch, stamps = stamped_now(self._stream, batch, self._clock)
+        batch = chunk.batch
+        if stamps is not None:
+            batch = stamped(self._stream, batch, stamps)
         rows = self._punctuations.told_apart(batch, batch.column(self._position))
         if stamps and rows.punctuates is None:
             rows.stamped(stamps)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.model.clock import Clock
 from penstock.model.types import TIMESTAMP
 from penstock.plan.streams import StreamDefinition
 
 
-def stamped_now(
-    stream: StreamDefinition, batch: pa.RecordBatch, clock: Clock
-) -> tuple[pa.RecordBatch, list[int]]:
-    """INTERNAL: every tuple has the time at which it came in; the stamps as they were read."""
-    stamps = [clock.now() for _ in range(batch.num_rows)]
-    return _with_stamps(stream, batch, pa.array(stamps, TIMESTAMP.arrow)), stamps
+def stamped(stream: StreamDefinition, batch: pa.RecordBatch, stamps: list[int]) -> pa.RecordBatch:
+    """INTERNAL: every tuple has the time at which it came in."""
+    return _with_stamps(stream, batch, pa.array(stamps, TIMESTAMP.arrow))
 
 
 def stamped_later(stream: StreamDefinition, batch: pa.RecordBatch) -> pa.RecordBatch:

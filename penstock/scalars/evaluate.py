@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from penstock.errors import RunError, shortened
@@ -25,6 +26,8 @@ Evaluator = Callable[[tuple[Any, ...]], Any]
 def evaluator(expression: Expression, schema: Schema) -> Evaluator:
     """A function from a tuple of the schema to the value of the expression."""
     evaluate = _evaluator(expression, schema)
+    if isinstance(expression, Column | Literal):  # which always have a value
+        return evaluate
 
     def explained(values: tuple[Any, ...]) -> Any:
         try:
@@ -40,10 +43,10 @@ def evaluator(expression: Expression, schema: Schema) -> Evaluator:
 def _evaluator(expression: Expression, schema: Schema) -> Evaluator:
     match expression:
         case Column():
-            position = expression.position(schema)
-            return lambda values: values[position]
+            return itemgetter(expression.position(schema))
         case Literal():
-            return lambda _: expression.value
+            value = expression.value
+            return lambda _: value
         case Cast(operand, wanted, tries):
             inner = _evaluator(operand, schema)
             return lambda values: cast(inner(values), operand.type, wanted, tries)

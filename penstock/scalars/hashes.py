@@ -5,13 +5,21 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 
-def _hex(name: str) -> Callable[[str], str]:
-    return lambda text: hashlib.new(name, text.encode(), usedforsecurity=False).hexdigest()
+def _hex(function: Callable[..., Any]) -> Callable[[str], str]:
+    hashed = partial(function, usedforsecurity=False)
+    return lambda text: str(hashed(text.encode()).hexdigest())
 
 
 HASHES: dict[str, Callable[[str], str | int]] = {
-    **{name: _hex(name) for name in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")},
+    "md5": _hex(hashlib.md5),
+    "sha1": _hex(hashlib.sha1),
+    "sha224": _hex(hashlib.sha224),
+    "sha256": _hex(hashlib.sha256),
+    "sha384": _hex(hashlib.sha384),
+    "sha512": _hex(hashlib.sha512),
     "crc32": lambda text: zlib.crc32(text.encode()),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ class _Digits(str):
 
 _DECODER = json.JSONDecoder(parse_int=_Digits, parse_float=_Digits, parse_constant=_Digits)
 _NOWHERE: Any = object()
+_encoded = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @lru_cache(256)
@@ -46,13 +48,21 @@ def path_of(text: str) -> Path:
 
 def json_get(text: str, path: str) -> str | None:
     """What is there, as JSON."""
-    found = _found(text, path_of(path))
-    return None if found is _NOWHERE else _written(found)
+    return _json_at(text, path_of(path))
 
 
 def json_text(text: str, path: str) -> str | None:
     """What is there, a string without its quotes; JSON's null is NULL."""
-    found = _found(text, path_of(path))
+    return _text_at(text, path_of(path))
+
+
+def _json_at(text: str, path: Path) -> str | None:
+    found = _found(text, path)
+    return None if found is _NOWHERE else _written(found)
+
+
+def _text_at(text: str, path: Path) -> str | None:
+    found = _found(text, path)
     if found is _NOWHERE or found is None:
         return None
     return str(found) if isinstance(found, str) else _written(found)
@@ -91,4 +101,8 @@ def _written(value: Any) -> str:
         case list():
             return "[" + ",".join(map(_written, value)) + "]"
         case _:
-            return json.dumps(value, ensure_ascii=False)
+            return _encoded(value)
+
+
+JSON_AT: dict[str, Callable[..., str | None]] = {"json_get": _json_at, "json_text": _text_at}
+"""By steps instead of the text of a path."""

@@ -56,6 +56,10 @@ class Sliding:
         x = value - self.origin
         return range(x // self.slide, (x + self.range) // self.slide)
 
+    def covers(self, value: int) -> bool:
+        """Whether a value is in a window."""
+        return self.slide <= self.range or bool(self.wids_of(value))
+
     def windows(self, stream: Stream) -> list[int]:
         """Those with at least one tuple."""
         return sorted({w for item in stream for w in self.wids_of(item.value)})

@@ -157,6 +157,12 @@ def test_on_spark_and_twice(process: Process, here: Path) -> None:
     assert written == 1 + bool(out)
 
 
+def children_of(pid: int) -> list[Path]:
+    """The processes that any thread of one has started."""
+    by_thread = Path(f"/proc/{pid}/task").glob("*/children")
+    return [Path("/proc") / each for text in by_thread for each in text.read_text().split()]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("seconds", [0, 1, 2])
@@ -165,14 +171,15 @@ def test_while_spark_starts(
 ) -> None:
     (here / "script.sql").write_text("CREATE STREAM s (t INT) FROM VALUES (1); SELECT t FROM s")
     started = process("run", "script.sql", "--engine", "spark", "--master", "local[2]")
-    children = Path(f"/proc/{started.pid}/task/{started.pid}/children")
-    wait_for(lambda: children.read_text() != "", started)
+    wait_for(lambda: children_of(started.pid), started)
+    java = children_of(started.pid)
     time.sleep(seconds)
     started.send_signal(number)
     _, err = started.communicate()
     assert started.returncode == code
     assert err.startswith("stopped")
     assert err.count("\n") == 1
+    wait_for(lambda: not any(each.exists() for each in java))
 
 
 class _Tidied:

@@ -13,8 +13,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import RunError
+from penstock.expressions.alone import compile_alone
 from penstock.expressions.compile import compile_expression, compile_predicate
 from penstock.model.plain_values import to_arrow, to_python
+from penstock.model.row_form import RowForm
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN, EXACT, Kind, Type
 from penstock.plan.expressions import Expression
@@ -117,9 +119,26 @@ def check_agreement(expression: Expression, schema: Schema, rows: Rows, before: 
     column.validate(full=True)
     for value, (row, wanted) in zip(to_python(column, expression.type), good, strict=True):
         assert same(value, wanted), f"{expression} of {row}: {value!r} instead of {wanted!r}"
+    check_alone(expression, schema, rows, expected)
     if expression.type == BOOLEAN:
         mask = compile_predicate(expression, schema)(batch)
         assert mask.to_pylist() == [wanted is True for _, wanted in good]
+
+
+def check_alone(expression: Expression, schema: Schema, rows: Rows, expected: list[Any]) -> None:
+    """So does a tuple that comes alone, written as a column."""
+    evaluate_alone = compile_alone(expression, schema)
+    if evaluate_alone is None:
+        return
+    form = RowForm(Schema((Field("value", expression.type),)))
+    for row, wanted in zip(rows, expected, strict=True):
+        if isinstance(wanted, RunError):
+            with pytest.raises(RunError) as caught:
+                evaluate_alone(row)
+            assert str(caught.value) == str(wanted)
+            continue
+        (found,) = form.values(form.record((evaluate_alone(row),)))
+        assert same(found, wanted), f"{expression} of {row} alone: {found!r} not {wanted!r}"
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,6 +12,9 @@ from hypothesis import strategies as st
 
 from penstock.errors import PlanError
 from penstock.model.batch import SIGN
+from penstock.model.row_form import RowForm
+from penstock.model.schema import Field, Schema
+from penstock.model.types import BIGINT, STRING
 from penstock.operators.batch import Batch, from_signed_record, signed_record
 
 WHOLE = Batch(
@@ -82,3 +87,38 @@ def test_record_batches_with_signs(signs: np.ndarray | None) -> None:
 def test_every_row_has_its_own() -> None:
     with pytest.raises(PlanError, match="1 values beside 2 rows"):
         Batch(pa.record_batch({"x": [1, 2]}), np.array([1], np.int8))
+
+
+FORM = RowForm(Schema((Field("x", BIGINT), Field("y", STRING))))
+
+
+def test_a_tuple_alone_becomes_a_row_for_whoever_asks() -> None:
+    single = Batch.single((7, "a"), FORM)
+    assert (single.num_rows, single.is_plain) == (1, True)
+    expected = pa.record_batch({"x": pa.array([7]), "y": pa.array(["a"])})
+    assert single.rows == expected
+    assert single.rows is single.rows
+    assert single == Batch(expected)
+
+
+def test_a_row_alone_becomes_plain_values_for_whoever_asks() -> None:
+    batch = Batch(pa.record_batch({"x": pa.array([7]), "y": pa.array([None], pa.string())}))
+    batch.form = FORM
+    assert batch.values == (7, None)
+
+
+def test_a_tuple_with_something_beside_it_is_a_batch_like_all_others() -> None:
+    signed = replace(Batch.single((7, "a"), FORM), signs=np.array([-1], np.int8))
+    assert signed.form is None
+    assert signed.rows.to_pylist() == [{"x": 7, "y": "a"}]
+
+
+def test_a_tuple_alone_under_other_names() -> None:
+    renamed = Batch.single((7, "a"), FORM).renamed({"x": "p", "y": "q"})
+    assert renamed.form is not None
+    assert renamed.rows.to_pylist() == [{"p": 7, "q": "a"}]
+
+
+def test_a_batch_has_nothing_that_it_has_not() -> None:
+    with pytest.raises(AttributeError):
+        _ = Batch.single((7, "a"), FORM).columns  # type: ignore[attr-defined]

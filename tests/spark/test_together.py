@@ -12,6 +12,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.api.running_on_spark import run_together
 from penstock.errors import CheckpointError
 from penstock.operators.windows.shared import cell_panes
 from penstock.optimizer.share_panes import share_panes
@@ -203,6 +204,27 @@ def test_checkpoints_of_before(tmp_path: Path, spark: SparkSession) -> None:
     (tmp_path / "0" / "penstock" / "query.json").write_text("{}")
     with pytest.raises(CheckpointError, match="a directory for every query"):
         Several(spark, tmp_path, *WINDOWS[:2]).run()
+
+
+def test_what_is_one_job(spark: SparkSession) -> None:
+    """Views of the session are looked up for every query, and are one stream all the same; tables
+    are read as a whole, and what has one name but is something else is apart."""
+    spark.readStream.format("rate").load().createOrReplaceTempView("ticks")
+    db = ps.connect(spark)
+    db.stream("s", spark.createDataFrame([(1, 2)], "x int, t int"))
+    other = ps.connect(spark)
+    other.stream("s", spark.createDataFrame([(3, 4)], "x int, t int"))
+    queries = [
+        *queries_over(
+            db, "SELECT value FROM ticks", "SELECT x FROM s", "SELECT timestamp FROM ticks"
+        ),
+        *queries_over(db, "SELECT t FROM s"),
+        *queries_over(other, "SELECT t FROM s"),
+    ]
+    try:
+        assert run_together([query.plan for query in queries]) == [[0, 2], [1, 3], [4]]
+    finally:
+        spark.catalog.dropTempView("ticks")
 
 
 def test_a_database_runs_them(spark: SparkSession, tmp_path: Path) -> None:

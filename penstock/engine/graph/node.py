@@ -246,8 +246,8 @@ class GraphNode(ABC):
 
     @property
     def successors(self) -> list[GraphNode]:
-        owners = [reader.owner for reader in self.output.readers]
-        return [owner for owner in owners if isinstance(owner, GraphNode)]
+        # whoever reads here is a node; there may be a thousand of them, and somebody asks often
+        return cast("list[GraphNode]", [reader.owner for reader in self.output.readers])
 
     @property
     def is_wanted(self) -> bool:

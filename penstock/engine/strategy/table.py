@@ -67,9 +67,8 @@ def put_in_place(nodes: Sequence[TableNode], strategy_of: Callable[[TableNode], 
     """Give every node the rule that its strategy has for where it stands."""
     for node in nodes:
         strategy = strategy_of(node)
-        name = strategy.rule(
-            source=not _before(node), sink=not _behind(node), fork=len(_behind(node)) > 1
-        )
+        behind = _behind(node)
+        name = strategy.rule(source=not _before(node), sink=not behind, fork=len(behind) > 1)
         node.transition, node.rule, node.step = name, RULES[name], strategy.step
         node.hands_over = strategy.hands_over and not node.is_break
         node.memory_limit = strategy.limit

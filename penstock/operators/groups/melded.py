@@ -32,6 +32,10 @@ class MeldedGroups:
         self._ports = ports
         self._melded: dict[tuple[str, ...], _Melded] = {}
 
+    def __len__(self) -> int:
+        """How many kinds of groups have been spoken of."""
+        return len(self._melded)
+
     def risen(
         self,
         port: int,

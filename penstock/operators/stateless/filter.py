@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from penstock.expressions.alone import compile_alone
 from penstock.expressions.compile import compile_predicate
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Progress
@@ -11,7 +12,6 @@ from penstock.operators.stateless.stateless import Stateless
 from penstock.plan.can_fail import may_fail
 from penstock.plan.comparisons import Within, needed_for
 from penstock.plan.stateless import Filter
-from penstock.scalars.evaluate import evaluator
 
 
 class FilterOperator(Stateless):
@@ -19,7 +19,7 @@ class FilterOperator(Stateless):
         self.predicate = node.predicate
         self.schema = node.input.schema
         self._holds = compile_predicate(node.predicate, node.input.schema)
-        self._holds_for = evaluator(node.predicate, node.input.schema)
+        self._holds_for = compile_alone(node.predicate, node.input.schema)
 
     @cached_property
     def needed(self) -> Within | None:
@@ -27,7 +27,7 @@ class FilterOperator(Stateless):
         return None if may_fail(self.predicate) else needed_for(self.predicate)
 
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
-        if batch.form is not None:
+        if batch.form is not None and self._holds_for is not None:
             return [batch] if self._holds_for(batch.values) is True else []
         mask = self._holds(batch.rows)
         passing = mask.true_count

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from penstock.expressions.alone import compile_alone
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import Bound, JointPunctuation
-from penstock.model.row_form import RowForm, Values
+from penstock.model.row_form import RowForm
 from penstock.model.schema import Field
 from penstock.model.types import Kind
 from penstock.operators.batch import Batch
@@ -20,7 +21,6 @@ from penstock.operators.operator import Item, Progress
 from penstock.operators.stateless.stateless import Stateless
 from penstock.plan.expressions import Column
 from penstock.plan.stateless import Project
-from penstock.scalars.evaluate import evaluator
 
 
 class ProjectOperator(Stateless):
@@ -28,7 +28,8 @@ class ProjectOperator(Stateless):
 
     def __init__(self, node: Project) -> None:
         self._columns = [compile_expression(c.expression, node.input.schema) for c in node.columns]
-        self._values = [evaluator(c.expression, node.input.schema) for c in node.columns]
+        alone = [compile_alone(c.expression, node.input.schema) for c in node.columns]
+        self._values = [each for each in alone if each is not None]
         self._schema = node.schema.arrow
         self._form = RowForm(node.schema)
         by_name = {column.name: column.expression for column in node.columns}
@@ -47,14 +48,16 @@ class ProjectOperator(Stateless):
             self._places = [column.position(node.input.schema) for column in plain]
 
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
-        if batch.form is not None:
-            return [self._single(batch.values)]
+        if batch.form is not None and len(self._values) == len(self._columns):
+            return [Batch.single(tuple([of(batch.values) for of in self._values]), self._form)]
         rows = batch.rows
         if self._places is not None:
             columns = [rows.column(place) for place in self._places]
         else:
             columns = [column(rows) for column in self._columns]
         made = batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        if batch.form is not None:
+            made.form = self._form
         if batch.broken is not None:
             made = made.without_broken()
             for name, bound in self._bounds.items():
@@ -64,12 +67,6 @@ class ProjectOperator(Stateless):
                 bounds[rows], broken[rows] = ticks, True
                 made = made.breaking(name, bounds, broken)
         return [made]
-
-    def _single(self, values: Values) -> Batch:
-        """A tuple that comes alone."""
-        if self._places is not None:
-            return Batch.single(tuple([values[place] for place in self._places]), self._form)
-        return Batch.single(tuple([value(values) for value in self._values]), self._form)
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:  # noqa: ARG002
         bounds: dict[str, Bound] = {}

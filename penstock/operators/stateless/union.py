@@ -56,7 +56,8 @@ class Meld(Base):
         return [*self._leaving(), renamed] if self._adopted else [renamed]
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
-        return [*self._leaving(), *self._melded(port, progress)]
+        melded = self._melded(port, progress)
+        return [*self._leaving(), *melded] if self._adopted else [*melded]
 
     def _leaving(self) -> list[Batch]:
         leaving, self._adopted = self._adopted, []
@@ -78,11 +79,12 @@ class Meld(Base):
             if name is not None and value > self._high.get(name, BEGINNING):
                 self._high[name] = value
         promised = Progress(self._slowest(), dict(self._high), all(self._ended))
-        groups = progress.groups.renamed(names) if progress.groups is not None else None
-        of_groups = self._groups.risen(port, groups, self._whole)
         before, self._promised = self._promised, promised
-        if of_groups:
-            return [replace(promised, groups=each) for each in of_groups]
+        if progress.groups is not None or self._groups:
+            groups = progress.groups.renamed(names) if progress.groups is not None else None
+            of_groups = self._groups.risen(port, groups, self._whole)
+            if of_groups:
+                return [replace(promised, groups=each) for each in of_groups]
         # how far the inputs have come is said with the next bound: alone it completes nothing
         news = promised.bounds != before.bounds or promised.ended != before.ended
         return [promised] if news else []

@@ -14,6 +14,7 @@ from math import gcd
 import numpy as np
 import pyarrow as pa
 
+from penstock.expressions.alone import compile_alone
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
@@ -27,7 +28,13 @@ from penstock.operators.open_results import OpenResults, open_spans
 from penstock.operators.operator import Base, Item, Progress
 from penstock.operators.stride import Stride
 from penstock.operators.ticks import to_tick, to_ticks
-from penstock.operators.windows.panes.contents import LatePanes, Panes, Unchanged, contents_over
+from penstock.operators.windows.panes.contents import (
+    FEW,
+    LatePanes,
+    Panes,
+    Unchanged,
+    contents_over,
+)
 from penstock.operators.windows.panes.many import ManyPanes
 from penstock.operators.windows.panes.partial import PartialPanes
 from penstock.operators.windows.panes.shape import PaneShape
@@ -36,7 +43,6 @@ from penstock.operators.windows.pieces.exporting import exported, pieces_of_pane
 from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.operators.windows.results import Missed, Results
 from penstock.plan.aggregates import WindowAggregate
-from penstock.scalars.evaluate import evaluator
 from penstock.state.chunks import ChunkStore, Tree
 from penstock.windows.columns import extreme_quotients, floor_div, quotient
 from penstock.windows.sliding import Sliding
@@ -53,7 +59,7 @@ class Paned(Base):
         self.window = node.window
         self.attribute_type = node.attribute.type
         self._attribute = compile_expression(node.attribute, node.input.schema)
-        self._attribute_of = evaluator(node.attribute, node.input.schema)
+        self._attribute_of = compile_alone(node.attribute, node.input.schema)
         self._bound = BoundOf(node.attribute)
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.pane = gcd(self.window.range, self.window.slide)
@@ -95,11 +101,11 @@ class Paned(Base):
             self._take_in_all(batch)
 
     def _take_in_all(self, batch: Batch) -> None:
-        if batch.form is None:
+        if batch.form is None or self._attribute_of is None:
             self._take_in(batch.rows, self._ticks(batch.rows))
             return
         tick = to_tick(self._attribute_of(batch.values), self.attribute_type)
-        if self.window.wids_of(tick):
+        if self.window.covers(tick):
             pane = quotient(tick, plus=-self.window.origin, by=self.pane)
             self.folder.fold(self.panes.open(pane), self.folder.row(batch, tick))
 
@@ -200,12 +206,14 @@ class Paned(Base):
         self._settle()
         items: list[Item] = []
         self._release_many(last)
-        unchanged = Unchanged(self.panes, self.per_window, self.per_slide)
+        unchanged: Unchanged | None = None
         window = self._next_with_tuples()
         while window is not None and window <= last:
-            alike = self._alike(window, last)
-            columns = self._release(window)
-            upto = unchanged.until(window, alike)
+            alike = self._alike(window, last) if last > window + FEW else window
+            columns, upto = self._release(window), window
+            if alike > window + FEW:
+                unchanged = unchanged or Unchanged(self.panes, self.per_window, self.per_slide)
+                upto = unchanged.until(window, alike)
             items += results.repeat(window, upto + 1, columns)
             self.next_window = upto + 1
             window = self._next_with_tuples()
@@ -293,7 +301,8 @@ class Paned(Base):
         end = (window + 1) * self.per_slide
         begin = end - self.per_window
         content = self.contents.of(begin, end)
-        content = self._with_stragglers(window, content)
+        if self.stragglers:
+            content = self._with_stragglers(window, content)
         codes = self._to_give(window, self.folder.present(content))
         return self.folder.finish(content, codes) if len(codes) else []
 
@@ -308,8 +317,6 @@ class Paned(Base):
         return last
 
     def _with_stragglers(self, window: int, content: Partials) -> Partials:
-        if not self.stragglers:
-            return content
         active = [s for s in self.stragglers if s.first <= window <= s.last]
         if active:
             copy = self.folder.new()

@@ -230,8 +230,8 @@ class Wid(Base):
 
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
         if batch.broken is None:
-            for ready in self._waiting.add(batch.rows):
-                self._take_in(Batch(ready))
+            for ready in self._waiting.add(batch):
+                self._take_in(ready)
             return []
         self._settle()
         late = self._take_in(batch)
@@ -240,7 +240,7 @@ class Wid(Base):
     def _settle(self) -> None:
         """Nothing is to wait any longer."""
         for batch in self._waiting.take():
-            self._take_in(Batch(batch))
+            self._take_in(batch)
 
     def _take_in(self, batch: Batch) -> LateRows | None:
         tagged, late = self.bucket.tag(batch)
@@ -285,7 +285,7 @@ class Wid(Base):
         return codes
 
     def rows_held(self) -> int:
-        return sum(batch.num_rows for batch in self._waiting.batches)
+        return self._waiting.rows_held
 
     def open_results(self) -> OpenResults:
         self._settle()

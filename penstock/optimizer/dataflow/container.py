@@ -40,3 +40,13 @@ class Container:
     def pays(self, apart: float) -> bool:
         """Inequality 1."""
         return self.waiting(apart) < self.saved
+
+
+def slot(rate: float) -> float:
+    """Δt of equation 2: how long ago the last tuple of a stream came, on average, when any tuple of
+    another one comes; of a stream that is static, infinitely long.
+
+    >>> slot(0.25), slot(0)
+    (4.0, inf)
+    """
+    return 1 / rate if rate > 0 else float("inf")

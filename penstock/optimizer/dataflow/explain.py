@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.model.types import Kind
-from penstock.optimizer.dataflow.container import Container
+from penstock.optimizer.dataflow.container import Container, slot
 from penstock.optimizer.dataflow.expression import DataflowExpression, timed
 from penstock.optimizer.dataflow.translate import JoinPlan, Translated, translate, window_of
 from penstock.optimizer.estimates.sizes import rate
@@ -113,7 +113,7 @@ def _container(plan: JoinPlan, tree: Joined, above: Joined) -> str:
     )
     apart = 0.0
     if plan.join.attributes[reader].type.kind is Kind.TIMESTAMP:
-        apart = 1_000 / (costs.rate(reader) + costs.rate(writer))
+        apart = slot(costs.rate(writer) / 1_000)
     name = window_of(plan, inside)
     sides = f"{duration(found.waiting(apart))} against {duration(max(found.saved, 0.0))} saved"
     return f"{name} is kept: τ_wait {sides}, for a tuple of {plan.names[reader]}"

@@ -41,6 +41,7 @@ class JoinCosts:
         self._timed = cache(self._timed_of)
         self.staying = cache(self._staying)
         self.kept = cache(self._kept)
+        self.recording = cache(self._recording)
         self.extension = cache(self._extension)
         self.extension_time = cache(lambda *given: self.extension(*given).time)
 
@@ -97,21 +98,18 @@ class JoinCosts:
         """The part of all combinations for which the conditions hold."""
         return self.statistics.matching(members) * self.statistics.passing(members)
 
-    def _kept(self, members: Inputs) -> float:
+    def _kept(self, members: Inputs, behind: float = 1.0) -> float:
         """How many tuples, or combinations of some inputs, are kept: those of the window, and of
         the time that the slowest of the others may be late, or is behind because it is read in
-        large batches."""
+        large batches; or of a part of that time."""
         others = [each for each in range(self.size) if each not in members]
         given = self.statistics.inputs
         late = max((max(given[i].disorder, 2 * given[i].spread) for i in others), default=0.0)
-        found = 0.0
-        for origin in members:
-            reach = max((self._bands[origin, each][1] for each in others), default=0.0)
-            lasting = max(reach, 0.0) + late + 1
-            found += self.rate(origin) * self.combinations(members, origin) * lasting
-        return found
+        # a combination goes when the first of its tuples does
+        reach = max((min(self._bands[n, i][1] for n in members) for i in others), default=0.0)
+        return self._made(members) * (max(reach, 0.0) + behind * late + 1)
 
-    def recording(
+    def _recording(
         self, members: Inputs, others: tuple[Inputs, ...], origin: int, of_two: bool
     ) -> Work:
         """→(w), for a tuple of the origin: what it is in one operator with others.  Where it is one
@@ -119,7 +117,11 @@ class JoinCosts:
         those that stay are."""
         stays = self.staying(members, others, origin)
         placed = self.combinations(members, origin) if of_two else stays
-        return Work(recorded=stays, placed=placed)
+        # what is kept is put together with what comes, the more often the longer it stays; on
+        # average, others are half as far behind as they may be
+        at_a_time = max(1.0, self.statistics.inputs[origin].batch * stays)
+        merged = stays * log2(1 + self._kept(members, behind=0.5) / at_a_time)
+        return Work(recorded=stays, merged=merged, placed=placed)
 
     def _equalities(self, one: Inputs, other: Inputs) -> frozenset[int]:
         """Those by which two sets of inputs meet."""

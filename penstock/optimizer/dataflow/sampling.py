@@ -12,7 +12,7 @@ from penstock.plan.node import Node
 from penstock.plan.stateless import Filter, Project, Scan
 from penstock.sources.memory import BatchSource
 
-_ROWS = 4096
+_ROWS = 16384
 _PIECES = 64
 
 

@@ -1,9 +1,8 @@
 """What the steps of a join take: the table that its plans are chosen by.
 
-`python -m benchmarks.join_constants` measures it: many plans of random joins are run, and
-the numbers are about those that fit their times best; the queries that plans are judged by are
-others.  They are of one machine; on another they differ by a factor that most steps share, so the
-order of plans stays.
+`python -m benchmarks.join_constants` measures it: plans of random joins are run with a stop-watch
+around every step; the queries that plans are judged by are others.  The numbers are of one machine;
+on another they differ by a factor that most steps share, so the order of plans stays.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Work:
     """How often something is done: batches that come to an operator, and that look for partners;
-    tuples that stay in an index, and tuples that are put in order for it; combinations that ask for
-    partners, places that are looked at in between, partners that are found, and cells that are
-    written; rows that wait for their turn, and how often some of them leave.
+    tuples that stay in an index, how often these are put together with others until they leave it,
+    and tuples that are put in order for it; combinations that ask for partners, places that are
+    looked at in between, partners that are found, and cells that are written; rows that wait for
+    their turn, and how often some of them leave.
 
     >>> (Work(found=2) + Work(cells=3)) * 2 == Work(found=4, cells=6)
     True
@@ -25,6 +25,7 @@ class Work:
     batches: float = 0.0
     calls: float = 0.0
     recorded: float = 0.0
+    merged: float = 0.0
     placed: float = 0.0
     asked: float = 0.0
     looked: float = 0.0
@@ -38,6 +39,7 @@ class Work:
             self.batches + other.batches,
             self.calls + other.calls,
             self.recorded + other.recorded,
+            self.merged + other.merged,
             self.placed + other.placed,
             self.asked + other.asked,
             self.looked + other.looked,
@@ -52,6 +54,7 @@ class Work:
             self.batches * times,
             self.calls * times,
             self.recorded * times,
+            self.merged * times,
             self.placed * times,
             self.asked * times,
             self.looked * times,
@@ -68,6 +71,7 @@ class Work:
             BATCH * self.batches
             + CALL * self.calls
             + RECORD * self.recorded
+            + MERGE * self.merged
             + PLACE * self.placed
             + ASK * self.asked
             + LOOK * self.looked
@@ -80,11 +84,12 @@ class Work:
 
 BATCH = 290000.0
 CALL = 290000.0
-RECORD = 115.0
-PLACE = 90.0
+RECORD = 50.0
+MERGE = 70.0
+PLACE = 45.0
 ASK = 90.0
-LOOK = 2.0  # this and FIND are given: joins that ask more look and find more, too
+LOOK = 2.5
 FIND = 10.0
-CELL = 2.2
+CELL = 2.3
 WAIT = 80.0
 RELEASE = 80000.0

@@ -76,10 +76,10 @@ class ConcurrentItems:
     >>> running = ConcurrentItems(both)
     >>> running.arrive("r", {"a": 1}), running.arrive("s", {"a": 1})
     (0, 1)
-    >>> for item in (1, 0, 1, 0):
-    ...     running.step(item)
-    >>> running.results
-    [{'a': 1}]
+    >>> [running.step(item) for item in (1, 0, 1, 0)], running.results
+    ([True, True, True, True], [])
+    >>> running.step(0), running.step(1), running.results
+    (False, False, [{'a': 1}])
     """
 
     expressions: Mapping[str, Sequence[Step]]

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,20 +125,28 @@ def _ending_java_if_interrupted() -> Iterator[None]:
     from pyspark import java_gateway
 
     started: list[subprocess.Popen[bytes]] = []
+    # signals interrupt the main thread only, so nobody is interrupted between starting a process
+    # and writing it down
+    starter = ThreadPoolExecutor(1)
 
-    def popen(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+    def start(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
         started.append(subprocess.Popen(*args, **options))
         return started[-1]
+
+    def popen(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        return starter.submit(start, *args, **options).result()
 
     java_gateway.Popen = popen  # type: ignore[assignment, attr-defined]
     try:
         yield
     except BaseException:
+        starter.shutdown()
         for process in started:
             process.kill()
             process.wait()
         raise
     finally:
+        starter.shutdown()
         java_gateway.Popen = subprocess.Popen  # type: ignore[attr-defined]
 
 

@@ -47,9 +47,9 @@ def run_with_failures(
         try:
             run.wait()
         except CrashError:
-            late += run.tally.late
+            late += run.account().late
             continue
-        return receiver, late + run.tally.late, runs
+        return receiver, late + run.account().late, runs
 
 
 def assert_reference(query: ps.Query, received: Committed, late: int) -> None:

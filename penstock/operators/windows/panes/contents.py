@@ -16,7 +16,7 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.folding.folder import Folder, Partials
 from penstock.state.chunks import ChunkStore
 
-_FEW = 8  # windows below which it is not worth looking for those that are alike
+FEW = 8  # windows below which it is not worth looking for those that are alike
 
 Change: TypeAlias = Callable[[Partials], Partials]
 
@@ -259,12 +259,12 @@ class Unchanged:
     def until(self, window: int, last: Bound) -> int:
         """The last window up to `last` that has the same panes as `window`, which has been asked
         for: what lies before it is gone."""
-        if last <= window + _FEW:
+        if last <= window + FEW:
             return window
         lowest = self._panes.lowest()
         if lowest is not None:
             last = min(last, (lowest + self._per_window) // self._per_slide - 1)
-            if last <= window + _FEW:
+            if last <= window + FEW:
                 return window
         end = (window + 1) * self._per_slide
         if self._panes.get(end) is not None:

@@ -29,6 +29,7 @@ from penstock.operators.windows.shared.cell_panes import FEW, CellPanes
 from penstock.operators.windows.shared.pane_part import PanePart, SortedRows, common_panes
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.plan.aggregates import NamedAggregate
+from penstock.plan.expressions import Expression
 from penstock.plan.shared_panes import SharedPanes
 from penstock.state.chunks import ChunkStore, Within
 from penstock.windows.columns import extreme_quotients, floor_div
@@ -105,8 +106,10 @@ class SharedPanesOperator(Base):
         node, self._calls = self.node, list(calls.values())
         self._folder = self._new_folder()
         self._dead = DeadKeys(self._folder)
-        for predicate in dict.fromkeys(user.predicate for user in joined):
-            own = [user for user in joined if user.predicate == predicate]
+        by_predicate: dict[Expression | None, list[WindowsOfPanesOperator]] = {}
+        for user in joined:
+            by_predicate.setdefault(user.predicate, []).append(user)
+        for predicate, own in by_predicate.items():
             for pane, users in common_panes(own):
                 self._parts.append(PanePart(node, predicate, pane, users, self._calls))
         self._unit = gcd(*(part.pane for part in self._parts))
