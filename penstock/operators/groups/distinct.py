@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.model.first_rows import first_rows
 from penstock.operators.batch import Batch
 from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.folding.slices import Slices
@@ -33,8 +33,8 @@ class DistinctOperator(Base):
         for seen, part, _ in self._seen.parts(given, keys):
             known = len(seen)
             codes = seen.encode(part.columns, part.num_rows)
-            different, first = np.unique(codes, return_index=True)
-            new = np.sort(first[different >= known])
+            first, _ = first_rows(codes)
+            new = first[codes[first] >= known]
             if len(new):
                 columns = [_shown(column) for column in part.take(pa.array(new)).columns]
                 yield Batch(pa.RecordBatch.from_arrays(columns, schema=self.schema))
