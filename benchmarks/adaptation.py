@@ -27,9 +27,9 @@ from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.join_trees.join_tree import Joined, flat, left_deep
-from penstock.plan.joins import Join
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.adapting.adaptation import Adaptation
 from penstock.runs.adapting.decision import Decision
 from penstock.runs.gathered import Gathered

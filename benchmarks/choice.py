@@ -30,10 +30,10 @@ from penstock.operators.windows.panes.contents import Panes, SlidingContents
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Tagger, Wid, joined
 from penstock.optimizer.estimates.constants import Class, Constants, Cost
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Scan
 from penstock.promises.ingest import Ingest
 from penstock.sources.rejects import RejectLog
 from penstock.windows.sliding import Sliding

@@ -25,7 +25,7 @@ from penstock.model.punctuation import END
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.windows.buffering import Buffering
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 
 Error = Callable[[list[float], list[float]], float]  # of what was found and what is true, in %
 SCHEMA = pa.schema([("v", pa.int64()), ("t", pa.int64())])

@@ -15,8 +15,8 @@ from penstock.operators.windows.adapt_wid import AdaptWid
 from penstock.operators.windows.buffering import Buffering
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.wid import Wid
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.stateless import Scan
 from penstock.promises.ingest import Ingest
 from penstock.sources.rejects import RejectLog
 

@@ -29,8 +29,8 @@ from penstock.operators.joins.ordered.opib_join import OpibJoin
 from penstock.operators.joins.ordered.opob_join import OpobJoin
 from penstock.operators.operator import Item, Operator, Progress
 from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.joins import Join
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.joins import Join
 
 JOINS = {"OA": OaJoin, "OPOB": OpobJoin, "OPIB": OpibJoin}
 COLOURS = {"OA": "C2", "OPOB": "C3", "OPIB": "C0"}

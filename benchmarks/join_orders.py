@@ -30,11 +30,11 @@ from penstock.optimizer.logical.arrange_joins import put_together
 from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
-from penstock.plan.equalities import Equality, conditions_of
 from penstock.plan.join_trees.join_tree import Joined, JoinTree, flat, orders_of, trees_of
-from penstock.plan.joins import Join
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.properties.equalities import Equality, conditions_of
 from penstock.runs.adapting.adaptation import Adaptation
 
 SECONDS = 20

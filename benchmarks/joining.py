@@ -18,9 +18,9 @@ from penstock.model.clock import SystemClock
 from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
-from penstock.plan.joins import Join, JoinKind
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk

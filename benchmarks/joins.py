@@ -24,7 +24,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.operator import Progress
 from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 
 LARGE, SMALL = "Penstock, 64 Ki rows", "Penstock, 1 Ki rows"
 BATCHES = {LARGE: 1 << 16, SMALL: 1 << 10}

@@ -16,7 +16,7 @@ from benchmarks.driving import feed, ingested
 from benchmarks.workloads import A, slices
 from penstock.operators.batch import Batch
 from penstock.operators.windows.paned import Paned
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 
 
 class Fresh:

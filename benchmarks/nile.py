@@ -25,7 +25,7 @@ from penstock.operators.joins.ordered.adaptive_join import AdaptiveJoin
 from penstock.operators.joins.ordered.filter_order import FilterOrderJoin
 from penstock.operators.joins.ordered.sync_filter import SyncFilterJoin
 from penstock.operators.operator import Item, Progress
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 
 Agreed = dict[str, int]
 

@@ -19,7 +19,7 @@ from penstock.model.clock import ManualClock
 from penstock.optimizer.optimize import RULES, optimize, physical_plan
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 
 LIMIT = 50.0  # ms
 NODES = 20

@@ -17,7 +17,7 @@ from benchmarks.result import Bar, Result, Row, shown
 from benchmarks.sessions import in_duckdb
 from benchmarks.throughput import answered
 from benchmarks.workloads import SCHEMA, cut, events
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 
 PENSTOCK, DUCKDB = "Penstock, 64 Ki rows", "DuckDB, 1 thread"
 BATCH = 1 << 16

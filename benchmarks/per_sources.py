@@ -24,7 +24,7 @@ from benchmarks.measuring import agree
 from benchmarks.result import Bar, Result, Row
 from penstock.model.clock import ManualClock
 from penstock.operators.batch import Batch
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.promises.ingest import Ingest
 from penstock.promises.sub_sources import SubSources
 from penstock.sources.rejects import RejectLog

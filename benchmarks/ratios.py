@@ -17,7 +17,7 @@ from benchmarks.workloads import SCHEMA, cut, events
 from penstock.operators.operator import Item
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.wid import Wid
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 
 RATIOS = (1, 2, 10, 60, 600, 3600)
 SLIDE = 50  # ms

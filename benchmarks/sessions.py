@@ -17,7 +17,7 @@ from benchmarks.measuring import agree, best_times, measured
 from benchmarks.result import Bar, Result, Row, shown
 from benchmarks.throughput import answered
 from benchmarks.workloads import PER_SECOND, SCHEMA, cut, events
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 
 LARGE, SMALL = "Penstock, 64 Ki rows", "Penstock, 1 Ki rows"
 BATCHES = {LARGE: 1 << 16, SMALL: 1 << 10}

@@ -22,7 +22,7 @@ from penstock.engine.run import LocalRun
 from penstock.model.clock import SystemClock
 from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import Settings
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 

@@ -25,7 +25,7 @@ from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import Settings
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk

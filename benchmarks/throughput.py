@@ -20,7 +20,7 @@ from penstock.engine.local import answer
 from penstock.model.clock import SystemClock
 from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import Settings
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 
 LARGE, SMALL = "Penstock, 64 Ki rows", "Penstock, 1 Ki rows"
 BATCHES = {LARGE: 1 << 16, SMALL: 1 << 10}

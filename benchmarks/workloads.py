@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 
 EVENTS = 1_000_000
 KEYS = 1_000

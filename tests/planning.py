@@ -6,7 +6,7 @@ from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 
 
 def in_process(query: QueryPlan) -> PhysicalPlan:

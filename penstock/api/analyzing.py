@@ -13,8 +13,8 @@ from penstock.optimizer.optimize import executed_query
 from penstock.physical.explain import explain_physical
 from penstock.physical.node import PhysicalNode
 from penstock.plan.algorithms import duration, size_text
-from penstock.plan.query import QueryPlan
-from penstock.plan.reading import scans_of
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.properties.reading import scans_of
 from penstock.runs.answer import Account
 from penstock.runs.node_work import NodeWork
 

@@ -26,7 +26,7 @@ from penstock.api.running_on_spark import SparkSetting
 from penstock.engine.options import Scheduling
 from penstock.errors import BindError, EngineError, SinkError, nearest, shortened
 from penstock.functions.aggregates import PythonAggregate
-from penstock.language.binding.streams import bind_progress
+from penstock.language.binding.definitions.streams import bind_progress
 from penstock.language.parse import parse_script, pointing_into
 from penstock.language.parsing.parameters import is_scalar
 from penstock.language.syntax import (

@@ -8,10 +8,10 @@ from penstock.engine.live.records import Definition, StreamRecord
 from penstock.errors import Span
 from penstock.language.syntax import CreateQuery, CreateStream, CreateView, Split
 from penstock.plan.catalog import Catalog
-from penstock.plan.identity import stream_identity
-from penstock.plan.query import QueryPlan
-from penstock.plan.reading import scans_of
-from penstock.plan.source_text import SourceText
+from penstock.plan.identity.identity import stream_identity
+from penstock.plan.identity.source_text import SourceText
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.properties.reading import scans_of
 from penstock.plan.streams import StreamDefinition
 
 

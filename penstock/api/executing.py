@@ -9,10 +9,10 @@ from penstock.api.explanation import Explanation
 from penstock.api.listing import list_queries, list_streams
 from penstock.api.query import Query
 from penstock.errors import BindError
-from penstock.language.binding.relations import refuse_modifiers
+from penstock.language.binding.definitions.splits import bind_split
+from penstock.language.binding.definitions.streams import bind_stream
+from penstock.language.binding.relations.relations import refuse_modifiers
 from penstock.language.binding.select import bind_query
-from penstock.language.binding.splits import bind_split
-from penstock.language.binding.streams import bind_stream
 from penstock.language.syntax import (
     AlterQuery,
     CreateQuery,

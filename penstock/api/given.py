@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.api.progress_clause import ProgressOptions
 from penstock.errors import BindError
-from penstock.language.binding.literals import sql_type
+from penstock.language.binding.scalars.literals import sql_type
 from penstock.language.parse import parse_columns, pointing_into
 from penstock.model.schema import Field, Schema
 from penstock.model.types import Kind, Type, from_arrow

@@ -14,7 +14,7 @@ from itertools import islice
 import pyarrow as pa
 
 from penstock.errors import RunError
-from penstock.plan.query import Late, QueryPlan
+from penstock.plan.nodes.query import Late, QueryPlan
 from penstock.runs.answer import Account, Answer, join_tables
 from penstock.runs.outlet import SHOWN
 from penstock.runs.targets import Outcome, Target

@@ -40,8 +40,8 @@ from penstock.language.syntax import (
     Show,
     Statement,
 )
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Scan
 from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery
 from penstock.runs.options import RunOptions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.errors import BindError, EngineError, nearest
 from penstock.language.syntax import IntoPlaces, Name
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.delivery import SIDES, Delivery
 from penstock.runs.isolated import IsolatedOutlet
 from penstock.runs.targets import SinkLike

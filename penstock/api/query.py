@@ -24,8 +24,8 @@ from penstock.optimizer.optimize import rewrite
 from penstock.optimizer.scheduling.explain import explain_conflicts
 from penstock.physical.explain import explain_physical
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan import query as plan
 from penstock.plan.explain import explain
+from penstock.plan.nodes import query as plan
 from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery

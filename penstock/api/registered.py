@@ -10,7 +10,7 @@ from penstock.errors import BindError
 from penstock.functions.aggregates import AggregateFunction, PythonAggregate
 from penstock.functions.signature import Family, Signature
 from penstock.functions.user_functions import UserFunction
-from penstock.language.binding.compositions import COMPOSED
+from penstock.language.binding.scalars.compositions import COMPOSED
 from penstock.model.types import Kind, Type
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from penstock.api.live_outputs import Paths
 from penstock.engine.live.records import QueryRecord
 from penstock.errors import BindError, CheckpointError, PenstockError
+from penstock.language.binding.definitions.streams import bind_stream
 from penstock.language.binding.select import bind_query
-from penstock.language.binding.streams import bind_stream
 from penstock.language.parse import parse_script, pointing_into
 from penstock.language.syntax import CreateQuery, CreateStream, IntoPlaces, Name
 from penstock.plan.catalog import Catalog
-from penstock.plan.identity import differences, stream_identity
-from penstock.plan.query import QueryPlan
-from penstock.plan.source_text import SourceText
+from penstock.plan.identity.identity import differences, stream_identity
+from penstock.plan.identity.source_text import SourceText
+from penstock.plan.nodes.query import QueryPlan
 
 if TYPE_CHECKING:
     from penstock.api.database import Database

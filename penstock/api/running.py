@@ -23,7 +23,7 @@ from penstock.optimizer.settings import STATE_BUDGET, Settings
 from penstock.optimizer.share_readings import share_readings
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.reference import engine as reference
 from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account, Answer

@@ -16,7 +16,7 @@ from penstock.optimizer.settings import BROADCAST_ROWS, Settings
 from penstock.optimizer.share_readings import share_readings
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import Late, QueryPlan
+from penstock.plan.nodes.query import Late, QueryPlan
 from penstock.plan.streams import StreamDefinition
 from penstock.runs.adapting.adaptation import Adaptation
 from penstock.runs.adapting.decision import Decision

@@ -16,8 +16,8 @@ from penstock.api.stalls import explain_stall
 from penstock.engine.job import LocalJob
 from penstock.engine.status import GraphStatus
 from penstock.errors import EngineError
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Scan
 from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery

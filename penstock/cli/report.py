@@ -7,8 +7,8 @@ import typer
 from penstock.errors import PenstockError
 from penstock.optimizer.optimize import executed_query
 from penstock.optimizer.settings import Settings
-from penstock.plan.kept_for_ever import kept_for_ever
-from penstock.plan.query import Late, QueryPlan
+from penstock.plan.nodes.query import Late, QueryPlan
+from penstock.plan.properties.kept_for_ever import kept_for_ever
 from penstock.runs.answer import Account
 from penstock.runs.targets import Outcome
 

@@ -15,7 +15,7 @@ from penstock.errors import EngineError
 from penstock.model.clock import Clock
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.runs.node_work import NodeWork
 from penstock.runs.outlet import Outlet
 from penstock.sinks.discarded import Discarded

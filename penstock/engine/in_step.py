@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.engine.graph.source_node import SourceNode
 from penstock.physical.node import PhysicalNode
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.sources.live import LiveSource
 
 

@@ -16,8 +16,8 @@ from penstock.operators.moving import drop_all, load_moved
 from penstock.optimizer.share_panes import share_panes
 from penstock.physical.node import OperatorKind
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.belonging import check_algorithms, check_query
-from penstock.plan.identity import algorithms, identity, without_windows
+from penstock.plan.identity.belonging import check_algorithms, check_query
+from penstock.plan.identity.identity import algorithms, identity, without_windows
 from penstock.runs.answer import Account
 from penstock.state.chunks import ChunkStore, Tree, Within, required
 

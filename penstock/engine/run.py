@@ -29,10 +29,10 @@ from penstock.optimizer.physical.revisions import asked_of_results
 from penstock.optimizer.share_panes import share_panes, shareable_panes, sharing
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.closing import closing_reach, last_tick
-from penstock.plan.joins import Lookup
-from penstock.plan.query import QueryPlan
-from penstock.plan.shared_panes import SharedPanes
+from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.shared_panes import SharedPanes
+from penstock.plan.properties.closing import closing_reach, last_tick
 from penstock.runs.adapting.adapting import Adapting
 from penstock.runs.answer import Account
 from penstock.runs.outlet import Outlet

@@ -21,7 +21,7 @@ from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Progress
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.monotone import rises_with
+from penstock.plan.properties.monotone import rises_with
 from penstock.scalars.bounds import bounding, shift_of
 
 _KEPT = 64  # values of bounds that are kept

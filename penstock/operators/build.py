@@ -69,8 +69,8 @@ from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
 from penstock.physical.asked import Asked
 from penstock.physical.node import OperatorKind, PhysicalNode
-from penstock.plan.joins import Join
-from penstock.plan.result_order import by_ports
+from penstock.plan.nodes.joins import Join
+from penstock.plan.properties.result_order import by_ports
 
 # from the logical node alone
 _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {

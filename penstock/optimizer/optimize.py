@@ -38,7 +38,7 @@ from penstock.optimizer.physical.slice_bands import slice_bands
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 
 # From logical to logical plans before `lower`, from physical to physical ones after it.
 RewriteRule: TypeAlias = Callable[[Any, Settings], Any]

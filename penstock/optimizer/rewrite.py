@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from penstock.plan.joins import Lookup
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
 
 N = TypeVar("N", bound=Node)
 

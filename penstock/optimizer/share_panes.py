@@ -13,13 +13,13 @@ from penstock.model.schema import Schema
 from penstock.optimizer.rewrite import with_inputs
 from penstock.physical.node import OperatorKind, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Reason
-from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Expression, all_of, conjuncts
-from penstock.plan.node import Node
-from penstock.plan.shared_panes import SharedPanes, WindowsOfPanes
-from penstock.plan.stateless import Filter, Scan
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.shared_panes import SharedPanes, WindowsOfPanes
+from penstock.plan.nodes.stateless import Filter, Scan
+from penstock.plan.properties.can_fail import may_fail
 from penstock.windows.sliding import Sliding
 
 _SLIDING = (

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from penstock.errors import EngineError
 from penstock.optimizer.rewrite import with_inputs
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.sources.once import AGAIN
 from penstock.sources.shared import SharedReading

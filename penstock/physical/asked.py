@@ -9,7 +9,7 @@ from penstock.model.domain import Domain
 from penstock.model.duration import format_duration
 from penstock.model.length import Length
 from penstock.model.types import Type
-from penstock.plan.node import Node
+from penstock.plan.nodes.node import Node
 
 # Stateless nodes that rows go through one after the other, and by which input of theirs.
 Steps: TypeAlias = tuple[tuple[Node, int], ...]

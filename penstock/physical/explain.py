@@ -9,9 +9,9 @@ from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.consistency import Consistency
-from penstock.plan.joins import Lookup
-from penstock.plan.reading import scans_of
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.stateless import Scan
+from penstock.plan.properties.reading import scans_of
 
 
 def explain_physical(

@@ -13,7 +13,7 @@ from penstock.physical.sorting import Sorting
 from penstock.plan.consistency import Consistency
 from penstock.plan.expressions import Expression
 from penstock.plan.join_choice import JoinChoice
-from penstock.plan.node import Node
+from penstock.plan.nodes.node import Node
 
 
 class OperatorKind(Enum):

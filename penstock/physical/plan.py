@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from penstock.physical.host import Host
 from penstock.physical.node import PhysicalNode
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
 
 
 @dataclass(frozen=True)

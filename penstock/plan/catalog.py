@@ -18,9 +18,9 @@ from penstock.functions.aggregates import (
 from penstock.functions.scalar import scalar
 from penstock.functions.user_functions import UserFunction
 from penstock.model.length import Length
-from penstock.plan.query import QueryPlan
-from penstock.plan.reading import scans_of
-from penstock.plan.source_text import SourceText
+from penstock.plan.identity.source_text import SourceText
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.properties.reading import scans_of
 from penstock.plan.streams import StreamDefinition
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.plan.node import Node
+from penstock.plan.nodes.node import Node
 
 
 def explain(node: Node) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression
-from penstock.plan.stateless import Project
+from penstock.plan.nodes.stateless import Project
 
 
 def below(expression: Expression, project: Project) -> Expression:

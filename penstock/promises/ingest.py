@@ -14,7 +14,7 @@ from penstock.model.room import Room
 from penstock.model.row_form import RowForm
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Progress
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import no_source
 from penstock.promises.promise import Promise
 from penstock.promises.running_bounds import RunningBounds

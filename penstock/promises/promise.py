@@ -18,7 +18,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Item, Progress
 from penstock.operators.ticks import to_ticks
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamProgress
 from penstock.promises.by_sub_source import NOTHING
 from penstock.promises.enabling import EnablingTimestamps

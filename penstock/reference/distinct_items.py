@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 from penstock.model.domain import Domain
 from penstock.model.punctuation import END
-from penstock.plan.aggregates import Distinct
+from penstock.plan.nodes.aggregates import Distinct
 from penstock.reference.presence import presences
 from penstock.reference.relation import Relation, Row
 from penstock.scalars.ordering import canonical, exact_key, shown

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.model.domain import Domain
 from penstock.model.types import BIGINT
-from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.nodes.distinct_on import DistinctOn
 from penstock.reference.group_aggregate import reached
 from penstock.reference.relation import Relation, Row, bound_evaluator, tick_bound
 from penstock.reference.run import LateTuple, Run

@@ -11,17 +11,17 @@ from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
 from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Field
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column
-from penstock.plan.joins import Difference, Join, Lookup, Sequence
-from penstock.plan.node import Node
-from penstock.plan.over import Over
-from penstock.plan.query import QueryPlan
-from penstock.plan.running_join import RunningJoin
-from penstock.plan.running_over import RunningOver
-from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
-from penstock.plan.unnest import Unnest
+from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.distinct_on import DistinctOn
+from penstock.plan.nodes.joins import Difference, Join, Lookup, Sequence
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.over import Over
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.running_join import RunningJoin
+from penstock.plan.nodes.running_over import RunningOver
+from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.nodes.unnest import Unnest
 from penstock.reference.difference import difference
 from penstock.reference.distinct_on import distinct_on
 from penstock.reference.group_aggregate import distinct, group_aggregate, in_time

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
 from penstock.model.schema import Schema
-from penstock.plan.aggregates import Distinct, GroupAggregate
 from penstock.plan.expressions import Column, Expression
+from penstock.plan.nodes.aggregates import Distinct, GroupAggregate
 from penstock.reference.distinct_items import distinct_items
 from penstock.reference.grouping import grouper
 from penstock.reference.relation import Relation, Row, bound_evaluator, field_key

@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from penstock.model.schema import Schema
-from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.expressions import Named
+from penstock.plan.nodes.aggregates import NamedAggregate
 from penstock.reference.aggregate_functions import Input, aggregate
 from penstock.reference.presence import matched
 from penstock.reference.relation import Row

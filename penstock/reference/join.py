@@ -10,8 +10,8 @@ from itertools import product
 from math import prod
 
 from penstock.model.domain import Domain
-from penstock.plan.joins import Join, JoinKind, Lookup, by_risk
-from penstock.plan.running_join import RunningJoin
+from penstock.plan.nodes.joins import Join, JoinKind, Lookup, by_risk
+from penstock.plan.nodes.running_join import RunningJoin
 from penstock.reference.group_aggregate import in_time
 from penstock.reference.relation import Relation, Row
 from penstock.reference.run import Run

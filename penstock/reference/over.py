@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from penstock.model.domain import Domain
 from penstock.model.schema import Schema
-from penstock.plan.over import Over
-from penstock.plan.over_calls import (
+from penstock.plan.nodes.over import Over
+from penstock.plan.nodes.over_calls import (
     FramedAggregate,
     FrameUnit,
     Neighbour,
@@ -22,8 +22,8 @@ from penstock.plan.over_calls import (
     StandingKind,
     ValueAt,
 )
-from penstock.plan.rows_over import RowsOver
-from penstock.plan.running_over import RunningOver
+from penstock.plan.nodes.rows_over import RowsOver
+from penstock.plan.nodes.running_over import RunningOver
 from penstock.reference.aggregate_functions import Input, aggregate
 from penstock.reference.group_aggregate import in_time, reached
 from penstock.reference.relation import Relation, Row

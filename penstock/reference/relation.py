@@ -10,7 +10,7 @@ from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.schema import Field, Schema
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.monotone import rises_with
+from penstock.plan.properties.monotone import rises_with
 from penstock.scalars.bounds import bounding
 
 Key: TypeAlias = tuple[str, str | None]

@@ -15,7 +15,7 @@ from penstock.model.plain_values import to_arrow
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.schema import Schema
 from penstock.model.types import BIGINT, BOOLEAN, Type
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.reference.relation import Relation
 from penstock.runs.answer import join_tables
 from penstock.sources.rejects import RejectLog

@@ -13,7 +13,7 @@ from penstock.model.progress import RunningBound, TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.room import TICKS
 from penstock.model.watermark import HighWatermark, LowWatermark
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamDefinition, StreamProgress, no_source
 from penstock.reference.relation import Bounds, Relation, Row, field_key
 from penstock.reference.run import Run

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from penstock.model.schema import Schema
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.reference.relation import Row
 from penstock.scalars.evaluate import evaluator
 from penstock.scalars.ordering import canonical, shown, sort_key

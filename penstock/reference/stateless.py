@@ -9,8 +9,8 @@ from penstock.model.domain import Domain
 from penstock.model.progress import Ordered, RunningBound
 from penstock.model.punctuation import BEGINNING
 from penstock.model.types import Kind
-from penstock.plan.stateless import Filter, Project, Stamp, Union
-from penstock.plan.unnest import Unnest
+from penstock.plan.nodes.stateless import Filter, Project, Stamp, Union
+from penstock.plan.nodes.unnest import Unnest
 from penstock.reference.relation import (
     Bounds,
     Relation,

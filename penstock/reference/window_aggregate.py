@@ -13,7 +13,7 @@ from penstock.errors import EngineError
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import Type
-from penstock.plan.aggregates import Window, WindowAggregate
+from penstock.plan.nodes.aggregates import Window, WindowAggregate
 from penstock.reference.grouping import grouper
 from penstock.reference.relation import Relation, Row, bound_evaluator, tick_bound
 from penstock.reference.run import LateTuple, LateTuples, Run

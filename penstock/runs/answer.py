@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.model.names import free_name
-from penstock.plan.late_columns import late_schemas
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.properties.late_columns import late_schemas
 from penstock.sources.rejects import RejectKind, RejectLog
 
 

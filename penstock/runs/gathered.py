@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.model.batch import sign_name
 from penstock.operators.folding.key_order import sorted_places
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.answer import Answer, join_tables, plainly_named
 from penstock.runs.final_rows import final_rows
 from penstock.runs.outlet import Outlet

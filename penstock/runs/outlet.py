@@ -10,8 +10,8 @@ import pyarrow as pa
 from penstock.errors import SinkError
 from penstock.model.batch import sign_name
 from penstock.operators.batch import Batch
-from penstock.plan.late_columns import late_schemas, plain_names
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.properties.late_columns import late_schemas, plain_names
 from penstock.runs.answer import LateColumns, plainly_named
 from penstock.runs.latency import Latencies
 from penstock.sinks.ledger import Ledger

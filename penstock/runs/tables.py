@@ -13,10 +13,10 @@ from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.joins.lookups.lookup import LookupOperator
 from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.joins import Lookup
-from penstock.plan.node import Node
-from penstock.plan.reading import scans_of
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Scan
+from penstock.plan.properties.reading import scans_of
 from penstock.plan.streams import no_source
 from penstock.sources.rejects import Reject, RejectLog
 

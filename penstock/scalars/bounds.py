@@ -16,7 +16,7 @@ from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
 from penstock.plan.expressions import Call, Cast, Column, Expression, Literal
-from penstock.plan.monotone import rising_operands, written
+from penstock.plan.properties.monotone import rising_operands, written
 from penstock.scalars.evaluate import evaluator
 
 Bounding: TypeAlias = Callable[[Sequence[Any]], Any]

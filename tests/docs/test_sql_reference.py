@@ -17,7 +17,7 @@ import penstock
 from penstock.cli.main import app
 from penstock.functions import aggregates, scalar
 from penstock.functions.signature import Family, Signature
-from penstock.language.binding.literals import TYPE_NAMES
+from penstock.language.binding.scalars.literals import TYPE_NAMES
 from penstock.language.parsing import progress_clause
 from penstock.language.parsing.collections import WINDOW_PARTS
 from penstock.model.duration import MICROSECONDS

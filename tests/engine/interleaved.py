@@ -11,7 +11,7 @@ from penstock.engine.resuming import load_run, save_run
 from penstock.engine.run import LocalRun
 from penstock.model.batch import sign_name
 from penstock.model.clock import ManualClock
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.final_rows import final_rows
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected

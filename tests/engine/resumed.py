@@ -11,7 +11,7 @@ from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.resuming import load_run, save_run
 from penstock.engine.run import LocalRun
 from penstock.model.clock import Clock, ManualClock
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk

@@ -18,7 +18,7 @@ from penstock.model.clock import ManualClock
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk

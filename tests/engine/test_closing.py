@@ -9,8 +9,8 @@ import penstock as ps
 from penstock.engine.run import LocalRun
 from penstock.engine.scheduler import Scheduler
 from penstock.model.clock import ManualClock
-from penstock.plan.closing import closing_reach
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.properties.closing import closing_reach
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from tests.planning import in_process

@@ -10,9 +10,9 @@ import penstock as ps
 from penstock.engine.local import answer
 from penstock.errors import EngineError
 from penstock.model.clock import ManualClock
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.answer import Answer
 from penstock.windows.sliding import Sliding
 from tests.engine.helpers import CUTS, locally

@@ -25,9 +25,9 @@ from penstock.physical.explain import explain_physical
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.algorithms import JoinAlgorithm
-from penstock.plan.joins import Join
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from tests.engine.helpers import recut

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.plan.joins import JoinKind
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.joins import JoinKind
+from penstock.plan.nodes.query import QueryPlan
 from penstock.state.chunks import MemoryStore
 from tests.engine.joining import planned
 from tests.engine.resumed import Part

@@ -14,7 +14,7 @@ import penstock as ps
 from penstock.engine.local import answer
 from penstock.model.clock import ManualClock
 from penstock.model.room import Interval
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.runs.answer import Account
 from penstock.sources.source import Chunk
 from tests.engine.helpers import CUTS, assert_same, recut

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.errors import RunError
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.monotone import rises_with
-from penstock.plan.stateless import Project
+from penstock.plan.nodes.stateless import Project
+from penstock.plan.properties.monotone import rises_with
 from penstock.scalars.bounds import bounding
 from penstock.scalars.evaluate import evaluator
 from tests.engine.helpers import assert_same, examples

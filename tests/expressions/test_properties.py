@@ -16,7 +16,7 @@ from penstock.errors import BindError
 from penstock.functions.operators import arithmetic
 from penstock.functions.scalar import SCALARS
 from penstock.functions.signature import Family
-from penstock.language.binding.expressions import castable
+from penstock.language.binding.scalars.expressions import castable
 from penstock.model.schema import Field, Schema
 from penstock.model.types import (
     BIGINT,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.language.binding.time_formats import of_c
+from penstock.language.binding.scalars.time_formats import of_c
 from penstock.scalars.time_formats import format_time, read_time
 from tests.functions.helpers import answer
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.plan.joins import Bands, Join
-from penstock.plan.node import Node
+from penstock.plan.nodes.joins import Bands, Join
+from penstock.plan.nodes.node import Node
 from penstock.windows.joins import BandJoin
 
 STREAMS = """

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm, JoinAlgorithm
-from penstock.plan.identity import identity
-from penstock.plan.joins import (
+from penstock.plan.identity.identity import identity
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.joins import (
     Bands,
     Join,
     JoinKind,
@@ -18,8 +18,8 @@ from penstock.plan.joins import (
     SequenceMode,
     Tumbling,
 )
-from penstock.plan.node import Node
-from penstock.plan.stateless import Filter, Project
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Filter, Project
 from penstock.windows.joins import BandJoin, SlidingJoin
 
 STREAMS = """

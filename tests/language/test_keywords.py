@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import penstock as ps
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.windows.sliding import Sliding
 
 STREAM = "CREATE STREAM s (k STRING, v INT, ts TIMESTAMP) PROGRESS ON ts DELAY 5 SECONDS"

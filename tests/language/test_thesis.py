@@ -8,10 +8,10 @@ from typing import TypeVar
 import pytest
 
 import penstock as ps
-from penstock.plan.aggregates import GroupAggregate, WindowAggregate
-from penstock.plan.joins import Bands, Join, Ranges, Tumbling
-from penstock.plan.node import Node
-from penstock.plan.stateless import Filter, Project, Scan, Union
+from penstock.plan.nodes.aggregates import GroupAggregate, WindowAggregate
+from penstock.plan.nodes.joins import Bands, Join, Ranges, Tumbling
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Filter, Project, Scan, Union
 from penstock.windows.category import Category
 from penstock.windows.joins import BandJoin, TumblingJoin
 from penstock.windows.landmark import Landmark

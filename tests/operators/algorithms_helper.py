@@ -15,9 +15,9 @@ from penstock.api.database import Database
 from penstock.model.clock import SystemClock
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.node import Node
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Scan
 from penstock.promises.ingest import Ingest
 from penstock.reference.engine import evaluate
 from penstock.reference.run import Run

@@ -20,10 +20,10 @@ from penstock.operators.stateless.filter import FilterOperator
 from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.union import Meld
 from penstock.operators.ticks import to_ticks
-from penstock.plan.late_columns import plain_names
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter, Project, Scan, Union
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter, Project, Scan, Union
+from penstock.plan.properties.late_columns import plain_names
 from penstock.promises.ingest import Ingest
 from penstock.reference.engine import answer
 from penstock.runs.answer import join_tables, plainly_named

@@ -22,9 +22,9 @@ from penstock.operators.revising.sliding import RevisingSliding
 from penstock.operators.ticks import to_ticks
 from penstock.optimizer.physical.revisions import asked_of_results
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
 from penstock.reference.engine import answer
 from penstock.state.chunks import ChunkStore, MemoryStore
 from penstock.windows.landmark import Landmark

@@ -15,7 +15,7 @@ from penstock.operators.measured import Measured, OperatorStatus, Traffic
 from penstock.operators.metrics import Metrics
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.stateless.filter import FilterOperator
-from penstock.plan.stateless import Filter
+from penstock.plan.nodes.stateless import Filter
 from penstock.sources.source import Chunk
 from tests.planning import in_process
 from tests.spark.without_spark import Given, WithoutSpark, rows_of

@@ -16,7 +16,7 @@ from penstock.operators.windows.low_level import LazyFlush, SlowFlush
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from tests.operators.algorithms_helper import CUTS, Stream, defined, outcome, streams
 from tests.operators.restarting import Restarting
 

@@ -11,7 +11,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.operator import Item, Operator, Progress
 from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.node import Node
+from penstock.plan.nodes.node import Node
 from penstock.state.chunks import MemoryStore, Tree
 from tests.operators.driving import Row, Stream, items, planned
 

@@ -15,7 +15,7 @@ from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.identity import identity
+from penstock.plan.identity.identity import identity
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected

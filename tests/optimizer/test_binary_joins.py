@@ -7,9 +7,9 @@ import pytest
 import penstock as ps
 from penstock.optimizer.logical.binary_joins import binary_joins
 from penstock.optimizer.settings import Settings
-from penstock.plan.joins import Bands, Join, Ranges, Tumbling
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.joins import Bands, Join, Ranges, Tumbling
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Scan
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 
 RANGES = "a [RANGE 1], b [RANGE 2], c [RANGE 3], d [RANGE 4]"

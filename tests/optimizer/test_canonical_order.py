@@ -9,9 +9,9 @@ import pytest
 import penstock as ps
 from penstock.optimizer.logical.canonical_order import canonical_order
 from penstock.optimizer.settings import Settings
-from penstock.plan.aggregates import Distinct, GroupAggregate, NamedAggregate, WindowAggregate
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Project
+from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, NamedAggregate, WindowAggregate
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Project
 from penstock.reference.engine import evaluate
 from penstock.reference.run import Run
 

@@ -19,8 +19,8 @@ from penstock.optimizer.estimates.sizes import Sizes
 from penstock.optimizer.logical.choose_algorithm import cheapest, choose_algorithm
 from penstock.optimizer.optimize import rewrite
 from penstock.optimizer.settings import Settings
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm, Choice, Estimate, Reason
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.windows.sliding import Sliding
 
 STREAM = """CREATE STREAM s (k STRING, v INT, x DOUBLE, t BIGINT) PROGRESS ON t DELAY 5;

@@ -11,9 +11,9 @@ from penstock.model.schema import Field
 from penstock.optimizer.logical.prune_columns import prune_columns
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Scan
 from penstock.sources.memory import BatchSource
 
 SCHEMA = "a INT, b INT, c INT, d STRING, t INT"

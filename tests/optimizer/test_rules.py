@@ -19,11 +19,11 @@ from penstock.optimizer.optimize import PHYSICAL, SIMPLIFYING, RewriteRule, opti
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.node import Node, Unary
-from penstock.plan.query import QueryPlan
-from penstock.plan.rows_over import RowsOver
-from penstock.plan.shared_panes import SharedPanes, WindowsOfPanes
-from penstock.plan.stateless import Stamp
+from penstock.plan.nodes.node import Node, Unary
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.rows_over import RowsOver
+from penstock.plan.nodes.shared_panes import SharedPanes, WindowsOfPanes
+from penstock.plan.nodes.stateless import Stamp
 from penstock.runs.answer import Answer
 from penstock.sources.source import Chunk
 from tests.optimizer.any_query import QUERIES, ROWS, ask_any, each_alone

@@ -11,7 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.optimizer.estimates.sizes import BATCH, Sizes, sizes_of
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 
 TABLE = pa.table({"k": ["a", "b"] * 500, "t": list(range(0, 2000, 2))})
 COUNT = "SELECT k, count(*) AS n [RANGE 100, SLIDE 10, WA t] FROM s GROUP BY k"

@@ -17,8 +17,8 @@ from penstock.operators.folding import key_expiry
 from penstock.operators.groups import bounds
 from penstock.operators.operator import Progress
 from penstock.operators.windows.punctuated import PunctuatedPaned, PunctuatedWid
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.promises.ingest import Ingest
 from penstock.sources.rejects import RejectLog
 from penstock.state.chunks import MemoryStore

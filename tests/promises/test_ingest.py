@@ -14,7 +14,7 @@ from penstock.errors import SourceError
 from penstock.model.clock import ManualClock
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Progress
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.promises.ingest import Ingest
 from penstock.sources.rejects import RejectLog
 from tests.engine.helpers import CUTS, locally, recut

@@ -16,7 +16,7 @@ import penstock as ps
 from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.outlet import Outlet
 from penstock.sinks.appended_file import AppendedFile
 from penstock.sinks.ledger import Ledger

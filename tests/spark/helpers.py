@@ -12,7 +12,7 @@ import pyarrow as pa
 import penstock as ps
 from penstock.model.batch import SIGN, sign_name
 from penstock.operators.batch import Batch, from_signed_record, signed_record
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.answer import Account, join_tables, plainly_named
 from penstock.runs.final_rows import final_rows
 from penstock.sources.rejects import Reject

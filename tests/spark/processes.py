@@ -22,7 +22,7 @@ import pyspark
 
 import penstock as ps
 from penstock.model.batch import sign_name
-from penstock.plan.query import Late
+from penstock.plan.nodes.query import Late
 from penstock.sinks.text import write_json_lines
 
 DRIVER = Path(__file__).with_name("driver.py")

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.plan.query import Late
+from penstock.plan.nodes.query import Late
 from tests.operators.joins.interleaved import Given, defined, planned
 from tests.operators.signed.test_against_reference import (
     CALLS,

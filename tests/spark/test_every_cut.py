@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.plan.query import Late, QueryPlan
+from penstock.plan.nodes.query import Late, QueryPlan
 from penstock.sources.source import Chunk
 from penstock.spark.tasks import way
 from tests.reference.helpers import Row, bag, tuples

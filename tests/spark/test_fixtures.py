@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import penstock as ps
-from penstock.plan.query import Late
+from penstock.plan.nodes.query import Late
 from penstock.spark.run.answer import answer
 from tests.planning import on_spark
 from tests.queries import NAMES, bound, expected, is_strict, lines

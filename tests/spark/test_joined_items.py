@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from tests.operators.joins.interleaved import defined, planned
 from tests.operators.signed.nested import QUERIES
 from tests.operators.signed.test_against_reference import (

@@ -7,7 +7,7 @@ import pytest
 import penstock as ps
 from penstock.errors import CheckpointError
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.closing import closing_reach
+from penstock.plan.properties.closing import closing_reach
 from penstock.sources.source import Chunk
 from penstock.state.chunks import MemoryStore
 from tests.reference.helpers import bag, tuples

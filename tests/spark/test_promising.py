@@ -8,8 +8,8 @@ import pytest
 
 import penstock as ps
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.closing import closing_reach
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.properties.closing import closing_reach
 from penstock.sources.files import FileSource
 from penstock.sources.source import Chunk
 from penstock.spark.plan.stages import Stage, entries_of

@@ -16,7 +16,7 @@ from penstock.api.running_on_spark import run_together
 from penstock.errors import CheckpointError
 from penstock.operators.windows.shared import cell_panes
 from penstock.optimizer.share_panes import share_panes
-from penstock.plan.query import Late
+from penstock.plan.nodes.query import Late
 from penstock.spark.plan.stages import Stage
 from penstock.spark.run.job import Job, in_places
 from penstock.spark.run.options import Options

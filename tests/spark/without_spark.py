@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.adapting.adaptation import Adaptation
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk

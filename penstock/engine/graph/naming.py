@@ -10,10 +10,10 @@ from hashlib import blake2s
 
 from penstock.engine.graph.node import GraphNode
 from penstock.physical.node import OperatorKind, PhysicalNode
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.identity import meaning
-from penstock.plan.node import Node
-from penstock.plan.shared_panes import WindowsOfPanes
+from penstock.plan.identity.identity import meaning
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.shared_panes import WindowsOfPanes
 
 _DIGITS = 4  # bytes
 

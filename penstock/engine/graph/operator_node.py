@@ -16,10 +16,10 @@ from penstock.operators.measured import Measured
 from penstock.operators.moving import movable
 from penstock.operators.operator import Item, Operator, Progress
 from penstock.physical.node import PhysicalNode
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.distinct_on import DistinctOn
-from penstock.plan.rows_over import RowsOver
-from penstock.plan.shared_panes import SharedPanes
+from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.distinct_on import DistinctOn
+from penstock.plan.nodes.rows_over import RowsOver
+from penstock.plan.nodes.shared_panes import SharedPanes
 
 if TYPE_CHECKING:
     from penstock.runs.adapting.watched import Watched

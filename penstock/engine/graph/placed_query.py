@@ -14,8 +14,8 @@ from penstock.engine.options import Enabling
 from penstock.optimizer.share_panes import shareable_panes
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.node import Node
-from penstock.plan.shared_panes import SharedPanes
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.shared_panes import SharedPanes
 from penstock.runs.outlet import Outlet
 
 

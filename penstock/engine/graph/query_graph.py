@@ -34,7 +34,7 @@ from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOpe
 from penstock.optimizer.share_readings import check_can_be_read_in_turn, read_in_turn
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.runs.outlet import Outlet
 
 if TYPE_CHECKING:

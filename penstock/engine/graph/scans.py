@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.reading import Reading
 from penstock.model.clock import Clock
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.promises.ingest import Ingest
 from penstock.sources.files import FileSource
 from penstock.sources.live import LiveSource

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.physical.node import OperatorKind, PhysicalNode
-from penstock.plan.node import Node
+from penstock.plan.nodes.node import Node
 
 _OWN = (OperatorKind.LOOKUP, OperatorKind.ORDER)
 Producers = Sequence[tuple[GraphNode, dict[str, str] | None]]

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 
 from penstock.engine.graph.placed_query import PlacedQuery
 from penstock.engine.graph.placement import Placement
-from penstock.plan.belonging import check_algorithms, check_query
-from penstock.plan.identity import algorithms, identity, without_windows
-from penstock.plan.query import QueryPlan
-from penstock.plan.source_text import SourceText
+from penstock.plan.identity.belonging import check_algorithms, check_query
+from penstock.plan.identity.identity import algorithms, identity, without_windows
+from penstock.plan.identity.source_text import SourceText
+from penstock.plan.nodes.query import QueryPlan
 from penstock.state.chunks import Tree
 
 

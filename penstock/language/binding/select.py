@@ -5,14 +5,15 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.errors import BindError, PenstockError
-from penstock.language.binding.aggregates import GroupBinder, has_aggregate
-from penstock.language.binding.common_tables import with_tables
-from penstock.language.binding.distinct_on import bind_distinct_on, by_first_rows
-from penstock.language.binding.expressions import ExpressionBinder
-from penstock.language.binding.from_clause import FromBinder
-from penstock.language.binding.generators import unnested_items
-from penstock.language.binding.group_by_all import by_all_keys
-from penstock.language.binding.grouping_sets import Aggregation, GroupingSets, in_sets
+from penstock.language.binding.groups.aggregates import GroupBinder, has_aggregate
+from penstock.language.binding.groups.group_by_all import by_all_keys
+from penstock.language.binding.groups.grouping_sets import Aggregation, GroupingSets, in_sets
+from penstock.language.binding.groups.running import (
+    refuse_running,
+    running_distinct,
+    running_groups,
+    with_running,
+)
 from penstock.language.binding.hints import bind_hints, refuse_useless
 from penstock.language.binding.items import (
     WINDOW_COLUMNS,
@@ -22,25 +23,24 @@ from penstock.language.binding.items import (
     starred,
     with_window_bounds,
 )
-from penstock.language.binding.limit import RowsBeside, refuse_limit_of_many
-from penstock.language.binding.limited_tuples import in_windows
-from penstock.language.binding.literals import any_length, length_of_time, span_of, ticks
-from penstock.language.binding.nested import refuse_nested
-from penstock.language.binding.peer_windows import in_our_words
-from penstock.language.binding.relations import (
+from penstock.language.binding.over.distinct_on import bind_distinct_on, by_first_rows
+from penstock.language.binding.over.limit import RowsBeside, refuse_limit_of_many
+from penstock.language.binding.over.limited_tuples import in_windows
+from penstock.language.binding.relations.common_tables import with_tables
+from penstock.language.binding.relations.from_clause import FromBinder
+from penstock.language.binding.relations.generators import unnested_items
+from penstock.language.binding.relations.relations import (
     BoundSource,
     pointing_at,
     positive,
 )
-from penstock.language.binding.running import (
-    refuse_running,
-    running_distinct,
-    running_groups,
-    with_running,
-)
-from penstock.language.binding.set_operations import combined
-from penstock.language.binding.tables import is_table
-from penstock.language.binding.windows import (
+from penstock.language.binding.relations.set_operations import combined
+from penstock.language.binding.relations.tables import is_table
+from penstock.language.binding.scalars.expressions import ExpressionBinder
+from penstock.language.binding.scalars.literals import any_length, length_of_time, span_of, ticks
+from penstock.language.binding.scalars.nested import refuse_nested
+from penstock.language.binding.windows.peer_windows import in_our_words
+from penstock.language.binding.windows.windows import (
     HOW_TO_RUN,
     BoundWindow,
     WindowBinder,
@@ -51,18 +51,18 @@ from penstock.language.limits import MAX_COLUMNS
 from penstock.language.syntax import ConsistencySyntax, QuerySyntax, Select, SelectItem
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.catalog import Catalog
 from penstock.plan.consistency import Consistency, Following
-from penstock.plan.counted_rows import to_be_counted
 from penstock.plan.expressions import (
     Call,
     Expression,
     Named,
 )
-from penstock.plan.node import Node
-from penstock.plan.query import Late, QueryPlan
-from penstock.plan.stateless import Filter, Project
+from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import Late, QueryPlan
+from penstock.plan.nodes.stateless import Filter, Project
+from penstock.plan.properties.counted_rows import to_be_counted
 from penstock.windows.rows import Order, RowWindow
 from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple

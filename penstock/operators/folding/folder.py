@@ -24,8 +24,8 @@ from penstock.operators.aggregates.counts import Count, Counts
 from penstock.operators.batch import Batch
 from penstock.operators.folding.arguments import NO_ARGUMENTS, Arguments, ArgumentsOf
 from penstock.operators.folding.keys import KeyCodes
-from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.expressions import Named
+from penstock.plan.nodes.aggregates import NamedAggregate
 from penstock.state.chunks import Tree
 
 _TAKE = arrow("take", pc.TakeOptions(boundscheck=False))

@@ -20,7 +20,7 @@ from penstock.model.stable_order import stable_order
 from penstock.model.types import Type
 from penstock.operators.folding.key_order import sorted_places
 from penstock.operators.folding.keys import KeyCodes
-from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.nodes.distinct_on import DistinctOn
 from penstock.state.chunks import ChunkStore, required
 from penstock.windows.columns import extremes
 

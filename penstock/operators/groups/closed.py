@@ -17,8 +17,8 @@ from penstock.model.schema import Field
 from penstock.operators.bounds import BoundOf
 from penstock.operators.folding.folder import Folder
 from penstock.operators.groups.bounds import GroupBounds, HighestBounds
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import Column, Named
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Within
 from penstock.windows.columns import floor_div
 from penstock.windows.sliding import Sliding

@@ -14,8 +14,8 @@ from penstock.operators.folding.slices import Slices
 from penstock.operators.groups.grouped import InTime
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
-from penstock.plan.aggregates import Distinct
 from penstock.plan.expressions import Column
+from penstock.plan.nodes.aggregates import Distinct
 from penstock.state.chunks import ChunkStore
 
 

@@ -15,7 +15,7 @@ from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.id_ranges import id_ranges, last_closed
 from penstock.operators.windows.results import Results
-from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.nodes.distinct_on import DistinctOn
 from penstock.state.chunks import ChunkStore
 
 

@@ -30,9 +30,9 @@ from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.operators.windows.results import with_late_columns
-from penstock.plan.aggregates import GroupAggregate
 from penstock.plan.expressions import Expression
-from penstock.plan.node import Node
+from penstock.plan.nodes.aggregates import GroupAggregate
+from penstock.plan.nodes.node import Node
 from penstock.state.chunks import ChunkStore, required
 
 

@@ -14,7 +14,7 @@ from penstock.model.schema import Schema
 from penstock.operators.joins.partners.pairs import Pairs
 from penstock.operators.ticks import to_ticks
 from penstock.plan.expressions import Expression, all_of, columns_of
-from penstock.plan.joins import Join, TimeCondition, by_risk
+from penstock.plan.nodes.joins import Join, TimeCondition, by_risk
 
 
 class Condition:

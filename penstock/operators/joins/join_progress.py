@@ -11,7 +11,7 @@ from penstock.model.room import ticks_of
 from penstock.model.schema import Field
 from penstock.operators.operator import Progress
 from penstock.plan.expressions import Column
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 from penstock.state.chunks import Tree
 from penstock.windows.joins import JoinWindow
 

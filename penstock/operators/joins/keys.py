@@ -11,7 +11,7 @@ from penstock.model.arrays import Codes, Mask
 from penstock.operators.joins.partners.side import Side
 from penstock.operators.joins.shared_codes import SharedCodes
 from penstock.plan.expressions import Expression
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 
 
 class JoinKeys:

@@ -32,8 +32,8 @@ from penstock.operators.operator import Base, Item, Progress, at_once, by_name, 
 from penstock.operators.revising.amendment import in_time_of
 from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
-from penstock.plan.identity import origins
-from penstock.plan.joins import Join, JoinKind, equal_keys
+from penstock.plan.identity.identity import origins
+from penstock.plan.nodes.joins import Join, JoinKind, equal_keys
 from penstock.state.chunks import ChunkStore, Within
 
 _MANY = 1 << 18  # pairs that are more than is held in memory at once

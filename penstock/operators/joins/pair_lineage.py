@@ -7,9 +7,9 @@ import numpy as np
 from penstock.model.arrays import Ints
 from penstock.operators.batch import Batch
 from penstock.operators.signed.lineage import NONE, lineage_of, made_of, of_branch, widened
-from penstock.plan.joins import Join
-from penstock.plan.lineage import lineage_parts
-from penstock.plan.node import Node
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.node import Node
+from penstock.plan.properties.lineage import lineage_parts
 
 _GIVEN, _OWN = 0, 1  # who has numbered a tuple
 

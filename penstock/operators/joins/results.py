@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from penstock.operators.batch import Batch
 from penstock.operators.joins.partners.pairs import Pairs
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 
 
 class JoinResults:

@@ -15,7 +15,7 @@ from penstock.operators.operator import LateRows, Names, Progress, by_name, by_o
 from penstock.operators.revising.amendment import in_time_of
 from penstock.physical.asked import Asked
 from penstock.plan.expressions import Column
-from penstock.plan.node import Node
+from penstock.plan.nodes.node import Node
 from penstock.state.chunks import Tree
 
 

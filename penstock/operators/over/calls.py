@@ -14,7 +14,7 @@ from penstock.model.arrays import Ints, Mask
 from penstock.model.schema import Schema
 from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.framed_aggregates import AggregateOverFrames
-from penstock.plan.over_calls import (
+from penstock.plan.nodes.over_calls import (
     FramedAggregate,
     Neighbour,
     Numbering,

@@ -24,7 +24,7 @@ from penstock.operators.over.carried_values import (
 )
 from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.framed_aggregates import AggregateOverFrames, Seen
-from penstock.plan.over_calls import (
+from penstock.plan.nodes.over_calls import (
     FramedAggregate,
     Neighbour,
     Numbering,

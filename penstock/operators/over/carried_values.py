@@ -17,7 +17,7 @@ from penstock.operators.over.calls import KnownRows
 from penstock.operators.over.carried_call import CarriedCall
 from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.plan.expressions import Expression
-from penstock.plan.over_calls import RowFrame, ValueAt
+from penstock.plan.nodes.over_calls import RowFrame, ValueAt
 from penstock.state.chunks import Tree
 
 _FEW = 1024  # values that may be kept for nobody

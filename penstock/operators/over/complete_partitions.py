@@ -27,7 +27,7 @@ from penstock.operators.over.promises import Promises
 from penstock.operators.revising.amendment import in_time_of
 from penstock.operators.waiting import InTurn, WaitingRows
 from penstock.physical.asked import Asked
-from penstock.plan.over import Over
+from penstock.plan.nodes.over import Over
 from penstock.state.chunks import ChunkStore
 
 _FEW = 4096  # rows that may wait before those go that are beyond the limit

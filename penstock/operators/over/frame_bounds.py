@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
 from penstock.model.types import INT64_MAX, INT64_MIN
-from penstock.plan.over_calls import FrameUnit, RowFrame
+from penstock.plan.nodes.over_calls import FrameUnit, RowFrame
 
 
 @dataclass

@@ -22,7 +22,7 @@ from penstock.operators.folding.arguments import ArgumentsOf
 from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.sort_numbers import sort_numbers
 from penstock.plan.expressions import AggregateCall
-from penstock.plan.over_calls import RowFrame
+from penstock.plan.nodes.over_calls import RowFrame
 
 _AT_ONCE = 1 << 20  # rows that frames are expanded to at a time
 _LEAST = frozenset(["min", "any_value", "bool_and", "min_by"])

@@ -11,8 +11,8 @@ from penstock.operators.over.calls import call_over_rows
 from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.row_order import RowOrder
 from penstock.operators.ticks import to_ticks
-from penstock.plan.over_calls import frames_of
-from penstock.plan.rows_over import RowsOver
+from penstock.plan.nodes.over_calls import frames_of
+from penstock.plan.nodes.rows_over import RowsOver
 
 
 class PartitionSorter:

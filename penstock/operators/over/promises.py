@@ -18,7 +18,7 @@ from penstock.operators.revising.amendment import behind
 from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
 from penstock.plan.expressions import Column
-from penstock.plan.over import Over
+from penstock.plan.nodes.over import Over
 from penstock.state.chunks import Tree
 
 _MANY = 64  # batches of waiting rows that are looked through one by one

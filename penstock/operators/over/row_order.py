@@ -18,7 +18,7 @@ from penstock.model.schema import Schema
 from penstock.model.stable_order import stable_order, stable_order_by
 from penstock.operators.over.sort_numbers import sort_numbers
 from penstock.plan.expressions import Column
-from penstock.plan.over_calls import (
+from penstock.plan.nodes.over_calls import (
     FramedAggregate,
     FrameUnit,
     Numbering,
@@ -27,7 +27,7 @@ from penstock.plan.over_calls import (
     Standing,
     StandingKind,
 )
-from penstock.plan.rows_over import RowsOver
+from penstock.plan.nodes.rows_over import RowsOver
 
 
 @dataclass(slots=True)

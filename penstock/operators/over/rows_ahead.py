@@ -29,7 +29,7 @@ from penstock.operators.over.row_order import RowOrder
 from penstock.operators.revising.amendment import in_time_of
 from penstock.operators.waiting import InTurn, WaitingRows
 from penstock.physical.asked import Asked
-from penstock.plan.over import Over
+from penstock.plan.nodes.over import Over
 from penstock.state.chunks import ChunkStore
 
 

@@ -31,8 +31,8 @@ from penstock.operators.revising.amendment import in_time_of
 from penstock.operators.waiting import InTurn, WaitingRows
 from penstock.physical.asked import Asked
 from penstock.plan.expressions import columns_of
-from penstock.plan.over import Over
-from penstock.plan.over_calls import NamedOver
+from penstock.plan.nodes.over import Over
+from penstock.plan.nodes.over_calls import NamedOver
 from penstock.state.chunks import ChunkStore
 
 

@@ -21,10 +21,10 @@ from penstock.operators.revising.provisional import Provisional, provisional
 from penstock.operators.revising.revisions import result_rows
 from penstock.operators.stateless.steps import WayOut
 from penstock.physical.asked import Steps
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.can_fail import may_fail
-from penstock.plan.node import Node
-from penstock.plan.stateless import Filter, Project
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Filter, Project
+from penstock.plan.properties.can_fail import may_fail
 
 Found = list[tuple[int, Groups]]  # results by window
 

@@ -14,7 +14,7 @@ from penstock.operators.groups.grouped import InTime, wholly_late
 from penstock.operators.operator import LateRows, Progress
 from penstock.physical.asked import Asked
 from penstock.plan.expressions import Expression
-from penstock.plan.node import Node
+from penstock.plan.nodes.node import Node
 from penstock.windows.columns import exceeds_by_at_most
 
 

@@ -20,8 +20,8 @@ from penstock.operators.revising.amendment import Forgiving, behind, with_amende
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.results import Missed
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import Column
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.columns import exceeds_by_at_most
 from penstock.windows.rows import Order

@@ -12,8 +12,8 @@ from penstock.operators.groups.distinct import DistinctOperator
 from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.revising.amendment import Forgiving
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import Distinct
 from penstock.plan.expressions import Column
+from penstock.plan.nodes.aggregates import Distinct
 
 
 class AmendingDistinct(DistinctOperator):

@@ -32,7 +32,7 @@ from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.id_ranges import last_closed
 from penstock.operators.windows.results import promised, window_columns
 from penstock.physical.asked import Asked
-from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.nodes.distinct_on import DistinctOn
 from penstock.state.chunks import ChunkStore
 
 

@@ -28,7 +28,7 @@ from penstock.operators.revising.provisional import provisional
 from penstock.operators.revising.revisions import joined, signed, typed
 from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import GroupAggregate
+from penstock.plan.nodes.aggregates import GroupAggregate
 from penstock.state.chunks import ChunkStore, required
 
 

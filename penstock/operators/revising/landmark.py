@@ -17,7 +17,7 @@ from penstock.operators.revising.windows import RevisingWindows
 from penstock.operators.windows.landmark import refuse_gaps, runs_of
 from penstock.operators.windows.panes.kept import KeptPanes
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.landmark import Landmark
 from penstock.windows.limits import MOST_REMEMBERED

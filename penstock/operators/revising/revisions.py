@@ -10,7 +10,7 @@ from penstock.operators.batch import Batch, Signs
 from penstock.operators.folding.folder import Folder
 from penstock.operators.revising.emitted import Groups
 from penstock.operators.windows.results import window_columns
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 
 
 class Revisions:

@@ -28,7 +28,7 @@ from penstock.operators.revising.revisions import joined
 from penstock.operators.windows.sessions.open_sessions import OpenSessions
 from penstock.operators.windows.sessions.session import promised, session_rows
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.session import Session
 

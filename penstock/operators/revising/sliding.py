@@ -20,7 +20,7 @@ from penstock.operators.windows.landmark import runs_of
 from penstock.operators.windows.panes.contents import SomeGroups, contents_over
 from penstock.operators.windows.panes.kept import KeptPanes
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.columns import floor_div
 from penstock.windows.sliding import Sliding

@@ -26,7 +26,7 @@ from penstock.operators.revising.alike import apart
 from penstock.operators.revising.early import EarlyAnswers
 from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
-from penstock.plan.node import Node
+from penstock.plan.nodes.node import Node
 from penstock.state.chunks import ChunkStore, MemoryStore, Tree, Within, pack
 
 _SAID, _OF = "said", "of/"  # in the store: early answers, and what the operator keeps

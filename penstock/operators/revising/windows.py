@@ -33,7 +33,7 @@ from penstock.operators.revising.revisions import Revisions, typed
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.results import promised
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.landmark import Landmark
 from penstock.windows.sliding import Sliding

@@ -20,7 +20,7 @@ from penstock.operators.batch import Signs
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.running.block_writer import BlockWriter
-from penstock.plan.aggregates import GroupAggregate
+from penstock.plan.nodes.aggregates import GroupAggregate
 from penstock.state.chunks import ChunkStore, Within
 
 

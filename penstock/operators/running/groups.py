@@ -26,7 +26,7 @@ from penstock.operators.revising.revisions import joined, signed, typed
 from penstock.operators.running.contents import GroupContents, contents_of
 from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import GroupAggregate
+from penstock.plan.nodes.aggregates import GroupAggregate
 from penstock.state.chunks import ChunkStore
 
 _NONE: Codes = np.zeros(0, np.int64)

@@ -23,8 +23,8 @@ from penstock.operators.running.netting import said
 from penstock.operators.running.pair_tests import PairTests
 from penstock.operators.taken import taken_columns
 from penstock.physical.asked import Asked
-from penstock.plan.joins import JoinKind, equal_keys
-from penstock.plan.running_join import RunningJoin
+from penstock.plan.nodes.joins import JoinKind, equal_keys
+from penstock.plan.nodes.running_join import RunningJoin
 from penstock.state.chunks import ChunkStore, Within
 
 

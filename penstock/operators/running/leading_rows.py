@@ -28,7 +28,7 @@ from penstock.operators.running.partition_rows import (
     ones,
     together,
 )
-from penstock.plan.running_over import RunningOver
+from penstock.plan.nodes.running_over import RunningOver
 from penstock.state.chunks import ChunkStore, Within
 
 _MORE = 64  # rows beyond the limit in a head that was just filled; at most twice as many

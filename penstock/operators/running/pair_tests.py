@@ -9,8 +9,8 @@ from penstock.model.arrays import Ints, Mask
 from penstock.model.schema import Schema
 from penstock.operators.joins.condition import condition_test
 from penstock.plan.expressions import Expression, all_of, columns_of
-from penstock.plan.joins import by_risk
-from penstock.plan.running_join import RunningJoin
+from penstock.plan.nodes.joins import by_risk
+from penstock.plan.nodes.running_join import RunningJoin
 
 
 class PairTests:

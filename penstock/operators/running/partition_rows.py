@@ -19,7 +19,7 @@ from penstock.operators.batch import Signs
 from penstock.operators.over.partition_sorter import PartitionSorter
 from penstock.operators.running.keyed_rows import KeyedRows
 from penstock.operators.running.netting import left_over
-from penstock.plan.running_over import RunningOver
+from penstock.plan.nodes.running_over import RunningOver
 from penstock.state.chunks import ChunkStore
 
 

@@ -26,8 +26,8 @@ from penstock.operators.running.partition_rows import (
     ones,
 )
 from penstock.physical.asked import Asked
-from penstock.plan.over_calls import Numbering
-from penstock.plan.running_over import RunningOver
+from penstock.plan.nodes.over_calls import Numbering
+from penstock.plan.nodes.running_over import RunningOver
 from penstock.state.chunks import ChunkStore
 
 

@@ -19,7 +19,7 @@ from penstock.operators.folding.scatter import grown
 from penstock.operators.running.contents import Change, GroupContents
 from penstock.operators.running.rows_by_group import RowsByGroup
 from penstock.operators.ticks import to_ticks
-from penstock.plan.aggregates import GroupAggregate
+from penstock.plan.nodes.aggregates import GroupAggregate
 from penstock.state.chunks import ChunkStore, Within, required
 
 _BLOCK = 4096  # counts that are saved together

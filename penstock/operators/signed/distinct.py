@@ -21,8 +21,8 @@ from penstock.operators.signed.lineage import lineage_of, made_of, signs_of, sta
 from penstock.operators.signed.net_extents import matched
 from penstock.operators.ticks import from_ticks
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import Distinct
 from penstock.plan.expressions import Column
+from penstock.plan.nodes.aggregates import Distinct
 from penstock.state.chunks import ChunkStore, Within
 
 _MANY = 4096  # values below which none is forgotten

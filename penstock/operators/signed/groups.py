@@ -29,7 +29,7 @@ from penstock.operators.signed.lineage import happening_order
 from penstock.operators.signed.net_extents import matched
 from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import GroupAggregate
+from penstock.plan.nodes.aggregates import GroupAggregate
 from penstock.state.chunks import ChunkStore
 
 

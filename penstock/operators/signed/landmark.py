@@ -15,7 +15,7 @@ from penstock.operators.signed.windows import SignedWindows
 from penstock.operators.windows.landmark import refuse_gaps
 from penstock.operators.windows.results import promised
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.landmark import Landmark
 from penstock.windows.limits import MOST_WINDOWS

@@ -14,7 +14,7 @@ from penstock.operators.folding.folder import Folder
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.signed.net_extents import NetExtents
 from penstock.operators.windows.counted.partitions import Partitions
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Within
 
 

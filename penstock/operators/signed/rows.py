@@ -18,7 +18,7 @@ from penstock.operators.signed.partitions import NetPartitions, by_part
 from penstock.operators.windows.counted.rows import windows_batch
 from penstock.operators.windows.results import promised
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Within
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow

@@ -24,7 +24,7 @@ from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.counted.rows import windows_batch
 from penstock.operators.windows.results import Missed
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Within
 from penstock.windows.columns import exceeds_by_at_most
 from penstock.windows.rows import Order

@@ -11,7 +11,7 @@ from penstock.operators.signed.windows import SignedWindows
 from penstock.operators.windows.id_ranges import last_closed
 from penstock.operators.windows.results import promised
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.windows.sliding import Sliding
 
 

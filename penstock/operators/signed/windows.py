@@ -26,7 +26,7 @@ from penstock.operators.signed.net_extents import NetExtents
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.counted.rows import windows_batch
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Within
 from penstock.windows.landmark import Landmark
 from penstock.windows.sliding import Sliding

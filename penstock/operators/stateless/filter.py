@@ -9,9 +9,9 @@ from penstock.expressions.compile import compile_predicate
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Progress
 from penstock.operators.stateless.stateless import Stateless
-from penstock.plan.can_fail import may_fail
-from penstock.plan.comparisons import Within, needed_for
-from penstock.plan.stateless import Filter
+from penstock.plan.nodes.stateless import Filter
+from penstock.plan.properties.can_fail import may_fail
+from penstock.plan.properties.comparisons import Within, needed_for
 
 
 class FilterOperator(Stateless):

@@ -21,8 +21,8 @@ from penstock.model.arrays import Ints
 from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Schema
 from penstock.model.types import INT, INT64_MAX, INT64_MIN, Kind
-from penstock.plan.comparisons import Within
 from penstock.plan.expressions import Expression
+from penstock.plan.properties.comparisons import Within
 
 
 class Chosen(NamedTuple):

@@ -22,8 +22,8 @@ from penstock.operators.stateless.union import Meld
 from penstock.operators.waiting import WaitingRows
 from penstock.physical.sorting import Sorting
 from penstock.plan.expressions import Column
-from penstock.plan.monotone import rises_with
-from penstock.plan.stateless import Union
+from penstock.plan.nodes.stateless import Union
+from penstock.plan.properties.monotone import rises_with
 from penstock.state.chunks import ChunkStore
 
 

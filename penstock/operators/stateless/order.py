@@ -22,7 +22,7 @@ from penstock.operators.ticks import to_ticks
 from penstock.operators.waiting import InTurn, WaitingRows
 from penstock.physical.asked import Asked
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.state.chunks import ChunkStore
 
 

@@ -20,7 +20,7 @@ from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Item, Progress
 from penstock.operators.stateless.stateless import Stateless
 from penstock.plan.expressions import Column
-from penstock.plan.stateless import Project
+from penstock.plan.nodes.stateless import Project
 
 
 class ProjectOperator(Stateless):

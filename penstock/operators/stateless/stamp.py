@@ -14,8 +14,8 @@ from penstock.operators.batch import Batch
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import from_ticks
-from penstock.plan.identity import origins
-from penstock.plan.stateless import Stamp
+from penstock.plan.identity.identity import origins
+from penstock.plan.nodes.stateless import Stamp
 from penstock.state.chunks import ChunkStore
 
 _LOWEST = np.iinfo(np.int64).min

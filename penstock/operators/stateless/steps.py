@@ -7,8 +7,8 @@ from penstock.operators.stateless.filter import FilterOperator
 from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.union import Meld
 from penstock.physical.asked import Steps
-from penstock.plan.node import Node
-from penstock.plan.stateless import Filter, Project, Union
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Filter, Project, Union
 
 
 class WayOut:

@@ -14,8 +14,8 @@ from penstock.operators.groups.melded import MeldedGroups
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, Progress, by_name, by_origin
 from penstock.operators.signed.lineage import of_branch
-from penstock.plan.identity import origins
-from penstock.plan.stateless import Union
+from penstock.plan.identity.identity import origins
+from penstock.plan.nodes.stateless import Union
 from penstock.state.chunks import ChunkStore, MemoryStore, Tree
 
 

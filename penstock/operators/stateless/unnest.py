@@ -13,7 +13,7 @@ from penstock.model.types import BIGINT, INT, Kind
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Progress
 from penstock.operators.stateless.stateless import Stateless
-from penstock.plan.unnest import Unnest
+from penstock.plan.nodes.unnest import Unnest
 
 
 class UnnestOperator(Stateless):

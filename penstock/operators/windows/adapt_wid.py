@@ -29,7 +29,7 @@ from penstock.operators.windows.pieces.exporting import exported, pieces_of_rows
 from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.operators.windows.results import Results
 from penstock.operators.windows.wid import Tagged, Tagger, joined, spans_of
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.append_log import AppendLog
 from penstock.state.chunks import ChunkStore, Within
 

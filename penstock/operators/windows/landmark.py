@@ -24,7 +24,7 @@ from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.panes.contents import Panes
 from penstock.operators.windows.results import Missed, Results, promised
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.landmark import Landmark
 from penstock.windows.limits import MOST_WINDOWS, too_many

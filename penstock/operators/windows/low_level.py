@@ -13,7 +13,7 @@ from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.aggregates.counts import Counts
 from penstock.operators.folding.folder import Folder, Partials, Rows
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, required
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: neighbouring codes far apart

@@ -42,7 +42,7 @@ from penstock.operators.windows.pieces.adopted import taken_in
 from penstock.operators.windows.pieces.exporting import exported, pieces_of_panes
 from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.operators.windows.results import Missed, Results
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Tree
 from penstock.windows.columns import extreme_quotients, floor_div, quotient
 from penstock.windows.sliding import Sliding

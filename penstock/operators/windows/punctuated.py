@@ -21,7 +21,7 @@ from penstock.operators.windows.panes.groups import PaneGroups
 from penstock.operators.windows.pieces.exporting import not_given
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 
 

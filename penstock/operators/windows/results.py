@@ -21,8 +21,8 @@ from penstock.model.types import Type
 from penstock.operators.batch import Batch
 from penstock.operators.operator import LateRows, Progress
 from penstock.operators.ticks import from_ticks
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.distinct_on import DistinctOn
 from penstock.state.chunks import Tree
 from penstock.windows.columns import extremes
 from penstock.windows.landmark import Landmark

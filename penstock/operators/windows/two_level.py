@@ -18,7 +18,7 @@ from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.windows.low_level import LazyFlush, LowLevel, PartialRows, SlowFlush
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.pieces.open_pieces import OpenPieces
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.columns import floor_div
 

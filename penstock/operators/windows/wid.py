@@ -34,7 +34,7 @@ from penstock.operators.windows.pieces.adopted import AdoptedPieces
 from penstock.operators.windows.pieces.exporting import exported, pieces_of_windows
 from penstock.operators.windows.pieces.open_pieces import OpenPieces
 from penstock.operators.windows.results import Missed, Results
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, Tree
 from penstock.windows.columns import floor_div
 from penstock.windows.sliding import Sliding

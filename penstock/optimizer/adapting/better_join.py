@@ -18,7 +18,7 @@ from penstock.optimizer.dataflow.search import Search
 from penstock.optimizer.estimates.sizes import rate
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.plan.join_trees.join_tree import Joined
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 
 _NEWS = 1.25  # times as much, or as little, is worth telling
 

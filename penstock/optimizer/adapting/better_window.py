@@ -10,8 +10,8 @@ from penstock.optimizer.estimates.sizes import Sizes, counted
 from penstock.optimizer.logical.choose_algorithm import cheapest
 from penstock.optimizer.physical.lower import ALGORITHMS
 from penstock.physical.node import PhysicalNode
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Reason
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.windows.limits import MOST_KEPT, per_tuple
 from penstock.windows.sliding import Sliding
 

@@ -14,10 +14,10 @@ from penstock.optimizer.logical.arrange_joins import candidates
 from penstock.optimizer.optimize import executed_query
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import duration, size_text
 from penstock.plan.join_trees.join_tree import Joined, JoinTree, flat
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.query import QueryPlan
 
 
 def explain_dataflow(query: QueryPlan, settings: Settings) -> str:

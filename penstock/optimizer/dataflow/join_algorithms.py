@@ -20,7 +20,7 @@ from penstock.optimizer.dataflow.work import Work
 from penstock.optimizer.settings import Settings
 from penstock.plan.algorithms import JoinAlgorithm, Reason
 from penstock.plan.join_choice import JoinChoice, JoinEstimate
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 
 BY_ONE = (JoinAlgorithm.OPIB, JoinAlgorithm.OPOB)
 BY_BOTH = (JoinAlgorithm.ADAPTIVE_JOIN, JoinAlgorithm.FILTER_ORDER, JoinAlgorithm.SYNC_FILTER)

@@ -18,8 +18,8 @@ from penstock.optimizer.dataflow.encounters import encounters
 from penstock.optimizer.dataflow.join_statistics import JoinStatistics
 from penstock.optimizer.dataflow.met import Met
 from penstock.optimizer.dataflow.work import Work
-from penstock.plan.joins import Join
-from penstock.plan.pairwise_windows import between
+from penstock.plan.nodes.joins import Join
+from penstock.plan.properties.pairwise_windows import between
 from penstock.windows.joins import BandJoin, SlidingJoin
 
 Inputs = frozenset[int]

@@ -18,11 +18,11 @@ from penstock.model.arrays import Floats
 from penstock.model.types import Kind
 from penstock.optimizer.dataflow.sampling import Sample, sample_of
 from penstock.optimizer.estimates.sizes import GROUPS, assumed_flow, flow_of
-from penstock.plan.equalities import Equality, conditions_of
 from penstock.plan.expressions import columns_of
-from penstock.plan.joins import Join
-from penstock.plan.node import Node
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Scan
+from penstock.plan.properties.equalities import Equality, conditions_of
 
 OTHER = 1 / 3  # of combinations that any other condition leaves
 

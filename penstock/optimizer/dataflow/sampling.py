@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.expressions.compile import compile_expression, compile_predicate
-from penstock.plan.node import Node
-from penstock.plan.stateless import Filter, Project, Scan
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Filter, Project, Scan
 from penstock.sources.memory import BatchSource
 
 _ROWS = 16384

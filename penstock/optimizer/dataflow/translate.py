@@ -18,15 +18,15 @@ from penstock.optimizer.dataflow.join_statistics import (
 from penstock.optimizer.dataflow.sampling import sample_of
 from penstock.optimizer.dataflow.work import ASK, RECORD, Work
 from penstock.optimizer.estimates.sizes import assumed_flow, flow_of, sizes_of
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.equalities import conditions_of
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree
-from penstock.plan.joins import Difference, Join, JoinKind, Lookup
-from penstock.plan.joins import Sequence as SequenceJoin
-from penstock.plan.node import Node
-from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
-from penstock.plan.unnest import Unnest
+from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.joins import Difference, Join, JoinKind, Lookup
+from penstock.plan.nodes.joins import Sequence as SequenceJoin
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.nodes.unnest import Unnest
+from penstock.plan.properties.equalities import conditions_of
 from penstock.windows.sliding import Sliding
 
 FILTER, PROJECT, _UNION, _FOLD = 8.0, 3.0, 1.0, 60.0  # nanoseconds a tuple

@@ -15,13 +15,13 @@ from penstock.optimizer.estimates.predict import predict
 from penstock.optimizer.estimates.sizes import flow_of, sizes_of
 from penstock.optimizer.rewrite import with_inputs
 from penstock.physical.node import PhysicalNode
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import Column
 from penstock.plan.join_choice import JoinChoice
 from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, flat
-from penstock.plan.joins import Join, JoinKind
-from penstock.plan.node import Node
-from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition
 from penstock.windows.sliding import Sliding
 

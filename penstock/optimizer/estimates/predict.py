@@ -19,8 +19,8 @@ from penstock.operators.windows import costs
 from penstock.optimizer.estimates import constants
 from penstock.optimizer.estimates.constants import Class, Constants
 from penstock.optimizer.estimates.sizes import Sizes
-from penstock.plan.aggregates import NamedAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm, Estimate
+from penstock.plan.nodes.aggregates import NamedAggregate, WindowAggregate
 from penstock.windows.sliding import Sliding
 
 _FEW = 8  # as in operators/scatter.py: below that many tuples to 8 groups, only theirs are touched

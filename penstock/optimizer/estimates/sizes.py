@@ -9,13 +9,13 @@ from penstock.model.domain import Domain
 from penstock.model.progress import Delay, Slack
 from penstock.model.types import Kind, Type
 from penstock.operators.ticks import to_ticks
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.joins import Lookup
-from penstock.plan.monotone import rises_with
-from penstock.plan.node import Node
-from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
-from penstock.plan.unnest import Unnest
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.nodes.unnest import Unnest
+from penstock.plan.properties.monotone import rises_with
 from penstock.sources.extent import extent
 from penstock.windows.sliding import Sliding
 

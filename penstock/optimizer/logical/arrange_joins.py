@@ -13,12 +13,12 @@ from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.plan.algorithms import JoinAlgorithm
-from penstock.plan.equalities import common_keys
 from penstock.plan.join_trees.arrangement import arranged
 from penstock.plan.join_trees.join_tree import Joined, flat, left_deep
-from penstock.plan.joins import Join
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.properties.equalities import common_keys
 
 _MARGIN = 1.1  # times faster that containers have to be
 

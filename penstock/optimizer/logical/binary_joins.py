@@ -12,13 +12,13 @@ from dataclasses import replace
 from penstock.model.schema import Schema
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
-from penstock.plan.aggregates import GroupAggregate, WindowAggregate
 from penstock.plan.expressions import Expression, all_of, columns_of
-from penstock.plan.joins import Join, Lookup, TimeCondition, by_risk, equal_keys
-from penstock.plan.node import Node
-from penstock.plan.pairwise_windows import between, width, window_of_two
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter, Project
+from penstock.plan.nodes.aggregates import GroupAggregate, WindowAggregate
+from penstock.plan.nodes.joins import Join, Lookup, TimeCondition, by_risk, equal_keys
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter, Project
+from penstock.plan.properties.pairwise_windows import between, width, window_of_two
 
 
 def binary_joins(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
-from penstock.plan.aggregates import GroupAggregate, NamedAggregate, WindowAggregate
-from penstock.plan.expression_texts import aggregate_text, expression_text
 from penstock.plan.expressions import Column, Named
-from penstock.plan.identity import origins
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter, Project
+from penstock.plan.identity.expression_texts import aggregate_text, expression_text
+from penstock.plan.identity.identity import origins
+from penstock.plan.nodes.aggregates import GroupAggregate, NamedAggregate, WindowAggregate
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter, Project
 
 
 def canonical_order(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001

@@ -13,10 +13,10 @@ from penstock.optimizer.estimates.predict import predict
 from penstock.optimizer.estimates.sizes import sizes_of
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.algorithms import Algorithm, Choice, Estimate, Reason
-from penstock.plan.node import Node
-from penstock.plan.query import Late, QueryPlan
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import Late, QueryPlan
 from penstock.windows.limits import MOST_KEPT, per_tuple
 from penstock.windows.sliding import Sliding
 

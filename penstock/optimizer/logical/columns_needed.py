@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from penstock.optimizer.rewrite import with_inputs
-from penstock.plan.aggregates import GroupAggregate, WindowAggregate
-from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression, columns_of
-from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode
-from penstock.plan.node import Node
-from penstock.plan.rows_over import RowsOver
-from penstock.plan.running_join import RunningJoin
-from penstock.plan.stateless import Filter, Project, Scan, Stamp
+from penstock.plan.nodes.aggregates import GroupAggregate, WindowAggregate
+from penstock.plan.nodes.distinct_on import DistinctOn
+from penstock.plan.nodes.joins import Difference, Join, Lookup, Sequence, SequenceMode
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.rows_over import RowsOver
+from penstock.plan.nodes.running_join import RunningJoin
+from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp
+from penstock.plan.nodes.unnest import Unnest
 from penstock.plan.streams import StreamDefinition
-from penstock.plan.unnest import Unnest
 
 Needed: TypeAlias = frozenset[tuple[str | None, str]] | None  # relation and name; None: all
 _NOTHING: frozenset[tuple[str | None, str]] = frozenset()

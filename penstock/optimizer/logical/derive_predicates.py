@@ -17,7 +17,6 @@ from penstock.optimizer.logical.removable_rows import (
 )
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
-from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import (
     Call,
     Column,
@@ -26,10 +25,11 @@ from penstock.plan.expressions import (
     columns_of,
     conjuncts,
 )
-from penstock.plan.joins import Join, JoinKind
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter
+from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter
+from penstock.plan.properties.can_fail import may_fail
 from penstock.plan.substitution import substituted
 
 _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}

@@ -6,12 +6,12 @@ from typing import TypeAlias
 
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter, Project
+from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.distinct_on import DistinctOn
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter, Project
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
-from penstock.plan.can_fail import may_fail
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter, Project
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter, Project
+from penstock.plan.properties.can_fail import may_fail
 from penstock.plan.substitution import below
 
 

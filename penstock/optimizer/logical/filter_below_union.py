@@ -7,9 +7,9 @@ from dataclasses import replace
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter, Union
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter, Union
 from penstock.plan.substitution import substituted
 
 

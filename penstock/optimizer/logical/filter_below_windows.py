@@ -9,13 +9,13 @@ from typing import TypeAlias
 from penstock.optimizer.logical.removable_rows import filtered, only_results, results_may_be_removed
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.can_fail import aggregate_may_fail, may_fail
-from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression, all_of, columns_of, conjuncts
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter
+from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.distinct_on import DistinctOn
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter
+from penstock.plan.properties.can_fail import aggregate_may_fail, may_fail
 from penstock.plan.substitution import substituted
 from penstock.windows.rows import Order, RowWindow
 from penstock.windows.session import Session

@@ -7,12 +7,12 @@ from dataclasses import replace
 from penstock.optimizer.logical.removable_rows import is_about
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
-from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Expression, all_of, conjuncts
-from penstock.plan.joins import Join, JoinKind, Lookup
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter
+from penstock.plan.nodes.joins import Join, JoinKind, Lookup
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter
+from penstock.plan.properties.can_fail import may_fail
 
 
 def filter_into_join(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001

@@ -7,11 +7,11 @@ from dataclasses import replace
 from penstock.optimizer.logical.removable_rows import only_results
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
-from penstock.plan.aggregates import GroupAggregate, NamedAggregate, WindowAggregate
 from penstock.plan.expressions import Column, Expression, Named
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Project
+from penstock.plan.nodes.aggregates import GroupAggregate, NamedAggregate, WindowAggregate
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Project
 from penstock.plan.substitution import below
 
 

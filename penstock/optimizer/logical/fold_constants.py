@@ -9,8 +9,6 @@ from penstock.model.schema import Schema
 from penstock.model.types import BOOLEAN
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
-from penstock.plan.aggregates import GroupAggregate, NamedAggregate, WindowAggregate
-from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import (
     Call,
     Column,
@@ -19,10 +17,12 @@ from penstock.plan.expressions import (
     Named,
     children,
 )
-from penstock.plan.joins import Join, Lookup, Sequence
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter, Project
+from penstock.plan.nodes.aggregates import GroupAggregate, NamedAggregate, WindowAggregate
+from penstock.plan.nodes.joins import Join, Lookup, Sequence
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter, Project
+from penstock.plan.properties.can_fail import may_fail
 from penstock.plan.substitution import with_children
 from penstock.scalars.evaluate import evaluator
 

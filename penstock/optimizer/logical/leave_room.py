@@ -18,14 +18,14 @@ from penstock.model.room import EVERYWHERE, TICKS, Interval, Room, ticks_of
 from penstock.model.schema import Field, Schema
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
-from penstock.plan.aggregates import GroupAggregate, WindowAggregate
-from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.joins import Difference
-from penstock.plan.monotone import rises_with
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Project, Scan, Union
+from penstock.plan.nodes.aggregates import GroupAggregate, WindowAggregate
+from penstock.plan.nodes.distinct_on import DistinctOn
+from penstock.plan.nodes.joins import Difference
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Project, Scan, Union
+from penstock.plan.properties.monotone import rises_with
 from penstock.scalars.evaluate import evaluator
 from penstock.windows.landmark import Landmark
 from penstock.windows.session import Session

@@ -7,12 +7,12 @@ from dataclasses import replace
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
 from penstock.plan.expressions import Call, Column, Expression, Literal, conjuncts
-from penstock.plan.node import Node
-from penstock.plan.over import Over
-from penstock.plan.over_calls import Numbering
-from penstock.plan.query import QueryPlan
-from penstock.plan.rows_over import RowsOver
-from penstock.plan.stateless import Filter
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.over import Over
+from penstock.plan.nodes.over_calls import Numbering
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.rows_over import RowsOver
+from penstock.plan.nodes.stateless import Filter
 
 _TURNED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq"}
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
-from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Column, Literal, Named, all_of, columns_of, conjuncts
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter, Project
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter, Project
+from penstock.plan.properties.can_fail import may_fail
 from penstock.plan.substitution import below
 
 

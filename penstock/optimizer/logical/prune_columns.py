@@ -8,8 +8,8 @@ from penstock.model.schema import Field, Schema
 from penstock.optimizer.logical.columns_needed import ColumnsNeeded, Needed, progress_columns
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
-from penstock.plan.query import Late, QueryPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.query import Late, QueryPlan
+from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.sources.source import KnowsItsTypes
 
@@ -23,7 +23,7 @@ def prune_columns(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: A
 
     >>> from penstock.model.types import BIGINT
     >>> from penstock.plan.expressions import Column, Named
-    >>> from penstock.plan.stateless import Project
+    >>> from penstock.plan.nodes.stateless import Project
     >>> from penstock.sources.memory import BatchSource
     >>> class Typed(BatchSource):  # as a DataFrame is
     ...     def always_fits(self, field: Field) -> bool:

@@ -9,13 +9,13 @@ back on the way would change.
 
 from __future__ import annotations
 
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Expression, all_of, columns_of, conjuncts
-from penstock.plan.late_columns import has_tuples
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter
+from penstock.plan.properties.can_fail import may_fail
+from penstock.plan.properties.late_columns import has_tuples
 from penstock.windows.landmark import Landmark
 
 

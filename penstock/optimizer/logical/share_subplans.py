@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penstock.optimizer.settings import Settings
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.joins import Lookup
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
 
 
 def share_subplans(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001

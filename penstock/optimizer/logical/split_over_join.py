@@ -12,17 +12,18 @@ from penstock.optimizer.logical.removable_rows import (
 )
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
-from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Expression, all_of, conjuncts
-from penstock.plan.joins import Join, JoinKind
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.properties.can_fail import may_fail
 
 
 def split_over_join(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
     """What a FROM clause says of one relation is below its join when it is bound (see
-    `language/binding/join_tree.py`); this is for what has come there from queries around it.  Only
-    for inputs that are results: tuples that do not come to the join cannot be found late there.
+    `language/binding/relations/join_tree.py`); this is for what has come there from queries around
+    it.  Only for inputs that are results: tuples that do not come to the join cannot be found late
+    there.
 
     before: Join ON a.k = b.k AND b.n > 3 (…, WindowAggregate …)
     after:  Join ON a.k = b.k (…, Filter b.n > 3 (WindowAggregate …))

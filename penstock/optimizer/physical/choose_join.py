@@ -12,8 +12,8 @@ from penstock.physical.node import OperatorKind, Ordering, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.physical.sorting import Sorting
 from penstock.plan.algorithms import JoinAlgorithm
-from penstock.plan.joins import Join, JoinKind
-from penstock.plan.result_order import latest_of
+from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.plan.properties.result_order import latest_of
 
 # Those whose results leave in order: by the time of one input, or by the later of both.
 BY_ONE = {

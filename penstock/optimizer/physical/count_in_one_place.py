@@ -7,8 +7,8 @@ from dataclasses import replace
 from penstock.optimizer.settings import Settings
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.aggregates import Distinct, WindowAggregate
-from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.nodes.aggregates import Distinct, WindowAggregate
+from penstock.plan.nodes.distinct_on import DistinctOn
 
 
 def count_in_one_place(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa: ARG001

@@ -11,9 +11,9 @@ from penstock.optimizer.settings import Settings
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.expressions import Column
-from penstock.plan.joins import Join
-from penstock.plan.node import Node
-from penstock.plan.window_times import time_of_window
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.node import Node
+from penstock.plan.properties.window_times import time_of_window
 
 MANY = 1_000_000  # tuples of an input that are worth a warning
 

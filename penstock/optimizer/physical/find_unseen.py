@@ -11,9 +11,9 @@ from penstock.optimizer.logical.columns_needed import ColumnsNeeded, Needed
 from penstock.optimizer.settings import Settings
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.node import Node
-from penstock.plan.query import Late
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import Late
+from penstock.plan.nodes.stateless import Scan
 
 _NARROW = (Kind.BOOLEAN, Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DATE, Kind.TIMESTAMP)
 _JOINS = (OperatorKind.OA_JOIN, OperatorKind.RUNNING_JOIN)

@@ -12,8 +12,8 @@ from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.consistency import Consistency
-from penstock.plan.joins import Join
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.stateless import Scan
 
 _AS_THEY_COME = (
     OperatorKind.READ,

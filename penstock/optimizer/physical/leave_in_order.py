@@ -13,11 +13,11 @@ from penstock.physical.asked import Steps
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.physical.sorting import Sorting
-from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.joins import Join
-from penstock.plan.result_order import by_ports
-from penstock.plan.stateless import Filter, Project
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.stateless import Filter, Project
+from penstock.plan.properties.can_fail import may_fail
+from penstock.plan.properties.result_order import by_ports
 from penstock.plan.substitution import below
 
 

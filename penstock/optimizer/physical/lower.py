@@ -19,22 +19,22 @@ from penstock.physical.asked import Asked
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.distinct_on import DistinctOn
-from penstock.plan.equalities import common_keys
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.join_trees.join_tree import Joined
-from penstock.plan.joins import Difference, Join, Lookup, Sequence, SequenceMode, equal_keys
-from penstock.plan.lineage import steady_columns
-from penstock.plan.node import Node
-from penstock.plan.over import Over
-from penstock.plan.query import QueryPlan
-from penstock.plan.rows_over import RowsOver
-from penstock.plan.running_join import RunningJoin
-from penstock.plan.running_over import RunningOver
-from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
-from penstock.plan.unnest import Unnest
+from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.distinct_on import DistinctOn
+from penstock.plan.nodes.joins import Difference, Join, Lookup, Sequence, SequenceMode, equal_keys
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.over import Over
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.rows_over import RowsOver
+from penstock.plan.nodes.running_join import RunningJoin
+from penstock.plan.nodes.running_over import RunningOver
+from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.nodes.unnest import Unnest
+from penstock.plan.properties.equalities import common_keys
+from penstock.plan.properties.lineage import steady_columns
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow
 from penstock.windows.session import Session

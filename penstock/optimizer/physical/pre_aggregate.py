@@ -9,10 +9,10 @@ from penstock.operators.aggregates.build import build
 from penstock.optimizer.settings import Settings
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.joins import Join, Sequence
-from penstock.plan.query import Late
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.joins import Join, Sequence
+from penstock.plan.nodes.query import Late
+from penstock.plan.nodes.stateless import Scan
 
 
 def pre_aggregate(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa: ARG001

@@ -10,15 +10,15 @@ from penstock.errors import EngineError, Span
 from penstock.operators.revising.above import Above
 from penstock.physical.asked import Asked
 from penstock.physical.node import OperatorKind
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.can_fail import may_fail
-from penstock.plan.distinct_on import DistinctOn
 from penstock.plan.expressions import Column
-from penstock.plan.joins import Difference, Lookup
-from penstock.plan.node import Node
-from penstock.plan.query import Late, QueryPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.distinct_on import DistinctOn
+from penstock.plan.nodes.joins import Difference, Lookup
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import Late, QueryPlan
+from penstock.plan.nodes.stateless import Scan
+from penstock.plan.properties.can_fail import may_fail
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import Order, RowWindow
 from penstock.windows.session import Session

@@ -8,11 +8,11 @@ from dataclasses import replace
 from penstock.optimizer.settings import Settings
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import columns_of
-from penstock.plan.joins import Lookup, equal_keys
-from penstock.plan.lineage import steady_columns
-from penstock.plan.reading import scans_of
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.joins import Lookup, equal_keys
+from penstock.plan.properties.lineage import steady_columns
+from penstock.plan.properties.reading import scans_of
 from penstock.sources.extent import rows_expected
 
 

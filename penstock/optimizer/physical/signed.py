@@ -7,9 +7,9 @@ from penstock.optimizer.physical.revisions import no_early_items
 from penstock.physical.asked import Asked
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind
-from penstock.plan.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.joins import Difference, Join
-from penstock.plan.node import Node
+from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.joins import Difference, Join
+from penstock.plan.nodes.node import Node
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow
 from penstock.windows.slide_by_tuple import SlideByTuple

@@ -14,9 +14,9 @@ from penstock.optimizer.scheduling.scheduling_graph import SchedulingGraph
 from penstock.optimizer.settings import Settings
 from penstock.plan.consistency import Consistency
 from penstock.plan.join_trees.join_tree import Joined, flat
-from penstock.plan.joins import Join
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
 
 STEPS: tuple[tuple[Removal, ...], ...] = (
     (),

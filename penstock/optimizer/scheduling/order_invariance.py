@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.model.progress import Slack, TimestampKind
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.node import Node
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise, product
 
 from penstock.model.types import BOOLEAN
-from penstock.plan.equalities import Conditions, conditions_of
 from penstock.plan.expressions import Call, Expression, all_of, columns_of
 from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, flat
-from penstock.plan.joins import Bands, Join, JoinWindow, Ranges, TimeCondition
-from penstock.plan.node import Node
-from penstock.plan.pairwise_windows import between, width, window_of_two
+from penstock.plan.nodes.joins import Bands, Join, JoinWindow, Ranges, TimeCondition
+from penstock.plan.nodes.node import Node
+from penstock.plan.properties.equalities import Conditions, conditions_of
+from penstock.plan.properties.pairwise_windows import between, width, window_of_two
 from penstock.windows.joins import BandJoin
 
 

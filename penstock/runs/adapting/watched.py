@@ -18,9 +18,9 @@ from penstock.optimizer.adapting.better_window import better_window, can_change_
 from penstock.optimizer.adapting.observations import Better, Observations, ObservedInput
 from penstock.optimizer.dataflow.join_statistics import JoinStatistics, statistics_of
 from penstock.physical.node import PhysicalNode
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import Column
-from penstock.plan.joins import Join
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.joins import Join
 from penstock.runs.adapting.at_work import AtWork
 from penstock.state.chunks import Tree
 

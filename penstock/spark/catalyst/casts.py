@@ -6,8 +6,8 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.model.types import Kind, Type
-from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Cast
+from penstock.plan.properties.can_fail import may_fail
 from penstock.spark.catalyst.inexact import Inexact
 from penstock.spark.catalyst.times import days_of, micros_of
 from penstock.spark.catalyst.types import spark_type

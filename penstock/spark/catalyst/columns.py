@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.model.schema import Schema
 from penstock.model.types import Kind, Type
-from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
+from penstock.plan.properties.can_fail import may_fail
 from penstock.spark.catalyst.casts import cast_column
 from penstock.spark.catalyst.functions import FUNCTIONS, LEFT_OUT
 from penstock.spark.catalyst.inexact import Inexact

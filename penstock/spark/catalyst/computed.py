@@ -11,10 +11,10 @@ from penstock.model.names import free_name
 from penstock.model.schema import Field, Schema
 from penstock.optimizer.rewrite import bottom_up, with_inputs
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal, Named, walk
-from penstock.plan.joins import Lookup
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Filter, Project, Scan
+from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Filter, Project, Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.plan.substitution import below, substituted, with_children
 from penstock.spark.catalyst.columns import SETTINGS, column_or_reason

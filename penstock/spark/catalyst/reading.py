@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

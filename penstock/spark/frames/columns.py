@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from penstock.model.batch import sign_name
 from penstock.model.names import LATE, free_name
-from penstock.plan.late_columns import late_layouts
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.properties.late_columns import late_layouts
 from penstock.runs.answer import Account, LateColumns
 from penstock.sources.rejects import REJECT_COLUMNS
 from penstock.spark.tasks.messages import Packed, PackedKind, unpack_rows

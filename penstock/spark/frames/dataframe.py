@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.sources.rejects import Reject
 from penstock.spark.frames.observing import ObservedBy, free_name, observed_plainly
 from penstock.spark.run.job import Job

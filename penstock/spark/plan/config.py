@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from penstock.plan.query import Late
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.query import Late
+from penstock.plan.nodes.stateless import Scan
 from penstock.runs.adapting.adaptation import Adaptation
 from penstock.spark.plan.stages import Branch, Entry, Stage
 from penstock.spark.stateful.identity import StateIdentity

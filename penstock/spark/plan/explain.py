@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.optimizer.share_readings import read_in_turn
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.spark.catalyst.reading import columns_read
 from penstock.spark.plan.readings import scan_for

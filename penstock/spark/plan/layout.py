@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.identity import meaning, origins
-from penstock.plan.joins import Difference, Join, Sequence
-from penstock.plan.query import QueryPlan
+from penstock.plan.identity.identity import meaning, origins
+from penstock.plan.nodes.joins import Difference, Join, Sequence
+from penstock.plan.nodes.query import QueryPlan
 
 READS = re.compile(r"(stream|progress on) ")  # which columns are read is said elsewhere
 

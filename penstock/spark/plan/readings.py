@@ -11,7 +11,7 @@ from functools import reduce
 
 from penstock.model.room import Room
 from penstock.model.schema import Schema
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.plan.stages import Entry

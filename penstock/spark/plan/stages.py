@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from penstock.model.schema import Schema
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.plan.expressions import Expression
-from penstock.plan.joins import Lookup
-from penstock.plan.node import Node
-from penstock.plan.shared_panes import SharedPanes, WindowsOfPanes
-from penstock.plan.stateless import Filter, Project, Scan, Stamp, Union
-from penstock.plan.unnest import Unnest
+from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.shared_panes import SharedPanes, WindowsOfPanes
+from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.nodes.unnest import Unnest
 from penstock.spark.tasks.tables import TableFile
 
 if TYPE_CHECKING:

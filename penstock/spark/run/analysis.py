@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.operators.measured import OperatorStatus
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.algorithms import duration, size_text
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.runs.answer import Account
 from penstock.runs.node_work import NodeWork
 from penstock.runs.outlet import Outlet

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import EngineError
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.answer import Answer
 from penstock.runs.gathered import Gathered
 from penstock.sources.rejects import Reject, RejectKind

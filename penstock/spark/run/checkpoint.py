@@ -17,12 +17,12 @@ from penstock.errors import CheckpointError
 from penstock.optimizer.physical.shuffle_tables import are_shuffled, shuffled
 from penstock.optimizer.share_panes import share_panes
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.belonging import check_algorithms, check_format, check_query
-from penstock.plan.identity import algorithms, identity, meaning, without_windows
-from penstock.plan.query import QueryPlan
-from penstock.plan.shared_panes import WindowsOfPanes
-from penstock.plan.stateless import Scan
+from penstock.plan.identity.belonging import check_algorithms, check_format, check_query
+from penstock.plan.identity.identity import algorithms, identity, meaning, without_windows
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.shared_panes import WindowsOfPanes
+from penstock.plan.nodes.stateless import Scan
 from penstock.spark.plan.config import may_be_idle
 from penstock.spark.plan.layout import READS, kept_columns, simplified_state, slices
 from penstock.spark.plan.stages import waits_for_order

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from penstock.errors import CheckpointError
 from penstock.model.domain import Domain
-from penstock.plan.closing import closing_reach, last_tick
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.properties.closing import closing_reach, last_tick
 from penstock.runs.options import AVAILABLE_NOW
 from penstock.spark.run.books import Books, have_ended
 from penstock.spark.sources.feeds import Feeds, streams_of

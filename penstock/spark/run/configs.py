@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.runs.adapting.adaptation import Adaptation
 from penstock.spark.plan.config import Destination, StageConfig
 from penstock.spark.plan.readings import WayToEnd

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import EngineError
 from penstock.optimizer.share_readings import read_in_turn
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.runs.adapting.adaptation import Adaptation
 from penstock.sources.rejects import Reject, rejects_batch

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import EngineError
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress, Watch

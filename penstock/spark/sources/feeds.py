@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.spark.sources.dataframe import DataFrameSource
 from penstock.spark.sources.feed import Feed

@@ -18,11 +18,11 @@ import pyarrow as pa
 from penstock.model.clock import SystemClock
 from penstock.model.schema import Schema
 from penstock.optimizer.rewrite import with_inputs
-from penstock.plan.joins import Lookup, equal_keys
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
-from penstock.plan.reading import scans_of
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.joins import Lookup, equal_keys
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Scan
+from penstock.plan.properties.reading import scans_of
 from penstock.plan.streams import StreamDefinition
 from penstock.runs.tables import Tables
 from penstock.sources.rejects import Reject

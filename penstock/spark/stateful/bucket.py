@@ -19,10 +19,10 @@ from penstock.operators.moving import drop_all, load_moved, movable
 from penstock.operators.operator import LateRows, Operator, Progress, TakesPartials
 from penstock.optimizer.adapting.better_join import as_tree
 from penstock.physical.node import PhysicalNode
-from penstock.plan.identity import origins
+from penstock.plan.identity.identity import origins
 from penstock.plan.join_trees.join_tree import Joined
-from penstock.plan.joins import Join, Lookup
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.joins import Join, Lookup
+from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.promises.by_sub_source import NOTHING
 from penstock.promises.group_promises import GroupPromises

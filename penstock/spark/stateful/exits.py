@@ -20,7 +20,7 @@ from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.physical.node import PhysicalNode
-from penstock.plan.query import Late
+from penstock.plan.nodes.query import Late
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.stateful.leaving import BucketOutput, Leaving
 from penstock.spark.tasks.messages import Packed, PackedKind, pack_rows

@@ -9,8 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.errors import CheckpointError
-from penstock.plan.belonging import check_algorithms, check_buckets, check_format, check_query
-from penstock.plan.identity import without_windows
+from penstock.plan.identity.belonging import (
+    check_algorithms,
+    check_buckets,
+    check_format,
+    check_query,
+)
+from penstock.plan.identity.identity import without_windows
 from penstock.state.chunks import FORMAT, ChunkStore, required
 
 _CHUNK = "identity"

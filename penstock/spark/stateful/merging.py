@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.model.arrays import Ints
 from penstock.operators.batch import Batch
 from penstock.operators.folding.key_order import sorted_places
-from penstock.plan.aggregates import GroupAggregate, WindowAggregate
+from penstock.plan.nodes.aggregates import GroupAggregate, WindowAggregate
 from penstock.spark.plan.stages import Stage
 from penstock.spark.tasks.messages import Message, RowsPiece
 from penstock.windows.session import Session

@@ -17,8 +17,8 @@ from penstock.operators.stateless.filter import FilterOperator
 from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.stamp import StampOperator
 from penstock.operators.stateless.unnest import UnnestOperator
-from penstock.plan.stateless import Filter, Project, Stamp
-from penstock.plan.unnest import Unnest
+from penstock.plan.nodes.stateless import Filter, Project, Stamp
+from penstock.plan.nodes.unnest import Unnest
 from penstock.spark.plan.stages import Branch, Step, TableStep
 from penstock.spark.tasks.step_work import StepName, StepWork
 from penstock.spark.tasks.tables import filled

@@ -18,7 +18,7 @@ from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.groups.closed import plain_names
 from penstock.operators.operator import Progress
 from penstock.plan.expressions import Expression, Named
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.spark.tasks.buckets import Router
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.messages import GroupsPromised, RowsPiece

@@ -17,7 +17,7 @@ from penstock.model.clock import SystemClock
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch, signed_record
 from penstock.operators.operator import Progress
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.promises.ingest import Ingest
 from penstock.sources.fitting.arrow_columns import fit_batches
 from penstock.sources.rejects import RejectKind, RejectLog, rejects_batch

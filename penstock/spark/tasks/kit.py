@@ -12,7 +12,7 @@ from penstock.errors import RunError
 from penstock.model.arrays import Ints
 from penstock.operators.batch import Batch
 from penstock.operators.windows.panes.partial import PaneMaker
-from penstock.plan.stateless import Scan
+from penstock.plan.nodes.stateless import Scan
 from penstock.promises.sub_sources import SubSources
 from penstock.spark.tasks.messages import RowsPiece
 from penstock.spark.tasks.routing import PortRouter, by_bucket

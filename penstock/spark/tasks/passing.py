@@ -19,9 +19,9 @@ from pyspark.sql import types as spark
 from penstock.model.clock import SystemClock
 from penstock.model.schema import Schema
 from penstock.operators.batch import Batch, signed_record
-from penstock.plan.can_fail import may_fail
-from penstock.plan.stateless import Filter, Project, Scan, Stamp
-from penstock.plan.unnest import Unnest
+from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp
+from penstock.plan.nodes.unnest import Unnest
+from penstock.plan.properties.can_fail import may_fail
 from penstock.promises.ingest import Ingest
 from penstock.runs.answer import Account
 from penstock.sources.fitting.arrow_columns import fit_batches

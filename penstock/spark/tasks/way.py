@@ -22,7 +22,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.signed.lineage import made_of
 from penstock.operators.ticks import to_ticks
-from penstock.plan.stateless import Scan, Stamp
+from penstock.plan.nodes.stateless import Scan, Stamp
 from penstock.promises.sub_sources import distinct
 from penstock.spark.plan.readings import WayToStage
 from penstock.spark.plan.stages import Entry

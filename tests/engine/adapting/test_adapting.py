@@ -26,8 +26,8 @@ from penstock.physical.node import OperatorKind
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.join_trees.join_tree import Joined, flat, left_deep
-from penstock.plan.joins import Join
-from penstock.plan.node import Node
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.node import Node
 from penstock.reference.engine import answer as definition
 from penstock.runs.adapting.adaptation import Adaptation
 from penstock.runs.adapting.watched import can_change, sample

@@ -20,9 +20,9 @@ from penstock.optimizer.adapting.better_join import as_tree, can_change_join
 from penstock.optimizer.adapting.better_window import can_change_window
 from penstock.optimizer.physical.lower import ALGORITHMS
 from penstock.physical.node import PhysicalNode
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.join_trees.join_tree import Joined, JoinTree
-from penstock.plan.joins import JoinKind
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.joins import JoinKind
 from penstock.reference.engine import answer as definition
 from tests.engine.interleaved import plainly, run_interleaved
 from tests.engine.joining import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.functions.aggregates import AGGREGATES
 from penstock.operators.aggregates.build import build
 from penstock.operators.windows.paned import Paned
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from tests.operators.driving import PROMISE, Stream, check, planned
 
 DOUBLES = [None, 0.0, -0.0, 1.0, 0.1, 1e16, -1e16, 1e308, math.nan, math.inf, -math.inf]

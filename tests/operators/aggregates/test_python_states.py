@@ -20,8 +20,8 @@ from penstock.model.types import BIGINT, STRING
 from penstock.operators.aggregates.python_states import OfPython
 from penstock.operators.windows.paned import Paned
 from penstock.operators.windows.two_level import TwoLevel
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.query import QueryPlan
 from penstock.reference.engine import answer
 from penstock.state.chunks import pack, unpack
 from tests.operators.driving import Operators, restarting, run

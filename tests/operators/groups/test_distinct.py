@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.operators.groups.distinct import DistinctOperator
-from penstock.plan.aggregates import Distinct
+from penstock.plan.nodes.aggregates import Distinct
 from tests.operators.driving import PROMISE, ROWS, Row, Stream, check, examples
 
 

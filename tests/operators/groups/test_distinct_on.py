@@ -12,7 +12,7 @@ import penstock as ps
 from penstock.operators.batch import Batch
 from penstock.operators.groups.distinct_on import DistinctOnOperator
 from penstock.operators.operator import LateRows, Progress
-from penstock.plan.distinct_on import DistinctOn
+from penstock.plan.nodes.distinct_on import DistinctOn
 from penstock.state.chunks import MemoryStore
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.model.punctuation import BEGINNING, END
 from penstock.operators.folding.slices import Slices
 from penstock.operators.groups.grouped import GroupedOperator
-from penstock.plan.aggregates import GroupAggregate
+from penstock.plan.nodes.aggregates import GroupAggregate
 from tests.operators.driving import (
     ALL,
     DIFFERENTIAL,

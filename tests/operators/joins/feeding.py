@@ -17,8 +17,8 @@ from penstock.operators.build import operator_for
 from penstock.operators.operator import Item, LateRows, Operator, Progress
 from penstock.operators.ticks import to_ticks
 from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.joins import Join
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.query import QueryPlan
 from tests.operators.driving import items
 
 Port = int

@@ -19,7 +19,7 @@ from penstock.operators.joins.ordered.opib_join import OpibJoin
 from penstock.operators.joins.ordered.opob_join import OpobJoin
 from penstock.operators.joins.ordered.sync_filter import SyncFilterJoin
 from penstock.operators.operator import Item, Movable, Progress
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 from tests.reference.helpers import Stream, database
 
 SCHEMA = "k STRING, t BIGINT"

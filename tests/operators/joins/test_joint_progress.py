@@ -14,7 +14,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.operator import Item, Progress
 from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.aggregates import GroupAggregate
+from penstock.plan.nodes.aggregates import GroupAggregate
 from penstock.reference.engine import evaluate
 from penstock.reference.run import Run
 from tests.operators.joins.feeding import new

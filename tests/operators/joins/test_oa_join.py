@@ -17,7 +17,7 @@ from penstock.model.clock import ManualClock
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Operator, Progress
 from penstock.plan.expressions import Column
-from penstock.plan.joins import JoinKind
+from penstock.plan.nodes.joins import JoinKind
 from penstock.reference.engine import evaluate
 from penstock.reference.run import Run
 from tests.engine.joining import CUT, FROM, STREAM, WHERE, planned

@@ -14,7 +14,7 @@ from penstock.operators.joins.join_state import JoinState
 from penstock.operators.joins.ordered import adaptive_join
 from penstock.operators.joins.ordered.opib_join import OpibJoin
 from penstock.operators.operator import Item, Movable
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 from penstock.state.chunks import MemoryStore
 from tests.engine.promising import Watched
 from tests.operators.joins.ordered_streams import (

@@ -12,8 +12,8 @@ from penstock.operators.over.complete_partitions import CompletePartitions
 from penstock.operators.over.rows_ahead import RowsAhead
 from penstock.operators.over.rows_in_time import RowsInTime
 from penstock.operators.windows.paned import Paned
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.over import Over
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.over import Over
 from tests.operators.driving import PROMISE, ROWS, Operators, Row, Stream, check
 
 examples = settings(deadline=None, max_examples=12)

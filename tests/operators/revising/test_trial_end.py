@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.spark.sources.feeds import streams_of
 from penstock.state.chunks import MemoryStore
 from tests.engine.helpers import recut

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.model.clock import ManualClock
 from penstock.operators.revising.sliding import RevisingSliding
 from penstock.physical.asked import Asked
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from tests.operators.driving import (
     ALL,
     DIFFERENTIAL,

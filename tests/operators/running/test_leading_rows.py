@@ -17,7 +17,7 @@ from penstock.operators.running import leading_rows
 from penstock.operators.running.partitions import RunningPartitions
 from penstock.optimizer.optimize import executed_query
 from penstock.optimizer.settings import Settings
-from penstock.plan.running_over import RunningOver
+from penstock.plan.nodes.running_over import RunningOver
 from penstock.state.chunks import MemoryStore
 from tests.reference.helpers import Stream, database
 

@@ -11,7 +11,7 @@ import penstock as ps
 from penstock.operators.batch import Batch
 from penstock.operators.stateless.filter import FilterOperator
 from penstock.operators.stateless.many_filters import ManyFilters
-from penstock.plan.stateless import Filter
+from penstock.plan.nodes.stateless import Filter
 from tests.operators.windows.shared.test_filter_cells import LEAF, ROW
 
 TYPES = (pa.int64(), pa.float64(), pa.string())

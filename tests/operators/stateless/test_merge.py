@@ -18,8 +18,8 @@ from penstock.optimizer.optimize import SIMPLIFYING, optimize
 from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.settings import Settings
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Union
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Union
 from tests.engine.helpers import recut
 from tests.engine.side_by_side import (
     TURNS,

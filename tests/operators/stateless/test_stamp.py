@@ -13,9 +13,9 @@ from penstock.operators.bounds import BoundOf
 from penstock.operators.operator import Item, LateRows, Progress
 from penstock.operators.stateless.stamp import StampOperator
 from penstock.operators.windows.landmark import LandmarkOperator
-from penstock.plan.aggregates import WindowAggregate
-from penstock.plan.query import QueryPlan
-from penstock.plan.stateless import Stamp
+from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.stateless import Stamp
 from penstock.reference.engine import answer
 from tests.operators.driving import Operators, examples, items, restarting, run
 

@@ -19,7 +19,7 @@ from penstock.operators.groups.bounds import GroupBounds
 from penstock.operators.operator import Item, Progress
 from penstock.operators.stateless.merge import Merge
 from penstock.operators.stateless.union import Meld
-from penstock.plan.stateless import Union
+from penstock.plan.nodes.stateless import Union
 from penstock.state.chunks import MemoryStore
 from tests.engine.helpers import recut
 from tests.engine.side_by_side import TURNS, punctuations, rows_of, run_interleaved

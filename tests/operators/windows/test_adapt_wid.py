@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from tests.operators.algorithms_helper import (
     CUTS,
     Row,

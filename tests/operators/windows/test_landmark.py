@@ -12,7 +12,7 @@ from penstock.model.clock import ManualClock
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.windows.landmark import LandmarkOperator
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from tests.operators.driving import (
     ALL,
     DIFFERENTIAL,

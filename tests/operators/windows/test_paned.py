@@ -22,7 +22,7 @@ from penstock.operators.folding import key_expiry
 from penstock.operators.operator import Progress
 from penstock.operators.windows import paned
 from penstock.operators.windows.paned import Paned
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from tests.engine.helpers import assert_same, late_rows, locally
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.model.clock import ManualClock
 from penstock.operators.operator import Operator
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from tests.operators.driving import (
     ALL,
     DIFFERENTIAL,

@@ -18,7 +18,7 @@ from penstock.optimizer.dataflow.container import Container, slot
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import statistics_of
 from penstock.optimizer.dataflow.search import Search
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 
 TIMES = st.floats(0, 1e6)
 

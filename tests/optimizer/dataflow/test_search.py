@@ -21,7 +21,7 @@ from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind
 from penstock.plan.join_trees.arrangement import arranged
 from penstock.plan.join_trees.join_tree import Joined, flat, trees_of
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 
 
 def joined(rows: dict[str, int], keys: int = 10, delay: int = 0, hint: str = "") -> ps.Query:

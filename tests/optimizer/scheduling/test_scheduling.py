@@ -14,7 +14,7 @@ from penstock.optimizer.scheduling.explain import conflicts_of, schedule
 from penstock.optimizer.scheduling.order_invariance import order_matters
 from penstock.optimizer.settings import Settings
 from penstock.plan.join_trees.join_tree import left_deep
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from tests.reference.helpers import Stream, bag, database, tuples
 
 STREAMS = {"r": "a INT, b INT, ts INT", "s": "b INT, c INT, ts INT", "t": "a INT, c INT, ts INT"}

@@ -26,8 +26,8 @@ from penstock.model.types import (
     Type,
     decimal_type,
 )
-from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import FUNCTION_NAMES, Call, Cast, Column, Expression, Literal
+from penstock.plan.properties.can_fail import may_fail
 from penstock.spark.catalyst.columns import SETTINGS, column_or_reason, spark_column
 from penstock.spark.catalyst.functions import FUNCTIONS, LEFT_OUT
 from penstock.spark.catalyst.types import to_spark

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.plan.late_columns import late_columns
+from penstock.plan.properties.late_columns import late_columns
 from penstock.sources.rejects import REJECT_COLUMNS
 from tests.spark.streaming import add_file, files_stream, total, written
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.plan.query import Late
+from penstock.plan.nodes.query import Late
 from penstock.plan.streams import StreamDefinition
 from penstock.sources.rejects import RejectLog
 from penstock.spark.run.options import Options

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.answer import Account
 from penstock.sources.rejects import Reject
 from penstock.spark.catalyst.columns import SETTINGS

@@ -24,11 +24,11 @@ from penstock.operators.joins.oa_join import OaJoin
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, LateRows, Progress, by_name, by_origin
 from penstock.physical.asked import Asked
-from penstock.plan.identity import origins
+from penstock.plan.identity.identity import origins
 from penstock.plan.join_trees.arrangement import arranged
 from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, flat
-from penstock.plan.joins import Join
-from penstock.plan.node import Node
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.node import Node
 from penstock.state.chunks import ChunkStore
 
 _MANY = 1 << 18  # results that are more than is held in memory at once

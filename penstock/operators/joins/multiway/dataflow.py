@@ -17,9 +17,9 @@ from penstock.operators.joins.multiway.probe import (
 from penstock.operators.joins.multiway.window_index import Codings, WindowIndex
 from penstock.operators.joins.partners.arrivals import Partners
 from penstock.operators.joins.shared_codes import HashedCodes, SharedCodes
-from penstock.plan.equalities import Equality, conditions_of
 from penstock.plan.expressions import Call, Column, Expression, columns_of
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
+from penstock.plan.properties.equalities import Equality, conditions_of
 
 
 class Dataflow:

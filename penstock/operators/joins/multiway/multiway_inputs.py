@@ -15,8 +15,8 @@ from penstock.operators.operator import LateRows, Progress
 from penstock.operators.revising.amendment import in_time_of
 from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
-from penstock.plan.equalities import conditions_of
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
+from penstock.plan.properties.equalities import conditions_of
 
 
 class MultiwayInputs:

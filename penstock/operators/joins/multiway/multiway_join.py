@@ -31,8 +31,8 @@ from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once, by_name, by_origin
 from penstock.physical.asked import Asked
 from penstock.plan.consistency import Consistency
-from penstock.plan.identity import origins
-from penstock.plan.joins import Join
+from penstock.plan.identity.identity import origins
+from penstock.plan.nodes.joins import Join
 from penstock.state.chunks import ChunkStore, Within
 
 _MANY = 1 << 18  # results that are more than is held in memory at once

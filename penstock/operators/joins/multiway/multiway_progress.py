@@ -12,9 +12,9 @@ from penstock.model.punctuation import BEGINNING, END, Bound, JointPunctuation
 from penstock.model.room import ticks_of
 from penstock.model.schema import Field
 from penstock.operators.operator import Progress
-from penstock.plan.equalities import input_of
 from penstock.plan.expressions import Column
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
+from penstock.plan.properties.equalities import input_of
 from penstock.state.chunks import Tree
 from penstock.windows.joins import JoinWindow
 

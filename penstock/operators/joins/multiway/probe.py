@@ -19,7 +19,7 @@ from penstock.operators.joins.partners.arrivals import Partners
 from penstock.operators.joins.partners.pairs import pieces_of
 from penstock.operators.ticks import to_ticks
 from penstock.plan.expressions import Column, Expression, columns_of
-from penstock.plan.joins import Join, TimeCondition
+from penstock.plan.nodes.joins import Join, TimeCondition
 
 
 class InputExpression:

@@ -14,7 +14,7 @@ from penstock.operators.joins.join_state import JoinState
 from penstock.operators.joins.ordered.load import SECOND, JoinLoad
 from penstock.operators.joins.ordered.ordered_join import OrderedJoin
 from penstock.operators.operator import Item, LateRows, Progress
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 from penstock.state.chunks import ChunkStore
 
 ALPHA = 0.3  # Filter-Order answers a quarter sooner there: α / (1 + α)

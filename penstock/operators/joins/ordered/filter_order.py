@@ -7,7 +7,7 @@ So the work of joining is done while the slower input is waited for.
 from __future__ import annotations
 
 from penstock.operators.joins.ordered.ordered_join import OrderedJoin
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 
 
 class FilterOrderJoin(OrderedJoin):

@@ -5,7 +5,7 @@ come, and results wait until all that belong before them have left.
 from __future__ import annotations
 
 from penstock.operators.joins.ordered.ordered_join import OrderedJoin
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 
 
 class OpobJoin(OrderedJoin):

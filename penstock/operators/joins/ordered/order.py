@@ -12,7 +12,7 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.room import ticks_of
 from penstock.operators.ticks import to_ticks
 from penstock.plan.expressions import Column
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 
 
 class ResultOrder:

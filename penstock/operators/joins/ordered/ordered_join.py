@@ -23,8 +23,8 @@ from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.waiting import WaitingRows
-from penstock.plan.identity import origins
-from penstock.plan.joins import Join
+from penstock.plan.identity.identity import origins
+from penstock.plan.nodes.joins import Join
 from penstock.state.chunks import ChunkStore, Within
 
 _PIECE = 1 << 16  # results that leave together

@@ -8,7 +8,7 @@ come; over streams in order, that is the same.
 from __future__ import annotations
 
 from penstock.operators.joins.ordered.ordered_join import OrderedJoin
-from penstock.plan.joins import Join
+from penstock.plan.nodes.joins import Join
 
 
 class SyncFilterJoin(OrderedJoin):

@@ -13,9 +13,9 @@ from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.schema import Schema
 from penstock.operators.joins.sequences.equal_keys import NO_KEY, EqualKeys
 from penstock.operators.joins.sequences.pool import Pool
-from penstock.plan.can_fail import may_fail
 from penstock.plan.expressions import Expression, all_of, columns_of
-from penstock.plan.joins import Sequence, equal_keys
+from penstock.plan.nodes.joins import Sequence, equal_keys
+from penstock.plan.properties.can_fail import may_fail
 
 
 class SequenceCondition:

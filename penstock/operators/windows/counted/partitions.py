@@ -16,7 +16,7 @@ from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.key_expiry import DeadKeys
 from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.folding.scatter import grown
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.append_log import AppendLog
 from penstock.state.chunks import ChunkStore, Tree, Within, required
 from penstock.windows.rows import Order, row_numbers_of

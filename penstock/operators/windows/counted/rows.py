@@ -35,7 +35,7 @@ from penstock.operators.windows.counted.row_partitions import (
 )
 from penstock.operators.windows.landmark import runs_of
 from penstock.operators.windows.results import AT_ONCE, promised, window_columns
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.rows import RowWindow
 from penstock.windows.sliding import Sliding

@@ -45,7 +45,7 @@ from penstock.operators.windows.counted.slide_by_tuple_partitions import (
 from penstock.operators.windows.counted.undecided import Undecided, may_fail
 from penstock.operators.windows.landmark import runs_of
 from penstock.operators.windows.results import Missed
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.append_log import AppendLog
 from penstock.state.chunks import ChunkStore, Tree
 from penstock.windows.rows import Order

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.plan.aggregates import WindowAggregate
 from penstock.plan.expressions import Column, Literal
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.columns import exceeds_by_at_most
 

@@ -13,7 +13,7 @@ from penstock.operators.folding.folder import Folder, Partials
 from penstock.operators.groups.closed import ClosedGroups, ClosingGroups
 from penstock.operators.windows.panes.contents import LatePanes, Panes, SomeGroups, contents_over
 from penstock.operators.windows.results import Results
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 
 
 class PaneGroups(ClosedGroups):

@@ -19,7 +19,7 @@ from penstock.model.arrays import Codes, Ints
 from penstock.operators.folding.folder import Folder, Partials
 from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.ticks import to_ticks
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import Tree
 from penstock.windows.columns import floor_div
 from penstock.windows.sliding import Sliding

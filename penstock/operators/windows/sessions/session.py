@@ -23,7 +23,7 @@ from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import from_ticks
 from penstock.operators.windows.counted.partitions import Waiting
 from penstock.operators.windows.sessions.open_sessions import OpenSessions
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore
 from penstock.windows.session import Session
 

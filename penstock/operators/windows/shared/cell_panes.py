@@ -17,7 +17,7 @@ from penstock.operators.stateless.many_filters import ManyFilters
 from penstock.operators.windows.shared.cell_ranges import groups_of, merged_ranges, nothing, put_in
 from penstock.operators.windows.shared.filter_cells import FilterCells
 from penstock.operators.windows.shared.pane_part import PanePart, SortedRows
-from penstock.plan.shared_panes import SharedPanes
+from penstock.plan.nodes.shared_panes import SharedPanes
 
 FEW = 3  # filters below which each is looked at by itself
 _MANY = 32  # filters above which even single rows are folded by cell

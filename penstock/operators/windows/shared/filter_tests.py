@@ -16,8 +16,8 @@ from penstock.model.arrays import Ints
 from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Schema
 from penstock.model.types import INT64_MAX, INT64_MIN, Kind
-from penstock.plan.comparisons import ORDERED, comparison
 from penstock.plan.expressions import Call, Expression
+from penstock.plan.properties.comparisons import ORDERED, comparison
 
 # The answers for the rows of a batch, and how many there can be.
 FilterTest: TypeAlias = Callable[[pa.RecordBatch], tuple[Ints, int]]

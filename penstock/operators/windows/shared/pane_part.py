@@ -15,10 +15,10 @@ from penstock.operators.aggregates.build import build
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.windows.panes.kept import KeptPanes
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
-from penstock.plan.aggregates import NamedAggregate
-from penstock.plan.comparisons import needed_for
 from penstock.plan.expressions import Expression
-from penstock.plan.shared_panes import SharedPanes
+from penstock.plan.nodes.aggregates import NamedAggregate
+from penstock.plan.nodes.shared_panes import SharedPanes
+from penstock.plan.properties.comparisons import needed_for
 
 _BY_POSITION = ("first", "last")
 _MANY = 16  # pieces that are kept for all, until somebody needs his part of them

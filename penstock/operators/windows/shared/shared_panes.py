@@ -28,9 +28,9 @@ from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.shared.cell_panes import FEW, CellPanes
 from penstock.operators.windows.shared.pane_part import PanePart, SortedRows, common_panes
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
-from penstock.plan.aggregates import NamedAggregate
 from penstock.plan.expressions import Expression
-from penstock.plan.shared_panes import SharedPanes
+from penstock.plan.nodes.aggregates import NamedAggregate
+from penstock.plan.nodes.shared_panes import SharedPanes
 from penstock.state.chunks import ChunkStore, Within
 from penstock.windows.columns import extreme_quotients, floor_div
 

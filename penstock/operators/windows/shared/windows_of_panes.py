@@ -21,7 +21,7 @@ from penstock.operators.windows.panes.contents import contents_over
 from penstock.operators.windows.panes.kept import KeptPanes
 from penstock.operators.windows.results import Missed
 from penstock.operators.windows.shared.panes_of_query import PanesOfQuery
-from penstock.plan.shared_panes import WindowsOfPanes
+from penstock.plan.nodes.shared_panes import WindowsOfPanes
 from penstock.state.chunks import ChunkStore
 from penstock.windows.columns import floor_div
 

@@ -25,9 +25,9 @@ from penstock.optimizer.settings import Settings
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.join_trees.arrangement import arranged
 from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, flat, orders_of
-from penstock.plan.joins import Join, JoinKind
-from penstock.plan.node import Node
-from penstock.plan.query import QueryPlan
+from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.query import QueryPlan
 from penstock.reference.engine import answer as definition
 from penstock.state.chunks import MemoryStore
 from tests.engine.interleaved import plainly, run_interleaved

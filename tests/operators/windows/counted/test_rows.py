@@ -14,7 +14,7 @@ from penstock.operators.folding import key_expiry
 from penstock.operators.operator import Progress
 from penstock.operators.windows.counted import row_partitions, rows, stretches
 from penstock.operators.windows.counted.rows import RowsOperator
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from tests.operators.driving import ALL, ROWS, Row, Stream, check, examples, items, planned
 from tests.operators.windows.ways import Way, against_the_reference, most_held
 

@@ -10,7 +10,7 @@ import penstock as ps
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Progress
 from penstock.operators.windows.paned import Paned
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import MemoryStore
 
 CHANCE = np.random.default_rng(11)

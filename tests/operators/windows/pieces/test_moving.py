@@ -32,7 +32,7 @@ from penstock.operators.windows.punctuated import (
 )
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.reference.engine import answer
 from penstock.state.chunks import MemoryStore, pack
 from penstock.windows.sliding import Sliding

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.operators.folding import key_expiry
 from penstock.operators.windows.sessions import open_sessions
 from penstock.operators.windows.sessions.session import SessionOperator
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 from tests.operators.driving import ALL, DIFFERENTIAL, PROMISE, ROWS, Row, Stream, check, examples
 from tests.operators.windows.ways import Way, against_the_reference, most_held
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.operators.folding.folder import Folder, Rows
 from penstock.operators.windows.shared.cell_ranges import merged_ranges
-from penstock.plan.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregates import WindowAggregate
 
 CALLS = "count(*) AS n, sum(x) AS s, max(x) AS m, first(x) AS f, avg(x) AS a"
 

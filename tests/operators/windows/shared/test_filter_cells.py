@@ -11,7 +11,7 @@ import penstock as ps
 from penstock.expressions.compile import compile_predicate
 from penstock.operators.windows.shared.filter_cells import FilterCells, Holds
 from penstock.plan.expressions import Expression
-from penstock.plan.stateless import Filter
+from penstock.plan.nodes.stateless import Filter
 
 ROW = st.tuples(
     st.sampled_from([None, -(2**63), -1, 0, 1, 2, 3, 2**63 - 1]),

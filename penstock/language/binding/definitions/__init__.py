@@ -1,0 +1,1 @@
+"""CREATE STREAM and TABLE, SPLIT, and rows that are written out."""

@@ -1,0 +1,240 @@
+"""CREATE STREAM and CREATE TABLE: columns, source and progress."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.errors import BindError, PenstockError, Span, nearest, shortened
+from penstock.language.binding.definitions.written_rows import bind_values
+from penstock.language.binding.scalars.expressions import ExpressionBinder
+from penstock.language.binding.scalars.literals import (
+    length_of_time,
+    span_of,
+    sql_type,
+    ticks,
+    whole_rows,
+)
+from penstock.language.binding.scope import Scope
+from penstock.language.syntax import (
+    CreateStream,
+    FilesSyntax,
+    ProgressClause,
+    Quantity,
+    SocketSyntax,
+    ValuesSyntax,
+)
+from penstock.model.domain import Domain
+from penstock.model.progress import (
+    Delay,
+    Ordered,
+    ProgressPolicy,
+    Punctuated,
+    Rule,
+    Slack,
+    TimestampKind,
+)
+from penstock.model.schema import Field, Schema
+from penstock.model.types import TIMESTAMP, Kind
+from penstock.plan.catalog import Catalog
+from penstock.plan.expressions import Column, cast_to
+from penstock.plan.streams import PunctuationRows, StreamDefinition, StreamProgress
+from penstock.sources.address import parse_address
+from penstock.sources.allowed import Allowed
+from penstock.sources.files import FileFormat, FileSource
+from penstock.sources.socket_lines import SocketSource
+from penstock.sources.source import Source
+
+
+def bind_stream(
+    syntax: CreateStream, catalog: Catalog, base: Path | None, allowed: Allowed | None = None
+) -> StreamDefinition:
+    """A stream or a table; file names are relative to `base`, and what is not `allowed` is
+    refused."""
+    schema = _schema(syntax)
+    progress = bind_progress(syntax.progress, schema, catalog) if syntax.progress else None
+    if progress is not None and progress.per_file and not isinstance(syntax.source, FilesSyntax):
+        assert syntax.progress is not None
+        raise BindError("PER FILE needs FROM FILES", span=syntax.progress.span)
+    stream = StreamDefinition(syntax.name.text, schema, progress)
+    source: Source | None = None
+    match syntax.source:
+        case FilesSyntax():
+            source = _files(syntax.source, base, allowed)
+        case SocketSyntax():
+            source = _socket(syntax.source, allowed)
+        case ValuesSyntax():
+            source = bind_values(syntax.source, stream.input_schema)
+    return StreamDefinition(syntax.name.text, schema, progress, source, syntax.is_table)
+
+
+def _schema(syntax: CreateStream) -> Schema:
+    fields: list[Field] = []
+    names: set[str] = set()
+    for column in syntax.columns:
+        if column.name.text.casefold() in names:
+            raise BindError(f"two columns are called {column.name.text!r}", span=column.name.span)
+        names.add(column.name.text.casefold())
+        fields.append(Field(column.name.text, sql_type(column.type, column.span)))
+    return Schema(tuple(fields))
+
+
+def _files(syntax: FilesSyntax, base: Path | None, allowed: Allowed | None) -> FileSource:
+    file_format = None
+    if syntax.format is not None:
+        names = [each.name for each in FileFormat]
+        word = syntax.format.text.upper()
+        if word not in names:
+            close = nearest(word, names)
+            raise BindError(
+                f"{syntax.format.text!r} is not a file format",
+                span=syntax.format.span,
+                expected=f"one of {', '.join(names)}",
+                hint=close[0] if close else None,
+            )
+        file_format = FileFormat[word]
+    pattern = syntax.pattern
+    if allowed is not None and not allowed.pattern(base or Path.cwd(), pattern.text):
+        raise _not_allowed(allowed, pattern.text, pattern.span)
+    source = FileSource(pattern.text, file_format, base, allowed)
+    refused = source.refused()  # a link among the files may lead elsewhere
+    if allowed is not None and refused is not None:
+        raise _not_allowed(allowed, refused, pattern.span)
+    return source
+
+
+def _socket(syntax: SocketSyntax, allowed: Allowed | None) -> SocketSource:
+    address = parse_address(syntax.address.text)
+    if address is None:
+        raise BindError(
+            f"{syntax.address.text!r} is not an address",
+            span=syntax.address.span,
+            expected="a host and a port",
+            hint="'localhost:9000'",
+        )
+    source = SocketSource(*address)
+    if allowed is not None and not allowed.socket(*address):
+        raise _not_allowed(allowed, syntax.address.text, syntax.address.span)
+    return source
+
+
+def _not_allowed(allowed: Allowed, name: str, span: Span) -> BindError:
+    return BindError(
+        allowed.refusal(repr(shortened(name, 80))),
+        span=span,
+        expected=f"what is allowed: {allowed}",
+    )
+
+
+def bind_progress(clause: ProgressClause, schema: Schema, catalog: Catalog) -> StreamProgress:
+    scope = Scope(schema)
+    attribute = scope.find(clause.attribute.text, None, clause.attribute.span)
+    try:
+        domain = Domain(attribute.type)
+        policy = ProgressPolicy(
+            _rule(clause, domain),
+            TimestampKind(clause.timestamps),
+            _time("IDLE AFTER", clause.idle_after, domain),
+            _time("FUTURE LIMIT", clause.future_limit, domain),
+            _time("SKEW", clause.skew, domain),
+        )
+    except PenstockError as error:
+        hint = error.hint
+        if attribute.type.kind is Kind.DOUBLE:
+            hint = f"{attribute.name} DECIMAL(18,6)"
+        raise BindError(
+            error.message, span=error.span or clause.span, expected=error.expected, hint=hint
+        ) from None
+    if policy.timestamps is not TimestampKind.EXTERNAL and attribute.type != TIMESTAMP:
+        raise BindError(
+            f"{clause.timestamps} timestamps need a TIMESTAMP column, {attribute.name} is a "
+            f"{attribute.type}",
+            span=clause.span,
+        )
+    binder = ExpressionBinder(scope, catalog, "PROGRESS")
+    per = binder.bind(clause.per) if clause.per is not None else None
+    punctuation = _punctuation(clause, binder)
+    try:
+        return StreamProgress(attribute.name, policy, per, clause.per_file, punctuation)
+    except PenstockError as error:
+        raise BindError(error.message, span=clause.span) from None
+
+
+def _rule(clause: ProgressClause, domain: Domain) -> Rule:
+    match clause.rule, clause.amount:
+        case "ORDERED", _:
+            return Ordered()
+        case "PUNCTUATED", _:
+            return Punctuated()
+        case "DELAY", Quantity() as amount if amount.is_rows:
+            raise BindError(
+                f"DELAY is a length, {amount} is not", span=amount.span, hint=f"SLACK {amount}"
+            )
+        case "DELAY", Quantity() as amount:
+            return Delay(_not_negative("DELAY", amount, ticks(amount, domain)))
+        case "SLACK", Quantity() as amount:
+            return Slack(_not_negative("SLACK", amount, whole_rows(amount)))
+        case _ if clause.timestamps != "EXTERNAL":
+            return Ordered()
+        case _ if clause.groups:
+            return Punctuated()
+    raise BindError(
+        "PROGRESS does not say how the stream progresses",
+        span=clause.span,
+        expected="ORDERED, DELAY length, SLACK n ROWS or PUNCTUATED WHEN … BOUND …",
+        hint=f"PROGRESS ON {clause.attribute.text} "
+        + ("DELAY 5 SECONDS" if domain.type.kind is Kind.TIMESTAMP else "ORDERED"),
+    )
+
+
+def _not_negative(word: str, quantity: Quantity, length: int) -> int:
+    if length < 0:
+        raise BindError(f"{word} is {quantity}", span=quantity.span, expected="zero or more")
+    return length
+
+
+def _time(word: str, quantity: Quantity | None, domain: Domain) -> int | None:
+    """A length of wall-clock time; only TIMESTAMPs can be compared with a clock."""
+    if quantity is None:
+        return None
+    if domain.type.kind is not Kind.TIMESTAMP:
+        raise BindError(
+            f"{word} compares with the clock, so the column has to be a TIMESTAMP",
+            span=quantity.span,
+        )
+    length = length_of_time(quantity)
+    if length <= 0:
+        raise BindError(f"{word} is {quantity}", span=quantity.span, expected="more than zero")
+    return length
+
+
+def _punctuation(clause: ProgressClause, binder: ExpressionBinder) -> PunctuationRows | None:
+    if clause.when is None or clause.bound is None:
+        return None
+    when = binder.condition(clause.when, "PUNCTUATED WHEN")
+    bound = binder.bind(clause.bound)
+    attribute = binder.scope.find(clause.attribute.text, None, clause.attribute.span)
+    if bound.type != attribute.type:
+        if not (bound.type.is_number and attribute.type.is_number):
+            raise BindError(
+                f"the bound is {bound.type.a}, {attribute.name} {attribute.type.a}",
+                span=span_of(clause.bound),
+            )
+        bound = cast_to(bound, attribute.type)
+    return PunctuationRows(when, bound, _groups(clause, binder.scope, attribute.name))
+
+
+def _groups(clause: ProgressClause, scope: Scope, attribute: str) -> tuple[Column, ...]:
+    """The columns that tell apart the groups of a punctuation."""
+    found: list[Column] = []
+    for name in clause.groups:
+        column = scope.find(name.text, None, name.span)
+        if column in found:
+            raise BindError(f"PUNCTUATED … FOR names {column.name} twice", span=name.span)
+        if column.name == attribute:
+            raise BindError(
+                f"{attribute} is what the stream progresses on, it cannot tell groups apart",
+                span=name.span,
+                expected="columns that all tuples of a group agree on",
+            )
+        found.append(column)
+    return tuple(found)

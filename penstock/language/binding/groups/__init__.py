@@ -1,0 +1,1 @@
+"""Aggregates, the groups that they are of, and answers that run."""

@@ -1,0 +1,1 @@
+"""OVER, QUALIFY, LIMIT and DISTINCT ON: rows by their place among others."""

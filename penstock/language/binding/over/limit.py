@@ -1,0 +1,124 @@
+"""QUALIFY, and ORDER BY … LIMIT n BY key: the rows of every window, or of every key, that come
+first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from penstock.errors import BindError
+from penstock.language.binding.groups.running import OverParts, over_rows
+from penstock.language.binding.over.over import OverCalls
+from penstock.language.binding.scalars.expressions import ExpressionBinder
+from penstock.language.binding.scalars.literals import span_of
+from penstock.language.binding.windows.windows import HOW_TO_RUN
+from penstock.language.syntax import Select, SelectItem
+from penstock.model.names import free_name
+from penstock.model.schema import Field
+from penstock.plan.expressions import Column, Expression, columns_of
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.over_calls import NamedOver, Numbering, NumberKind, OrderKey
+from penstock.plan.nodes.stateless import Filter
+
+Found: TypeAlias = list[tuple[Expression, SelectItem]]
+
+
+class RowsBeside:
+    """What a SELECT says about rows beside each other: OVER, QUALIFY and LIMIT."""
+
+    def __init__(self, select: Select, binder: ExpressionBinder) -> None:
+        self._select, self._binder = select, binder
+        self._overs = OverCalls(binder, select.windows)
+
+    def look(self, found: Found) -> None:
+        """Bind what stands behind the SELECT list, of which the items are `found`."""
+        select = self._select
+        self._shown = [expression for expression, _ in found]
+        self._condition = None
+        if select.qualify is not None:
+            self._condition = self._qualifying(select.qualify, found)
+        self._order = tuple(
+            OrderKey(self._named(each.expression, found), each.descending, each.nulls_first)
+            for each in select.order_by
+        )
+        self._by = [self._named(each, found) for each in select.limit.by] if select.limit else []
+
+    def above(self, node: Node, window: Sequence[Field]) -> Node:
+        """The node with what the SELECT asks of rows beside each other; `window` are the columns of
+        the window that the SELECT is over."""
+        condition = self._condition
+        looked_at = [*self._shown, *([] if condition is None else [condition])]
+        node = self._overs.above(node, self._overs.looked_at(looked_at))
+        if condition is not None:
+            node = Filter(node, condition)
+        if self._select.limit is None:
+            return node
+        columns = dict.fromkeys(each for one in self._shown for each in columns_of(one))
+        return self._limited(node, [*map(Column.of, window), *self._by], tuple(columns))
+
+    def _limited(self, node: Node, partition: list[Expression], ties: tuple[Column, ...]) -> Node:
+        limit = self._select.limit
+        assert limit is not None
+        running = self._binder.catalog.running
+        completes = any(node.promise(each) for each in partition)
+        if not completes and running is None:
+            known = next((each.field.qualified for each in node.progress), "ts")
+            window = f"[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA {known}]"
+            raise BindError(
+                "the first rows of an endless stream are never known",
+                span=limit.span,
+                expected="a window, or a column that progresses behind LIMIT … BY",
+                hint=f"{window} after the SELECT list, or LIMIT {limit.rows or 10} BY {known}; or"
+                f" {HOW_TO_RUN}",
+            )
+        name = free_name("row_number() OVER", [field.name for field in node.schema])
+        calls = (NamedOver(name, Numbering(NumberKind.ROW_NUMBER)),)
+        by = tuple(dict.fromkeys(partition))
+        most = None if limit.rows is None else (0, limit.rows + limit.offset)
+        parts = OverParts(node, by, self._order, ties, calls, most, limit.span, limit.offset, True)
+        return over_rows(parts, running, completes)
+
+    def _qualifying(self, syntax: exp.Expr, found: Found) -> Expression:
+        condition = self._binder.condition(self._without_aliases(syntax, found), "QUALIFY")
+        if not self._overs:
+            raise BindError("QUALIFY needs OVER", span=span_of(syntax), hint="WHERE")
+        return condition
+
+    def _without_aliases(self, syntax: exp.Expr, found: Found) -> exp.Expr:
+        """The expression with what is selected in place of its aliases."""
+        aliased = {item.alias.text.casefold(): item.expression for _, item in found if item.alias}
+        scope = self._binder.scope
+
+        def written(node: exp.Expr) -> exp.Expr:
+            if isinstance(node, exp.Column) and not node.table:
+                name = node.name.casefold()
+                if name in aliased and not scope.matches(node.name, None):
+                    return aliased[name].copy()
+            return node
+
+        return syntax.copy().transform(written)
+
+    def _named(self, syntax: exp.Expr, found: Found) -> Expression:
+        """An expression, the alias of one that is selected, or its number."""
+        if isinstance(syntax, exp.Literal) and not syntax.is_string:
+            if not syntax.name.isdigit() or not 1 <= int(syntax.name) <= len(found):
+                raise BindError(f"there is no column number {syntax.name}", span=span_of(syntax))
+            return found[int(syntax.name) - 1][0]
+        if isinstance(syntax, exp.Column) and not syntax.table:
+            for expression, item in found:
+                if item.alias and item.alias.text.casefold() == syntax.name.casefold():
+                    return expression
+        return self._binder.bind(self._without_aliases(syntax, found))
+
+
+def refuse_limit_of_many(selects: Sequence[Select]) -> None:
+    """Behind UNION and the like, LIMIT would be of all SELECTs together."""
+    for select in selects if len(selects) > 1 else ():
+        if select.limit is not None:
+            raise BindError(
+                "LIMIT cannot stand behind UNION, INTERSECT or EXCEPT",
+                span=select.limit.span,
+                hint="SELECT * FROM (… UNION ALL …) ORDER BY … LIMIT …",
+            )

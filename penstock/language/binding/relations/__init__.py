@@ -1,0 +1,1 @@
+"""FROM: relations by name, joins and what bounds them, sub-queries."""

@@ -1,0 +1,1 @@
+"""Expressions over one tuple: names resolved, types checked, constants tried."""

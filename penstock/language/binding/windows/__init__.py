@@ -1,0 +1,1 @@
+"""Windows, in our words and in those of others."""
