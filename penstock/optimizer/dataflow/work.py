@@ -1,8 +1,9 @@
 """What the steps of a join take: the table that its plans are chosen by.
 
-`python -m benchmarks.join_constants` measures it: plans of random joins are run with a stop-watch
-around every step; the queries that plans are judged by are others.  The numbers are of one machine;
-on another they differ by a factor that most steps share, so the order of plans stays.
+`python -m benchmarks.join_constants` measures such numbers on plans of random joins; measuring
+single kernels has completed them.  Which steps are told apart was decided by looking at the five
+queries of `benchmarks/join_orders.py`, too.  The numbers are of one machine; on another they differ
+by a factor that most steps share, so the order of plans stays.
 """
 
 from __future__ import annotations
