@@ -11,7 +11,7 @@ from penstock.operators.operator import Item, Progress
 from penstock.operators.stateless.stateless import Stateless
 from penstock.plan.nodes.stateless import Filter
 from penstock.plan.properties.can_fail import may_fail
-from penstock.plan.properties.comparisons import Within, needed_for
+from penstock.plan.properties.comparisons import BetweenConstants, needed_for
 
 
 class FilterOperator(Stateless):
@@ -22,7 +22,7 @@ class FilterOperator(Stateless):
         self._holds_for = compile_alone(node.predicate, node.input.schema)
 
     @cached_property
-    def needed(self) -> Within | None:
+    def needed(self) -> BetweenConstants | None:
         """What tuples must have at least; others need not come here, where nothing can fail."""
         return None if may_fail(self.predicate) else needed_for(self.predicate)
 

@@ -22,10 +22,10 @@ from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Schema
 from penstock.model.types import INT, INT64_MAX, INT64_MIN, Kind
 from penstock.plan.expressions import Expression
-from penstock.plan.properties.comparisons import Within
+from penstock.plan.properties.comparisons import BetweenConstants
 
 
-class Chosen(NamedTuple):
+class RowsOfFilter(NamedTuple):
     """The place of a filter, and the rows that it is to look at; None: all of them."""
 
     place: int
@@ -35,7 +35,7 @@ class Chosen(NamedTuple):
 class ManyFilters:
     """Filters are known by their places among what each of them needs."""
 
-    def __init__(self, needed: Sequence[Within], schema: Schema) -> None:
+    def __init__(self, needed: Sequence[BetweenConstants], schema: Schema) -> None:
         places: dict[Expression, list[int]] = {}
         for place, within in enumerate(needed):
             places.setdefault(within.value, []).append(place)
@@ -44,7 +44,7 @@ class ManyFilters:
             for value, own in places.items()
         ]
 
-    def choose(self, rows: pa.RecordBatch) -> Iterator[Chosen]:
+    def choose(self, rows: pa.RecordBatch) -> Iterator[RowsOfFilter]:
         """Each filter once, if it may let rows through."""
         for ranges in self._ranges:
             yield from ranges.choose(rows)
@@ -54,7 +54,11 @@ class _Ranges:
     """Filters that compare the same value."""
 
     def __init__(
-        self, value: Expression, places: Sequence[int], needed: Sequence[Within], schema: Schema
+        self,
+        value: Expression,
+        places: Sequence[int],
+        needed: Sequence[BetweenConstants],
+        schema: Schema,
     ) -> None:
         self._places = list(places)
         self._compute = compile_expression(value, schema)
@@ -66,7 +70,9 @@ class _Ranges:
             texts = sorted({text for each in needed for text in each[1:]})
             self._texts = to_arrow(texts, value.type)
             place_of = {text: place for place, text in enumerate(texts)}
-            needed = [Within(value, place_of[each.low], place_of[each.high]) for each in needed]
+            needed = [
+                BetweenConstants(value, place_of[each.low], place_of[each.high]) for each in needed
+            ]
         elif value.type.kind is Kind.DOUBLE:
             least, most = -np.inf, np.inf
         dtype = np.float64 if value.type.kind is Kind.DOUBLE else np.int64
@@ -76,11 +82,11 @@ class _Ranges:
         self._lows: npt.NDArray[Any] = np.array([min(each, most) for each in lows], dtype)
         self._highs: npt.NDArray[Any] = np.array([max(each, least) for each in highs], dtype)
 
-    def choose(self, rows: pa.RecordBatch) -> Iterator[Chosen]:
+    def choose(self, rows: pa.RecordBatch) -> Iterator[RowsOfFilter]:
         column = self._compute(rows)
         values, numbers = self._values(column)
         if values.dtype.kind == "f" and np.isnan(values).any():
-            yield from (Chosen(place, None) for place in self._places)
+            yield from (RowsOfFilter(place, None) for place in self._places)
             return
         if not len(values):
             return
@@ -93,10 +99,10 @@ class _Ranges:
         for each in np.flatnonzero(begins < ends).tolist():
             begin, end = int(begins[each]), int(ends[each])
             if end - begin == rows.num_rows:
-                yield Chosen(self._places[each], None)
+                yield RowsOfFilter(self._places[each], None)
             else:
                 own = np.arange(begin, end) if numbers is None else np.sort(numbers[begin:end])
-                yield Chosen(self._places[each], own)
+                yield RowsOfFilter(self._places[each], own)
 
     def _values(self, column: pa.Array) -> tuple[npt.NDArray[Any], Ints | None]:
         """Those that there are, and the rows that they are of, if not of all."""

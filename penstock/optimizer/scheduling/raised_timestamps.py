@@ -24,7 +24,7 @@ class Stamped:
 
 
 @dataclass
-class Container:
+class SharedWindow:
     """A window of items or of intermediate results.  `compared` is the highest timestamp of an item
     that has looked at everything in it."""
 
@@ -84,7 +84,7 @@ class ConcurrentItems:
 
     expressions: Mapping[str, Sequence[Step]]
     raises: bool = True
-    windows: dict[str, Container] = field(default_factory=dict)
+    windows: dict[str, SharedWindow] = field(default_factory=dict)
     results: list[Values] = field(default_factory=list)
     _left: list[Iterator[None]] = field(default_factory=list)
 
@@ -103,7 +103,7 @@ class ConcurrentItems:
             self.results.append(item.values)
             return
         first, *others = steps
-        window = self.windows.setdefault(first.window, Container())
+        window = self.windows.setdefault(first.window, SharedWindow())
         if isinstance(first, Record):
             item = window.record(item, self.raises)
             yield

@@ -37,7 +37,7 @@ def comparison(condition: Expression) -> Comparison | None:
     return Comparison(function, first, constants)
 
 
-class Within(NamedTuple):
+class BetweenConstants(NamedTuple):
     """A value lies between two others, which are possible themselves; None: there is no end."""
 
     value: Expression
@@ -45,7 +45,7 @@ class Within(NamedTuple):
     high: Any
 
 
-def needed_for(predicate: Expression) -> Within | None:
+def needed_for(predicate: Expression) -> BetweenConstants | None:
     """What a tuple must have at least to pass a filter; rows without a value do not, and of NaN
     nothing is said.
 
@@ -58,7 +58,7 @@ def needed_for(predicate: Expression) -> Within | None:
     >>> found.low, found.high
     (4, 8)
     """
-    found: dict[Expression, Within] = {}
+    found: dict[Expression, BetweenConstants] = {}
     for each in conjuncts(predicate):
         within = _within(each)
         if within is not None:
@@ -67,33 +67,33 @@ def needed_for(predicate: Expression) -> Within | None:
     return max(found.values(), key=_ends, default=None)
 
 
-def _within(condition: Expression) -> Within | None:
+def _within(condition: Expression) -> BetweenConstants | None:
     compared = comparison(condition)
     if compared is None or not compared.constants:
         return None
     function, value, constants = compared
     if value.type.kind is Kind.STRING:
-        return Within(value, min(constants), max(constants)) if function == "eq" else None
+        return BetweenConstants(value, min(constants), max(constants)) if function == "eq" else None
     if value.type.kind not in ORDERED:
         return None
     step = 0 if value.type.kind is Kind.DOUBLE else 1
     match function:
         case "eq":
-            return Within(value, min(constants), max(constants))
+            return BetweenConstants(value, min(constants), max(constants))
         case "lt" | "le":
-            return Within(value, None, constants[0] - (step if function == "lt" else 0))
+            return BetweenConstants(value, None, constants[0] - (step if function == "lt" else 0))
         case "gt" | "ge":
-            return Within(value, constants[0] + (step if function == "gt" else 0), None)
+            return BetweenConstants(value, constants[0] + (step if function == "gt" else 0), None)
         case _:
             return None
 
 
-def _both(one: Within, other: Within) -> Within:
+def _both(one: BetweenConstants, other: BetweenConstants) -> BetweenConstants:
     lows = [each.low for each in (one, other) if each.low is not None]
     highs = [each.high for each in (one, other) if each.high is not None]
-    return Within(one.value, max(lows, default=None), min(highs, default=None))
+    return BetweenConstants(one.value, max(lows, default=None), min(highs, default=None))
 
 
-def _ends(within: Within) -> int:
+def _ends(within: BetweenConstants) -> int:
     """How much it says: a single value more than a range, and that more than half of one."""
     return sum(each is not None for each in within[1:]) + int(within.low == within.high)

@@ -23,7 +23,7 @@ from penstock.operators.windows.panes.contents import Panes
 _ENOUGH = 8  # panes of a batch that are worth it
 
 
-class PaneGroups(NamedTuple):
+class FoldedPanes(NamedTuple):
     """Groups of panes, and a partial result for each."""
 
     panes: Ints
@@ -34,7 +34,7 @@ class PaneGroups(NamedTuple):
 @dataclass
 class ManyPanes:
     folder: Folder
-    pieces: list[PaneGroups]
+    pieces: list[FoldedPanes]
 
     @staticmethod
     def worth_it(first: int, last: int) -> bool:
@@ -43,7 +43,7 @@ class ManyPanes:
     def fold(self, rows: Rows, panes: Ints) -> None:
         own, numbers = first_rows(self._pairs(panes, rows.codes))
         partials = self.folder.folded(replace(rows, codes=numbers), len(own))
-        self.pieces.append(PaneGroups(panes[own], rows.codes[own], partials))
+        self.pieces.append(FoldedPanes(panes[own], rows.codes[own], partials))
 
     def _pairs(self, panes: Ints, codes: Codes) -> Ints:
         """A number for every group of a pane."""
@@ -52,7 +52,7 @@ class ManyPanes:
             return first_rows(panes)[1] * size + codes
         return (panes - lowest) * size + codes
 
-    def take(self, last: Bound) -> PaneGroups | None:
+    def take(self, last: Bound) -> FoldedPanes | None:
         """The groups of panes up to the last one, pane by pane, each in the order of their keys;
         they are gone then."""
         taken, left = [], []
@@ -72,11 +72,11 @@ class ManyPanes:
         order = order[stable_order(found.panes[order])]
         return self._some(found, order)
 
-    def _some(self, piece: PaneGroups, places: Ints) -> PaneGroups:
+    def _some(self, piece: FoldedPanes, places: Ints) -> FoldedPanes:
         partials = self.folder.take_apart(piece.partials, places)
-        return PaneGroups(piece.panes[places], piece.codes[places], partials)
+        return FoldedPanes(piece.panes[places], piece.codes[places], partials)
 
-    def _united(self, pieces: list[PaneGroups]) -> PaneGroups:
+    def _united(self, pieces: list[FoldedPanes]) -> FoldedPanes:
         panes = np.concatenate([piece.panes for piece in pieces])
         codes = np.concatenate([piece.codes for piece in pieces])
         own, numbers = first_rows(self._pairs(panes, codes))
@@ -91,7 +91,7 @@ class ManyPanes:
                 self.folder.merge_apart(united, spread)
             begin = end
         assert united is not None
-        return PaneGroups(panes[own], codes[own], united)
+        return FoldedPanes(panes[own], codes[own], united)
 
     def move_to(self, panes: Panes) -> None:
         """Make panes of their own of all of them."""
