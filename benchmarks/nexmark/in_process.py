@@ -35,7 +35,7 @@ def run(quick: bool = False) -> Result:
     connection = in_duckdb(events)
     rows: list[Row] = []
     agreed = {PENSTOCK: 0, DUCKDB: 0}
-    for name in NAMES:
+    for name in NAMES[::5] if quick else NAMES:
         query = database(ps.connect("local"), events, DISORDER, _batches).sql(text_of(name))
         assert isinstance(query, ps.Query)
         found, right = query.collect(), expected(name, events)

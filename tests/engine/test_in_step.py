@@ -98,6 +98,7 @@ class _Ingest:
     low: float
     ended: bool = False
     stream: Any = None
+    form: Any = None
 
 
 def scan(low: float, ended: bool = False, live: bool = False, caught_up: bool = False) -> Any:

@@ -94,7 +94,6 @@ def test_groups_by_buckets(rows: list[tuple[str, int]], width: int, origin: int)
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT window FROM s GROUP BY window(t, 10)", "a window is no value"),
         ("SELECT count(*) FROM s GROUP BY HOP(t, 10)", "HOP does not take 1 length"),
         ("SELECT count(*) FROM s GROUP BY TUMBLE(t, 1), HOP(t, 1, 1)", "two windows"),
         ("SELECT count(*) [RANGE 1, SLIDE 1] FROM s GROUP BY TUMBLE(t, 1)", "two windows"),
@@ -112,3 +111,18 @@ def test_groups_by_buckets(rows: list[tuple[str, int]], width: int, origin: int)
 def test_what_is_refused(sql: str, message: str) -> None:
     with pytest.raises(ps.PenstockError, match=message):
         answered([("a", 1)], sql, "local")
+
+
+@pytest.mark.parametrize("engine", ["reference", "local"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT window.end FROM s GROUP BY window(t, 10)",
+        "SELECT window_end FROM s GROUP BY TUMBLE(t, 10)",
+        "SELECT window_end FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(t), 10))"
+        " GROUP BY window_start, window_end",
+    ],
+)
+def test_windows_that_have_tuples(sql: str, engine: str) -> None:
+    rows = [("a", 1), ("b", 2), ("a", 38)]
+    assert answered(rows, sql, engine) == Counter([(10,), (40,)])

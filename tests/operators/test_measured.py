@@ -38,7 +38,7 @@ SELECTS = {
     "deferred": "SELECT sum(x) AS s [RANGE 3 ROWS, SLIDE 3 ROWS, WA rank(t)] FROM s LATE AMEND",
     "order": "SELECT k, t FROM s EMIT IN ORDER",
 }
-KEEPS_TUPLES = {"paned", "two levels", "buffering", "rows", "by tuple", "deferred", "order"}
+KEEPS_TUPLES = {"paned", "wid", "two levels", "buffering", "rows", "by tuple", "deferred", "order"}
 
 
 def asked(select: str) -> ps.Query:

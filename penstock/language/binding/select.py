@@ -192,7 +192,7 @@ class SelectBinder:
         return (
             bool(select.group_by)
             or any(has_aggregate(part, self.catalog) for part in parts)
-            or (select.distinct and select.window is not None)
+            or (select.window is not None and (select.distinct or select.window.by_start))
         )
 
     def _aggregate(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
@@ -221,6 +221,8 @@ class SelectBinder:
         if select.having is not None:
             having = binder.over_groups(select.having, select.items)
         beside.look(found)
+        if not keys and not binder.aggregates:  # only the window is asked for: one that has tuples
+            binder.bind(exp.Anonymous(this="count", expressions=[exp.Star()]))
         refuse_useless(self.hints, windows=bound is not None, joins=self.given.joins)
         grouped = self._grouped(Aggregation(node, keys, binder.aggregates, bound), sets)
         if having is not None:

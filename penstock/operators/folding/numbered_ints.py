@@ -80,7 +80,7 @@ class NumberedInts:
         if self._in_table < self._size:
             self._bring_up_table()
         codes = self._table.find(values)
-        if codes.min() != _NONE:
+        if codes.min(initial=0) != _NONE:
             return codes
         new = np.flatnonzero(codes == _NONE)
         values = values[new]
