@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import penstock as ps
@@ -46,3 +47,17 @@ def test_nobody_can_tell(text: str) -> None:
     local, reference = (each.collect().to_pylist() for each in found if isinstance(each, ps.Query))
     assert sorted(map(repr, local)) == sorted(map(repr, reference))
     assert local
+
+
+def test_not_even_other_queries_over_the_same_join() -> None:
+    """What one query does not look at, another may."""
+    texts = [f"SELECT a.id, b.t {FROM}", f"SELECT a.id, a.note, b.tag {FROM}"]
+    db = database("local")
+    queries = [each for each in map(db.sql, texts) if isinstance(each, ps.Query)]
+    gathered: list[list[pa.RecordBatch]] = [[], []]
+    db.run(queries, [each.append for each in gathered])
+    for text, batches in zip(texts, gathered, strict=True):
+        alone = database("reference").sql(text)
+        assert isinstance(alone, ps.Query)
+        together = pa.Table.from_batches(batches).to_pylist()
+        assert sorted(map(repr, together)) == sorted(map(repr, alone.collect().to_pylist()))

@@ -45,7 +45,7 @@ def _same_work(one: PhysicalNode, other: PhysicalNode) -> bool:
 
 def _said(node: PhysicalNode) -> tuple[object, ...]:
     how = (node.asked, node.ordering, node.sorting, node.alpha, node.consistency)
-    return (*how, node.whole_windows, node.punctuated)
+    return (*how, node.whole_windows, node.punctuated, node.unseen)
 
 
 def _own_fields(node: Node) -> Iterator[Any]:
