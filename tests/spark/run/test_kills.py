@@ -46,7 +46,7 @@ def run_killed(directory: Path, seed: int, kills: int, sinks: str, asked: str = 
 
 
 def test_a_driver_that_is_killed(tmp_path: Path) -> None:
-    run_killed(tmp_path, seed=0, kills=2, sinks="directory")
+    run_killed(tmp_path, seed=0, kills=1, sinks="directory")
 
 
 @pytest.mark.slow
