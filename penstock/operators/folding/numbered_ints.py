@@ -77,10 +77,12 @@ class NumberedInts:
 
     def _all_at_once(self, values: Ints) -> Codes:
         """Of values as the table has them."""
+        if not len(values):
+            return np.empty(0, np.int64)
         if self._in_table < self._size:
             self._bring_up_table()
         codes = self._table.find(values)
-        if codes.min(initial=0) != _NONE:
+        if codes.min() != _NONE:
             return codes
         new = np.flatnonzero(codes == _NONE)
         values = values[new]
