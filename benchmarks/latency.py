@@ -2,7 +2,8 @@
 alone, 1,000 a second: through a filter, a projection, a union and a sliding count.
 
 Every tuple completes a window, and is the last that its result waits for.  Tuples come from another
-thread, from a generator, from an asynchronous generator and from a socket.
+thread, from a generator, from an asynchronous generator and from a socket, on the other side of
+which is another process.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import multiprocessing
 import queue
 import socket
 import threading
@@ -17,6 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
 from time import perf_counter_ns, process_time_ns, sleep
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -96,16 +99,23 @@ def from_an_asynchronous_generator(db: ps.Database, sent: Sent) -> None:
 def from_a_socket(db: ps.Database, sent: Sent) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
-
-    def work() -> None:
-        with listening, listening.accept()[0] as connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            for number in range(sent.count):
-                sleep(sent.wait(number))
-                connection.sendall(json.dumps(sent.now(number)).encode() + b"\n")
-
-    threading.Thread(target=work, daemon=True).start()
+    processes = multiprocessing.get_context("spawn")
+    times = processes.RawArray("q", sent.count)
+    sent.at = np.frombuffer(times, np.int64)
+    with listening:
+        processes.Process(target=speak, args=(listening, times), daemon=True).start()
     db.sql(f"CREATE STREAM a (t BIGINT) FROM SOCKET '127.0.0.1:{port}' PROGRESS ON t ORDERED")
+
+
+def speak(listening: socket.socket, times: Any) -> None:
+    """The other side of the socket."""
+    sent = Sent(len(times))
+    sent.at = np.frombuffer(times, np.int64)
+    with listening, listening.accept()[0] as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for number in range(sent.count):
+            sleep(sent.wait(number))
+            connection.sendall(json.dumps(sent.now(number)).encode() + b"\n")
 
 
 SOURCES: dict[str, Callable[[ps.Database, Sent], None]] = {
@@ -162,7 +172,7 @@ def delivered(
     gc.freeze()
     begun = process_time_ns()
     try:
-        query.start(see).wait()
+        query.run(see)
     finally:
         gc.unfreeze()
     processor = (process_time_ns() - begun) / 1000 / sent.count

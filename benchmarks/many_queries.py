@@ -2,9 +2,9 @@
 what a tuple that comes alone costs, and how long it takes until one more query is there, or gone,
 while tuples come.
 
-"narrow" filters let through one value each, "wide" ones half of everything on the average.  Where
-the engine keeps a checkpoint, queries share no panes.  Adding and dropping takes the parser, the
-optimizer and the graph.  Some queries are watched: their answers are those that they have alone.
+"narrow" filters let through one value each, "wide" ones half of everything on the average.  Adding
+and dropping takes the parser, the optimizer and the graph; with a checkpoint, it is on disk as well
+when it is done.  Some queries are watched: their answers are those that they have alone.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class Crowd:
         self._coming.put(None)
         self.live.wait()
         self.live.stop(final=True)
-        return numbered({each: pa.Table.from_batches(own) for each, own in self.answers.items()})
+        answered = {each: own for each, own in self.answers.items() if own}
+        return numbered({each: pa.Table.from_batches(own) for each, own in answered.items()})
 
 
 def _milliseconds(work: Callable[[], object]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,15 +23,16 @@ from penstock.api.restoring import (
     streams_again,
 )
 from penstock.api.stalls import explain_stall
+from penstock.engine.live.altering import Altering
 from penstock.engine.live.engine import LiveEngine
 from penstock.engine.live.queries import Lasting
 from penstock.engine.live.records import Definition, QueryRecord
 from penstock.engine.live.status import QueryStatus
 from penstock.engine.overload import Overload
 from penstock.engine.status import GraphStatus
-from penstock.errors import EngineError
+from penstock.errors import EngineError, PenstockError, SinkError
 from penstock.language.binding.select import bind_query
-from penstock.language.parse import parse_script, pointing_into
+from penstock.language.parse import parse_script, pointing_at, pointing_into
 from penstock.language.syntax import (
     AlterQuery,
     CreateQuery,
@@ -157,8 +158,8 @@ class Live:
                 self._engine.drop(self._forget(name.text))
                 if name.text.casefold() in catalog.queries:
                     catalog.drop_query(name.text, name.span)
-            case AlterQuery(name, setting, value):
-                self._engine.alter(self._name(name.text), setting.text, value.text)
+            case AlterQuery():
+                self._alter(statement)
             case Show("QUERIES"):
                 return list_running(self.status())
             case _:
@@ -186,11 +187,27 @@ class Live:
         catalog.add_query(name.text, bound, name.span)
         catalog.texts[name.text.casefold()] = source
 
+    def _alter(self, statement: AlterQuery) -> None:
+        with pointing_at(statement.name.span):
+            name = self._name(statement.name.text)
+            self._engine.refuse_over(name)
+        with pointing_at(statement.setting.span):
+            setting = Altering.check(statement.setting.text)
+        with pointing_at(statement.value.span):
+            self._engine.alter(name, setting, statement.value.text)
+
     def _select(self, query: Query, sinks: Sinks, rows: bool) -> LiveQuery:
         name = f"select {next(self._numbers)}"
         kept = Kept("rows")
         sink, late, rejected = sinks
-        self._begin(name, query, (kept if sink is None else sink, late, rejected), rows)
+        try:
+            self._begin(name, query, (kept if sink is None else sink, late, rejected), rows)
+        except KeyboardInterrupt:  # its first rows may be there already, but nobody knows its name
+            self._plans.pop(name, None)
+            self._fans.pop(name, None)
+            with suppress(PenstockError, KeyError):
+                self._engine.drop(name)
+            raise
         return LiveQuery(self, name, kept)
 
     def _begin(
@@ -234,6 +251,11 @@ class Live:
         """Hand a function what a query gives out from now on: every batch, or every row; `of` its
         "rows", of what was "late", or "rejected".  The answer ends that when it is called.  If the
         function fails, so does the query."""
+        if not callable(callback):
+            raise SinkError(
+                f"a {type(callback).__name__} cannot be handed rows",
+                expected="a function that takes a batch, or with rows=True a row",
+            )
         fan = self._fans[self._name(name)].side(of)
         leave = self._engine.ask(lambda: fan.subscribe(Callback(callback, rows)))
         return lambda: self._engine.ask(leave)
@@ -267,6 +289,8 @@ class Live:
     def explain_stall(self, name: str) -> str:
         """Which source holds back the oldest window of a query that is still open."""
         name = self._name(name)
+        if self._engine.is_paused(name):
+            return f"query {name} is paused; ALTER QUERY {name} SET PAUSED FALSE lets it go on"
         scans = [node for node in self._plans[name].walk() if isinstance(node, Scan)]
         streams = {scan.stream.name: scan.stream for scan in scans}
         return explain_stall(self._engine.sources(name), streams)

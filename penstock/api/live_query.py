@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.errors import RunError
+from penstock.errors import PenstockError, RunError
 from penstock.runs.answer import Account
 from penstock.sinks.kept import Kept
 
@@ -28,7 +28,8 @@ class LiveQuery:
         over = self._live.wait(self.name, timeout)
         error = self._live.error(self.name)
         if error is not None:
-            raise RunError(f"query {self.name} has failed: {error}") from error
+            kind = "" if isinstance(error, PenstockError) else f"{type(error).__name__}: "
+            raise RunError(f"query {self.name} has failed: {kind}{error}") from error
         return over
 
     def explain_stall(self) -> str:

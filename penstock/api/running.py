@@ -141,9 +141,12 @@ class Running:
                 hint="--engine local, or connect('local')",
             )
 
-    def drive(self) -> list[Outcome]:
-        """Run to the end of the input, or until somebody stops it."""
-        if self._job is not None:
+    def drive(self, beside: bool = False) -> list[Outcome]:
+        """Run to the end of the input, or until somebody stops it; in a thread of its own if it is
+        `beside` the program."""
+        if isinstance(self._job, LocalJob):
+            self._job.drive(beside)
+        elif self._job is not None:
             self._job.drive()
         else:
             together = zip(self._queries, self._targets, strict=True)

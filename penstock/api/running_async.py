@@ -17,7 +17,7 @@ async def drive_on_loop(running: Running) -> list[Outcome]:
     """Drive a run without holding up the loop; to cancel it is to stop it."""
     told = HOST_LOOP.set(asyncio.get_running_loop())
     try:
-        work = asyncio.create_task(asyncio.to_thread(running.drive))
+        work = asyncio.create_task(asyncio.to_thread(running.drive, beside=True))
     finally:
         HOST_LOOP.reset(told)
     try:

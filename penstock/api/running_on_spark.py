@@ -122,7 +122,8 @@ class SparkSetting:
         if Wanted(wanted) is Wanted.LATE:  # early answers would be for nothing
             query = replace(delivering_late(query), early_every=None)
         plan = self.planned(query)
-        return dataframe(plan, self.session, strict, self.buckets, Wanted(wanted), metrics)
+        of, told = Wanted(wanted), self.adaptation
+        return dataframe(plan, self.session, strict, self.buckets, of, metrics, told)
 
 
 class RunningOnSpark:

@@ -84,8 +84,11 @@ def run(
         typer.Option("--format", help="How rows are written, if not as the name of FILE says."),
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file for the rows instead of standard output."),
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A file for the rows instead of standard output; a directory with a checkpoint.",
+        ),
     ] = None,
     late: Annotated[Path | None, typer.Option(help="A file for late tuples (JSON lines).")] = None,
     rejected: Annotated[
@@ -126,11 +129,21 @@ def run(
         )
     spark = SparkSetting(None, master, _settings(conf or []), buckets or BUCKETS)
     database = Database(engine, strict=strict, spark=spark, allow=_allowed(allow))
+    place = Path(output) if output is not None else None
     chosen = output_format
-    if chosen is None and checkpoint is None:
-        chosen = format_for(output)
+    if checkpoint is None:
+        _refuse_directory(output)
+        chosen = chosen or format_for(place)
     options = RunOptions(checkpoint, trigger, final)
-    run_script(database, text, Places(chosen, output, late, rejected), options)
+    run_script(database, text, Places(chosen, place, late, rejected), options)
+
+
+def _refuse_directory(output: str | None) -> None:
+    if output is not None and (output.endswith("/") or Path(output).is_dir()):
+        raise SinkError(
+            f"{output} is a directory, and without a checkpoint rows go to one file",
+            hint=f"--output {output.rstrip('/') or 'rows'}.jsonl, or --checkpoint DIR",
+        )
 
 
 def _refuse_for(engine: str, given: dict[str, object]) -> None:

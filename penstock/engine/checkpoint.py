@@ -20,7 +20,8 @@ from penstock.durable import lock, read_json, write_json
 from penstock.errors import CheckpointError
 from penstock.state.chunks import Tree, pack, unpack
 
-FORMAT = 5
+FORMAT = 6
+_READ = (5, FORMAT)  # of format 5, what queries share and their accounts are written in other ways
 DATABASE = "state.sqlite"
 _MARKER = "checkpoint.json"
 _LOCK = "lock"
@@ -39,6 +40,7 @@ class Checkpoints:
         self._staged: dict[str, bytes | None] = {}
         self._checks: dict[str, int] = {}  # of the chunks that are there
         self._total = 0  # of these, in one number
+        self._folders: dict[str, set[str]] = {}  # keys, staged ones as well, by how they begin
         self._opened = ExitStack()
         _refuse_others(self._directory)
         try:
@@ -70,9 +72,14 @@ class Checkpoints:
             return None if packed is None else unpack(packed)
         return None if key not in self._checks else unpack(self._read(key))
 
-    def names(self) -> Iterable[str]:
-        gone = {key for key, packed in self._staged.items() if packed is None}
-        return [*(self._checks.keys() | self._staged.keys()) - gone]
+    def names(self, prefix: str = "") -> Iterable[str]:
+        folder = _folder(prefix)
+        if folder is None:
+            every: Iterable[str] = (key for keys in self._folders.values() for key in keys)
+        else:
+            every = self._folders.get(folder, ())
+        staged = self._staged
+        return [key for key in every if key.startswith(prefix) and staged.get(key, b"") is not None]
 
     def put(self, key: str, chunk: Tree) -> None:
         packed = pack(chunk)
@@ -80,12 +87,19 @@ class Checkpoints:
             self._staged.pop(key, None)  # as it was
         else:
             self._staged[key] = packed
+            self._folders.setdefault(_folder(key) or key, set()).add(key)
 
     def drop(self, key: str) -> None:
         if key in self._checks:
             self._staged[key] = None
-        else:
-            self._staged.pop(key, None)
+        elif self._staged.pop(key, None) is not None:
+            self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        folder = _folder(key) or key
+        self._folders[folder].discard(key)
+        if not self._folders[folder]:
+            del self._folders[folder]
 
     # --- commits ---------------------------------------------------------------------------------
 
@@ -95,6 +109,8 @@ class Checkpoints:
         checks = {key: crc32(packed) for key, packed in written.items()}
         gone = {key: self._checks[key] for key in self._staged if key in self._checks}
         total = self._total - _total_of(gone) + _total_of(checks)
+        if self._outdated:
+            self._mark()
         with self._failing(), self._database:
             self._database.execute("BEGIN")
             self._database.executemany(
@@ -110,6 +126,8 @@ class Checkpoints:
         self.epoch += 1
         for key in gone:
             del self._checks[key]
+            if self._staged[key] is None:
+                self._forget(key)
         self._checks |= checks
         self._total, self._staged = total, {}
         return sum(map(len, written.values()))
@@ -119,7 +137,7 @@ class Checkpoints:
     def _open(self) -> None:
         marker = read_json(self._directory / _MARKER)
         path = self._directory / DATABASE
-        if marker is not None and marker.get("format") != FORMAT:
+        if marker is not None and marker.get("format") not in _READ:
             raise self._failure(
                 f"has format {marker.get('format')}, and this version of Penstock reads {FORMAT}",
                 "run it with the version that wrote it, or a later one",
@@ -136,9 +154,12 @@ class Checkpoints:
         head = self._database.execute("SELECT id, epoch, checked FROM head").fetchall()
         if len(head) != 1 or (marker is not None and head[0][0] != marker["id"]):
             raise self._failure(f"has a {DATABASE} that belongs to another one")
+        self._outdated = marker is not None and marker["format"] != FORMAT
         self.epoch: int = head[0][1]
         self._checks = dict(self._database.execute("SELECT key, checked FROM chunk").fetchall())
         self._total = _total_of(self._checks)
+        for key in self._checks:
+            self._folders.setdefault(_folder(key) or key, set()).add(key)
         if head[0][2] != _check_of(self._total):
             raise self._failure(f"is damaged: chunks in {DATABASE} are missing or exchanged")
 
@@ -152,6 +173,11 @@ class Checkpoints:
                     self._database.execute(statement)
                 first = (uuid.uuid4().hex, 0, _check_of(0))
                 self._database.execute("INSERT INTO head VALUES (?, ?, ?)", first)
+        self._mark()
+
+    def _mark(self) -> None:
+        """Earlier versions are not to read what is written from now on."""
+        self._outdated = False
         (own,) = self._database.execute("SELECT id FROM head").fetchone()
         content = {"penstock": "checkpoint", "engine": "local", "format": FORMAT, "id": own}
         write_json(self._directory / _MARKER, content)
@@ -178,6 +204,17 @@ class Checkpoints:
             f"the checkpoint in {self._directory} {what}",
             hint=hint or "restore the directory from a copy, or begin anew with another one",
         )
+
+
+def _folder(key: str) -> str | None:
+    """The first two parts of a key, which say whose chunk it is: there may be very many of others.
+    None: it has no more than one.
+
+    >>> _folder("operators/Filter-1/panes/7"), _folder("accounts")
+    ('operators/Filter-1', None)
+    """
+    second = key.find("/", key.find("/") + 1)
+    return key[:second] if second > 0 and "/" in key[:second] else None
 
 
 def _total_of(checks: dict[str, int]) -> int:

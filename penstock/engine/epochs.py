@@ -34,7 +34,7 @@ class Epochs:
     def fed(self, chunk: Chunk) -> None:
         """Something has come, or time has passed; an epoch that has lasted long enough ends."""
         waiting = self._all_written - self._written
-        self._changed |= bool(chunk.batch.num_rows or chunk.seen or waiting)
+        self._changed |= bool(chunk.num_rows or chunk.seen or waiting)
         long_enough = self._clock.now() - self._last >= self._every
         if self._changed and (long_enough or waiting >= _ROWS):
             self.commit()

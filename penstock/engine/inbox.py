@@ -74,4 +74,4 @@ class Inbox:
 
 
 def _rows_of(delivered: Delivered | None) -> int:
-    return 0 if delivered is None or isinstance(delivered, Ended) else delivered.batch.num_rows
+    return 0 if delivered is None or isinstance(delivered, Ended) else delivered.num_rows

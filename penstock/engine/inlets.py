@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from penstock.sources.live import Attention, LiveSource
 from penstock.sources.source import Chunk
 
 AT_ONCE = 65_536  # rows that are fed before looking whether to stop
+_LEAVING = 0.5  # seconds that all sources together have to leave
 
 Delivery: TypeAlias = tuple[SourceNode, Delivered]
 Quantum: TypeAlias = list[Delivery]
@@ -36,10 +38,27 @@ class _Inlet:
     inbox: Inbox
     waited_for: list[SourceNode] = field(default_factory=list)
     before: list[SourceNode] = field(default_factory=list)  # whose turn comes first
-    # the scheduler minds the clock
-    attention: Attention = field(default_factory=lambda: Attention(lambda: None))
+    attention: Attention = field(init=False)
     thread: threading.Thread | None = None
     reading: bool = True
+
+    def __post_init__(self) -> None:
+        # the scheduler minds the clock
+        self.attention = Attention(lambda: None, meanwhile=self._put_meanwhile)
+
+    def put(self, chunk: Chunk) -> bool:
+        """Whether anybody wants it."""
+        return all(map(self.inbox.put, pieces_of(chunk)))
+
+    def _put_meanwhile(self, take: Callable[[], Chunk | None]) -> None:
+        try:
+            chunk = take()
+        except BaseException as failure:
+            self.inbox.put(Ended(failure))
+            self.inbox.close()  # nothing follows, whatever else is read
+        else:
+            if chunk is not None:
+                self.put(chunk)
 
 
 class Inlets:
@@ -82,9 +101,11 @@ class Inlets:
         inlets = list(self._inlets.values())
         for scan in list(self._inlets):
             self.close(scan)
+        until = time.monotonic() + _LEAVING
         for inlet in inlets:
             if inlet.thread is not None:
-                inlet.thread.join(timeout=1)  # one that waits for data cannot be made to leave
+                # one that waits for rows of the program cannot be made to leave
+                inlet.thread.join(timeout=max(0.0, until - time.monotonic()))
 
     def rest(self) -> Iterator[Delivery]:
         """Read no further: all that has been delivered so far, whoever would have to wait."""
@@ -129,9 +150,8 @@ class Inlets:
     def _deliver(self, scan: SourceNode, inlet: _Inlet) -> None:
         try:
             for chunk in self._chunks_of(scan, inlet.attention):
-                for piece in pieces_of(chunk):
-                    if not inlet.inbox.put(piece):
-                        return
+                if not inlet.put(chunk):
+                    return
         except BaseException as failure:  # told where the run is driven
             inlet.inbox.put(Ended(failure))
         else:
@@ -172,7 +192,7 @@ class Inlets:
             if isinstance(delivered, Ended):
                 inlet.reading = False
             else:
-                rows += delivered.batch.num_rows
+                rows += delivered.num_rows
             yield scan, delivered
             if rows >= AT_ONCE:
                 return
@@ -180,7 +200,7 @@ class Inlets:
 
 def pieces_of(chunk: Chunk) -> Iterator[Chunk]:
     """A chunk cut into pieces, so that nobody has to wait long for a run to stop."""
-    rows = chunk.batch.num_rows
+    rows = chunk.num_rows
     if rows <= AT_ONCE:
         yield chunk
         return

@@ -68,15 +68,16 @@ class LocalJob:
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._failure: BaseException | None = None
 
-    def drive(self) -> None:
-        """Until the input ends, or somebody stops it."""
-        for _ in self.steps():
+    def drive(self, beside: bool = False) -> None:
+        """Until the input ends, or somebody stops it; in a thread of its own if it is `beside` the
+        program."""
+        for _ in self.steps(beside):
             pass
 
-    def steps(self) -> Generator[None, None, None]:
+    def steps(self, beside: bool = False) -> Generator[None, None, None]:
         """The same, step by step as somebody asks."""
         try:
-            yield from self._scheduler.steps()
+            yield from self._scheduler.steps(beside)
         finally:
             if self._epochs is not None:
                 self._epochs.close()
@@ -97,7 +98,7 @@ class LocalJob:
 
     def _work(self) -> None:
         try:
-            self.drive()
+            self.drive(beside=True)
         except BaseException as error:  # raised where somebody waits
             self._failure = error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -38,14 +39,16 @@ class Enabling:
             return Enabling()
         if told == "none":
             return Enabling(on_demand=False)
-        try:
-            return Enabling(on_demand=False, every=parse_duration(told))
-        except PenstockError:
+        every = 0
+        with suppress(PenstockError):
+            every = parse_duration(told)
+        if every <= 0:  # nobody can wait for so short a time
             raise EngineError(
                 f"{text!r} does not say when enabling timestamps are made",
                 expected="'on demand', 'none', or a time between two of them",
                 hint="'10 milliseconds'",
-            ) from None
+            )
+        return Enabling(on_demand=False, every=every)
 
     def __str__(self) -> str:
         if self.every is not None:

@@ -25,9 +25,9 @@ class Overload:
 
     @staticmethod
     def of(text: str) -> Overload:
-        match = _TEXT.fullmatch(text.strip().lower())
+        match = _TEXT.fullmatch(str(text).strip().lower())
         if match is None or match[1] not in _NAMES or (match[2] and match[1] == "block"):
-            close = nearest(text, _NAMES)
+            close = nearest(str(text), _NAMES)
             raise EngineError(
                 f"{text!r} does not say what happens when rows come too fast",
                 expected="'block', or 'drop-oldest' and how many rows may wait",

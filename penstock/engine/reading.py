@@ -14,7 +14,7 @@ from penstock.errors import SourceError
 from penstock.model.schema import Schema
 from penstock.sources.checksums import RowDigest
 from penstock.sources.files import FileSource
-from penstock.sources.live import Attention, LiveSource
+from penstock.sources.live import Attention, LiveSource, chunks_of
 from penstock.sources.rejects import Reject, RejectKind, RejectsOnceMore, StreamRejects
 from penstock.sources.source import Chunk, FileSeen, PartRead, Restart, Source
 from penstock.state.chunks import ChunkStore, Tree, required
@@ -41,25 +41,36 @@ class Reading:
         again = RejectsOnceMore(rejects.log, rejects.stream, told)
         if isinstance(self.source, FileSource):
             return self.source.read_on(schema, again, dict(self.parts), growing)
-        if isinstance(self.source, LiveSource):
-            return self.source.listen(schema, rejects, attention)
-        if not self.parts:
-            return self.source.read(schema, rejects)
-        return self._skipping(schema, again)
+        if isinstance(self.source, LiveSource) or not self.parts:
+            return chunks_of(self.source, schema, rejects, attention)
+        return self._skipping(schema, again, attention)
 
-    def _skipping(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+    def _skipping(
+        self, schema: Schema, rejects: StreamRejects, attention: Attention
+    ) -> Iterator[Chunk]:
         """The rows of a source that starts at its beginning again, without those that were read."""
         left, digest = self.parts[""].rows, RowDigest()
-        for chunk in self.source.read(schema, rejects):
-            rows = chunk.batch.num_rows
+
+        def rest(chunk: Chunk | None) -> Chunk | None:
+            nonlocal left
+            if not left or chunk is None:
+                return chunk
+            rows = chunk.num_rows
             skipped = min(left, rows)
-            if skipped:
-                left -= skipped
-                digest.add(chunk.batch.slice(0, skipped))
-                if not left:
-                    self._check(digest)
-            if skipped < rows:
-                yield replace(chunk, batch=chunk.batch.slice(skipped)) if skipped else chunk
+            left -= skipped
+            digest.add(chunk.batch.slice(0, skipped))
+            if not left:
+                self._check(digest)
+            return replace(chunk, batch=chunk.batch.slice(skipped)) if skipped < rows else None
+
+        meanwhile = attention.meanwhile
+        if meanwhile is not None:
+            told = meanwhile
+            attention = replace(attention, meanwhile=lambda take: told(lambda: rest(take())))
+        for chunk in chunks_of(self.source, schema, rejects, attention):
+            new = rest(chunk)
+            if new is not None:
+                yield new
         if left:
             self._check(digest)
 
@@ -77,10 +88,10 @@ class Reading:
 
     def fed(self, chunk: Chunk) -> None:
         """A chunk is part of the state now."""
-        if not chunk.batch.num_rows and chunk.seen is None:
+        if not chunk.num_rows and chunk.seen is None:
             return  # a source had nothing to say
         read = self.parts.get(chunk.part, PartRead())
-        read = replace(read, rows=read.rows + chunk.batch.num_rows)
+        read = replace(read, rows=read.rows + chunk.num_rows)
         if chunk.restart is not None:
             read = replace(read, restart=chunk.restart, restart_rows=read.rows)
         if chunk.seen is not None:

@@ -11,6 +11,7 @@ from operator import or_
 from time import perf_counter_ns
 
 from penstock.engine.component import Component
+from penstock.engine.graph.naming import windows_of_panes_name
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.placed_query import PlacedQuery
 from penstock.engine.graph.placement import Placement
@@ -29,6 +30,7 @@ from penstock.optimizer.physical.revisions import asked_of_results
 from penstock.optimizer.share_panes import share_panes, shareable_panes, sharing
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.plan.nodes.joins import Lookup
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.shared_panes import SharedPanes
@@ -83,14 +85,19 @@ class LocalRun:
         outlet: Outlet,
         lasting: bool = False,
         saved: Placement | None = None,
-    ) -> None:
+    ) -> dict[Outlet, PlacedQuery]:
         """One more query, between any two chunks; see `QueryGraph.add`.  It shares panes with those
-        that are there, unless it is saved."""
-        if not self._resumable and not lasting:
-            plan = self._sharing(plan)
+        that are there; one that was `saved` shares those that it shared then.  The queries that
+        stand elsewhere for its sake, as they stood before."""
+        moved: dict[Outlet, PlacedQuery] = {}
+        if saved is None:
+            plan = self._sharing(plan, moved)
+        else:
+            plan = shared_as_saved(plan, saved)
         self._add(plan, outlet, lasting, saved)
+        return moved
 
-    def _sharing(self, plan: PhysicalPlan) -> PhysicalPlan:
+    def _sharing(self, plan: PhysicalPlan, moved: dict[Outlet, PlacedQuery]) -> PhysicalPlan:
         """Others that have had no tuple yet share with it from the beginning.  Those that have had
         some go on as they are; the new one begins panes that whoever comes later can join."""
         wanted = frozenset(shareable_panes(plan))
@@ -101,6 +108,7 @@ class LocalRun:
                 continue
             common = wanted & placed.could_share
             if common:
+                moved[outlet] = placed
                 plan_of_other = sharing(placed.plan, list(common))
                 self._register(self.graph.exchange(plan_of_other, outlet))
         return sharing(plan, known)
@@ -116,9 +124,8 @@ class LocalRun:
 
     def _register(self, placed: PlacedQuery) -> None:
         """Nodes that want to be told something."""
-        if not placed.lasting:
-            for panes in placed.could_share | placed.shares:
-                self._with_panes.setdefault(panes, {})[placed.outlet] = None
+        for panes in placed.could_share | placed.shares:
+            self._with_panes.setdefault(panes, {})[placed.outlet] = None
         if placed.plan.one_by_one:
             self._one_by_one[placed.outlet] = placed
         self._forget_others()
@@ -199,7 +206,7 @@ class LocalRun:
         """Something of a source, which is handled when the graph works."""
         if self._unfilled:
             self.read_tables()
-        if isinstance(delivered, Chunk) and delivered.batch.num_rows:
+        if isinstance(delivered, Chunk) and delivered.num_rows:
             self.groups[self.graph.component_of(scan).group].enabling.stir()
         scan.deliver(delivered)
 
@@ -287,9 +294,8 @@ class LocalRun:
     # --- what has become of it -------------------------------------------------------------------
 
     def account(self, outlet: Outlet) -> Account:
-        read = sum(
-            scan.read - scan.outlets[outlet] for scan in self.scans if outlet in scan.outlets
-        )
+        scans = self.graph.queries[outlet].sources
+        read = sum(scan.read - scan.outlets[outlet] for scan in scans)
         return Account(read, outlet.late, outlet.rejected)
 
     def total(self, outlet: Outlet) -> Account:
@@ -333,6 +339,15 @@ class LocalRun:
         """Nothing waits there any more."""
         (outlet,) = order.outlets
         self.graph.take_out(order, outlet)
+
+
+def shared_as_saved(plan: PhysicalPlan, saved: Placement) -> PhysicalPlan:
+    """Those aggregations make their windows of panes that made them of panes."""
+
+    def shares(aggregate: WindowAggregate) -> bool:
+        return windows_of_panes_name(aggregate) in saved.operators
+
+    return sharing(plan, list(shareable_panes(plan, shares)), shares)
 
 
 def _goes_on(node: OperatorNode) -> bool:

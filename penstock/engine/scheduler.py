@@ -3,7 +3,8 @@
 Data that is there is read in step where tuples of several sources meet, and one source after the
 other where they do not.  As soon as one of several sources is live, all of them are read side by
 side, each in a thread that wakes the scheduler: what comes from live ones is handled at once, and
-the others wait for those that they meet.
+the others wait for those that they meet.  So are iterators if the run has a thread of its own, as
+nobody knows how long their next row takes; in the thread of the program they stay in it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from penstock.engine.inlets import Delivery, Quantum
 from penstock.engine.run import LocalRun
 from penstock.errors import SourceError
 from penstock.sources.bell import Bell
+from penstock.sources.memory import IteratorSource
 from penstock.sources.source import Chunk
 
 _SECOND = 1_000_000  # microseconds
@@ -57,12 +59,12 @@ class Scheduler:
         for _ in self.steps():
             pass
 
-    def steps(self) -> Generator[None, None, None]:
+    def steps(self, beside: bool = False) -> Generator[None, None, None]:
         """The same, stopping after every piece of work.  Whoever closes it before its end closes
-        the sources."""
+        the sources.  A run `beside` the program need not be held up by rows that it makes."""
         run = self._run
         try:
-            with closing(self._quanta()) as quanta:
+            with closing(self._quanta(beside)) as quanta:
                 while (quantum := self._next(quanta)) is not None and not self.stopped:
                     self._work(quantum)
                     yield
@@ -75,11 +77,12 @@ class Scheduler:
             self._epochs.commit()
         run.close()
 
-    def _quanta(self) -> Generator[Quantum, None, None]:
+    def _quanta(self, beside: bool) -> Generator[Quantum, None, None]:
         """What there is to do next, as sources deliver it; nothing if it is time for something."""
         scans = self._run.scans
         live = len(scans) > 1 and any(scan.ingest.live for scan in scans)
-        feeding = SideBySide if live else InStep
+        made = any(isinstance(scan.ingest.stream.source, IteratorSource) for scan in scans)
+        feeding = SideBySide if live or (beside and made) else InStep
         return feeding(self._run.graph, self._bell, not self._final, self._every).quanta(
             self._patience
         )
@@ -122,4 +125,4 @@ class Scheduler:
 
 
 def _has_rows(delivered: Delivered) -> bool:
-    return isinstance(delivered, Ended) or delivered.batch.num_rows > 0
+    return isinstance(delivered, Ended) or delivered.num_rows > 0

@@ -52,6 +52,7 @@ TRIGONOMETRY: dict[str, Builder] = {
         name: always(arrow(name))
         for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "atan2")
     },
+    **{name: always(arrow(name)) for name in ("asinh", "acosh", "atanh", "expm1", "log1p")},
     "degrees": always(_times(180.0 / math.pi)),
     "radians": always(_times(math.pi / 180.0)),
 }

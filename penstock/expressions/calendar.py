@@ -84,5 +84,5 @@ OF_DAYS: dict[str, Callable[[Ints], Ints]] = {
     "week": partial(_look_up, "week"),
     "day": partial(_look_up, "day of month"),
     "dayofyear": partial(_look_up, "day of year"),
-    "dayofweek": _day_of_week,
+    "isodow": _day_of_week,
 }

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from penstock.errors import RunError
 from penstock.expressions.arithmetic import ARITHMETIC
+from penstock.expressions.arrays import ARRAY_FUNCTIONS
 from penstock.expressions.bits import BITS, TRIGONOMETRY
 from penstock.expressions.casts import cast_kernel
 from penstock.expressions.choices import CHOICES, choose
@@ -55,6 +56,7 @@ _STRICT: dict[str, Builder] = {
     **PATTERNS,
     **REGULAR_EXPRESSIONS,
     **NESTED,
+    **ARRAY_FUNCTIONS,
     **BITS,
     **TRIGONOMETRY,
     **BY_VALUE,

@@ -86,12 +86,12 @@ def _map_part(keys: bool) -> Kernel:
     def kernel(maps: pa.Array) -> pa.Array:
         entries, rows = gathered(maps)
         part = pc.struct_field(entries, [0 if keys else 1])
-        return _listed(part, np.bincount(rows, minlength=len(maps)), maps)
+        return listed(part, np.bincount(rows, minlength=len(maps)), maps)
 
     return kernel
 
 
-def _listed(items: pa.Array, sizes: Ints, *inputs: pa.Array) -> pa.Array:
+def listed(items: pa.Array, sizes: Ints, *inputs: pa.Array) -> pa.Array:
     """ARRAYs of so many items each, NULL where an input is."""
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     with_nulls = [present(each) for each in inputs if each.null_count]
@@ -130,7 +130,7 @@ def _string_split(_: Call, literals: Sequence[Literal | None]) -> Kernel | None:
 
     def kernel(column: pa.Array, _: pa.Scalar) -> pa.Array:
         pieces, rows = gathered(split(column))
-        return _listed(pieces, np.bincount(rows, minlength=len(column)), column)
+        return listed(pieces, np.bincount(rows, minlength=len(column)), column)
 
     return kernel
 
@@ -143,7 +143,7 @@ def _array_join(_: Call, literals: Sequence[Literal | None]) -> Kernel | None:
         items, rows = gathered(lists)
         known = present(items)
         sizes = np.bincount(rows[known], minlength=len(lists))
-        return pc.binary_join(_listed(items.filter(pa.array(known)), sizes, lists), separator)
+        return pc.binary_join(listed(items.filter(pa.array(known)), sizes, lists), separator)
 
     return kernel
 
@@ -159,7 +159,7 @@ def _array(call: Call, _: Sequence[Literal | None]) -> Kernel:
         columns = [each if isinstance(each, pa.Array) else pa.repeat(each, count) for each in data]
         places = np.arange(count * width).reshape(width, count).T.ravel()
         items = pa.concat_arrays([each.cast(item) for each in columns]).take(pa.array(places))
-        return _listed(items, np.full(count, width))
+        return listed(items, np.full(count, width))
 
     return kernel
 

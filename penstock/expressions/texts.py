@@ -10,14 +10,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.expressions.characters import Characters
-from penstock.expressions.columns import column_of, fixed_width, flags_of, ints_of, values_of
+from penstock.expressions.columns import (
+    column_of,
+    fixed_width,
+    flags_of,
+    holds_somewhere,
+    ints_of,
+    values_of,
+)
 from penstock.expressions.node import Builder, Kernel, always, arrow, length, same
 from penstock.expressions.rows import by_rows
 from penstock.model.arrays import Ints
 from penstock.model.types import BIGINT, INT
 from penstock.plan.expressions import Call, Literal
+from penstock.scalars.encoded_texts import CODES, MOST_REPEATED, no_character, too_long
 
 _LENGTH = arrow("utf8_length")
+_BYTES = arrow("binary_length")
+_REPEAT = arrow("binary_repeat")
+_CHARACTERS = pa.array([chr(code) for code in range(CODES)])
 _IS_ASCII = arrow("string_is_ascii")
 _JOIN = arrow("binary_join_element_wise")
 _COALESCE = arrow("coalesce")
@@ -25,7 +36,6 @@ _IF_ELSE = arrow("if_else")
 _IS_VALID = arrow("is_valid")
 _NOTHING = pa.scalar("")
 _NULL = pa.scalar(None, pa.string())
-_SPACES = pc.TrimOptions(" ")
 _FAR = 2**31  # characters: more than a text has
 
 
@@ -47,6 +57,30 @@ def _on_constant(make: Callable[..., Kernel]) -> Builder:
 def _length(texts: pa.Array) -> pa.Array:
     lengths = _LENGTH(texts)
     return column_of(values_of(lengths, INT), BIGINT, lengths)
+
+
+def _octet_length(texts: pa.Array) -> pa.Array:
+    lengths = _BYTES(texts)
+    return column_of(values_of(lengths, INT), BIGINT, lengths)
+
+
+def _repeat(texts: pa.Array | pa.Scalar, counts: pa.Array | pa.Scalar) -> pa.Array:
+    sizes = ints_of(_LENGTH(texts).cast(pa.int64()), BIGINT)
+    times = np.maximum(ints_of(counts, BIGINT), 0)
+    most = MOST_REPEATED // np.maximum(sizes, 1)
+    if holds_somewhere(np.atleast_1d((times > most) & (sizes > 0)), texts, counts):
+        raise too_long()
+    times = np.minimum(times, most)
+    given = pa.scalar(int(times)) if times.ndim == 0 else column_of(times, BIGINT, counts)
+    return _REPEAT(texts, given)
+
+
+def _chr(codes: pa.Array) -> pa.Array:
+    values = values_of(codes, BIGINT)
+    odd = (values < 0) | (values >= CODES)
+    if holds_somewhere(odd, codes):
+        raise no_character(int(values[odd][0]))
+    return _CHARACTERS.take(column_of(np.where(odd, 0, values), BIGINT, codes))
 
 
 def _concat(*texts: pa.Array | pa.Scalar) -> pa.Array:
@@ -149,6 +183,13 @@ def _right_bounds(lengths: Ints, count: Ints) -> tuple[Ints, Ints]:
     return lengths - np.maximum(0, count), lengths
 
 
+def _trimmed(name: str) -> Builder:
+    def without(characters: str = " ") -> Kernel:
+        return arrow(name, pc.TrimOptions(characters)) if characters else same
+
+    return _on_constant(without)
+
+
 # --- finding and replacing -----------------------------------------------------------------------
 
 
@@ -176,7 +217,9 @@ def _strpos(part: str) -> Kernel:
 
 def _split_part(separator: str, number: int) -> Kernel:
     if not separator:
-        return same if number == 1 else _slice(0, 0)
+        return same if number in (1, -1) else _slice(0, 0)
+    if number < 0:
+        return _piece_from_the_end(separator, number)
     if not 1 <= number < _FAR:
         return _slice(0, 0)
     cut = _piece(separator, number)
@@ -185,6 +228,20 @@ def _split_part(separator: str, number: int) -> Kernel:
         pieces = cut(texts)
         if pieces.null_count == texts.null_count:
             return pieces
+        pieces = _COALESCE(pieces, _NOTHING)
+        return _IF_ELSE(_IS_VALID(texts), pieces, _NULL) if texts.null_count else pieces
+
+    return kernel
+
+
+def _piece_from_the_end(separator: str, number: int) -> Kernel:
+    split = arrow("split_pattern", pc.SplitPatternOptions(separator))
+
+    def kernel(texts: pa.Array) -> pa.Array:
+        lists = split(texts)
+        sizes = lists.value_lengths().fill_null(0).to_numpy()
+        places = fixed_width(lists, np.dtype(np.int32)) + np.maximum(sizes + max(number, -_FAR), 0)
+        pieces = lists.values.take(pa.array(places, mask=sizes < -number))
         pieces = _COALESCE(pieces, _NOTHING)
         return _IF_ELSE(_IS_VALID(texts), pieces, _NULL) if texts.null_count else pieces
 
@@ -216,9 +273,12 @@ TEXTS: dict[str, Builder] = {
     "upper": _cased("upper", str.upper),
     "lower": _cased("lower", str.lower),
     "length": always(_length),
-    "trim": always(arrow("utf8_trim", _SPACES)),
-    "ltrim": always(arrow("utf8_ltrim", _SPACES)),
-    "rtrim": always(arrow("utf8_rtrim", _SPACES)),
+    "trim": _trimmed("utf8_trim"),
+    "ltrim": _trimmed("utf8_ltrim"),
+    "rtrim": _trimmed("utf8_rtrim"),
+    "btrim": _trimmed("utf8_trim"),
+    "trim_leading": _trimmed("utf8_ltrim"),
+    "trim_trailing": _trimmed("utf8_rtrim"),
     "substr": _positioned(_substr, _substr_bounds),
     "left": _positioned(_left, _left_bounds),
     "right": _positioned(_right, _right_bounds),
@@ -231,4 +291,7 @@ TEXTS: dict[str, Builder] = {
     "strpos": _on_constant(_strpos),
     "split_part": _on_constant(_split_part),
     "split_index": _on_constant(_split_index),
+    "repeat": always(_repeat),
+    "octet_length": always(_octet_length),
+    "chr": always(_chr),
 }

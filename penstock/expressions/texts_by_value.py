@@ -1,4 +1,5 @@
-"""Functions of texts that nothing computes for whole columns: hashes, and values inside of JSON.
+"""Functions of texts that nothing computes for whole columns: hashes, other spellings, and values
+inside of JSON.
 
 Each different text is computed once, without the steps that the evaluator of rows takes around it.
 """
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from penstock.errors import RunError
 from penstock.expressions.node import Builder, Kernel
 from penstock.plan.expressions import Call, Literal
+from penstock.scalars.encoded_texts import ENCODED
 from penstock.scalars.hashes import HASHES as HASH_OF
 from penstock.scalars.json_paths import JSON_AT, path_of
 
@@ -56,7 +58,16 @@ def _json(call: Call, literals: Sequence[Literal | None]) -> Kernel | None:
     return _by_value(partial(JSON_AT[call.function], path=steps), call)
 
 
+def _encoded(call: Call, literals: Sequence[Literal | None]) -> Kernel | None:
+    text, *others = literals
+    constants = [each.value for each in others if each is not None]
+    if text is not None or len(constants) < len(others):
+        return None
+    return _by_value(lambda value: ENCODED[call.function](value, *constants), call)
+
+
 BY_VALUE: dict[str, Builder] = {
+    **dict.fromkeys(("ascii", "to_base64", "translate"), _encoded),
     **dict.fromkeys(HASH_OF, _hash),
     **dict.fromkeys(JSON_AT, _json),
 }

@@ -48,7 +48,7 @@ _RANGES = {
     "month": (1, 12),
     "day": (1, 31),
     "dayofyear": (1, 366),
-    "dayofweek": (1, 7),
+    "isodow": (1, 7),
     "week": (1, 53),
     "quarter": (1, 4),
     "hour": (0, 23),

@@ -146,6 +146,7 @@ TIMES: dict[str, Builder] = {
     **{name: _field(name) for name in (*OF_DAYS, "hour", "minute", "second", "epoch", "epoch_ms")},
     "date_part": _date_part,
     "date_trunc": _date_trunc,
+    "promised_as": always(lambda value, _: value),
     "time_bucket": _bucket(TIMESTAMP),
     "number_bucket": _bucket(BIGINT),
     "epoch_us": always(lambda column: column.view(BIGINT.arrow)),

@@ -103,6 +103,13 @@ _ALL = [
     ),
     AggregateFunction("median", _ONE_DOUBLE, _always(DOUBLE), "the middle, interpolated"),
     AggregateFunction("quantile", _AT, _always(DOUBLE), "the value at a share, interpolated", 1),
+    AggregateFunction(
+        "quantile_disc",
+        Signature((_F.ORDERED, _F.DOUBLE)),
+        _like_first,
+        "the least value up to which a share of all are",
+        1,
+    ),
     AggregateFunction("mode", _ONE_ORDERED, _like_first, "the most frequent; of equals, the least"),
     AggregateFunction(
         "top_k",
@@ -186,6 +193,7 @@ ALIASES: dict[str, str] = {
     "percentile": "quantile",
     "quantile_cont": "quantile",
     "percentile_cont": "quantile",
+    "percentile_disc": "quantile_disc",
     "every": "bool_and",
     "listagg": "string_agg",
     "group_concat": "string_agg",

@@ -36,6 +36,11 @@ NUMBERS: list[Entry] = [
             ("sinh", "hyperbolic sine"),
             ("cosh", "hyperbolic cosine"),
             ("tanh", "hyperbolic tangent"),
+            ("asinh", "the number of a hyperbolic sine"),
+            ("acosh", "the number of a hyperbolic cosine (NaN below 1)"),
+            ("atanh", "the number of a hyperbolic tangent (NaN beyond 1)"),
+            ("expm1", "exp(x) - 1, exact near 0"),
+            ("log1p", "ln(1 + x), exact near 0"),
             ("degrees", "radians in degrees"),
             ("radians", "degrees in radians"),
         )

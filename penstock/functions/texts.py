@@ -14,6 +14,19 @@ TEXTS: list[Entry] = [
     ("trim", takes(_F.STRING), always(STRING), "without spaces at both ends"),
     ("ltrim", takes(_F.STRING), always(STRING), "without spaces at the start"),
     ("rtrim", takes(_F.STRING), always(STRING), "without spaces at the end"),
+    ("btrim", takes(_F.STRING, _F.STRING), always(STRING), "without some characters at both ends"),
+    (
+        "trim_leading",
+        takes(_F.STRING, _F.STRING),
+        always(STRING),
+        "without some characters at the start",
+    ),
+    (
+        "trim_trailing",
+        takes(_F.STRING, _F.STRING),
+        always(STRING),
+        "without some characters at the end",
+    ),
     (
         "substr",
         takes(_F.STRING, _F.INTEGER, _F.INTEGER, optional=1),
@@ -70,6 +83,17 @@ TEXTS: list[Entry] = [
         for name in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
     ],
     ("crc32", takes(_F.STRING), always(BIGINT), "the checksum of a text"),
+    ("repeat", takes(_F.STRING, _F.INTEGER), always(STRING), "so many times"),
+    ("chr", takes(_F.INTEGER), always(STRING), "the character of a number from 0 to 127"),
+    ("ascii", takes(_F.STRING), always(BIGINT), "the number of the first character; 0 of none"),
+    ("octet_length", takes(_F.STRING), always(BIGINT), "number of bytes in UTF-8"),
+    ("to_base64", takes(_F.STRING), always(STRING), "the bytes of a text in Base64"),
+    (
+        "translate",
+        takes(_F.STRING, _F.STRING, _F.STRING),
+        always(STRING),
+        "the characters of the second text become those of the third, or nothing",
+    ),
     (
         "json_get",
         takes(_F.STRING, _F.STRING),
@@ -81,5 +105,17 @@ TEXTS: list[Entry] = [
         takes(_F.STRING, _F.STRING),
         always(STRING),
         "what is at a path in a JSON text, as a text; also text ->> 'name'",
+    ),
+    (
+        "json_value",
+        takes(_F.STRING, _F.STRING),
+        always(STRING),
+        "the same, NULL if it is an object or array",
+    ),
+    (
+        "json_query",
+        takes(_F.STRING, _F.STRING),
+        always(STRING),
+        "the object or array at a path in a JSON text, as JSON",
     ),
 ]

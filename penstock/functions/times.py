@@ -14,7 +14,7 @@ TIMES: list[Entry] = [
         (field, takes(_F.TIME), always(BIGINT), f"the {field} of a time")
         for field in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
     ],
-    ("dayofweek", takes(_F.TIME), always(BIGINT), "1 for Monday to 7 for Sunday"),
+    ("isodow", takes(_F.TIME), always(BIGINT), "1 for Monday to 7 for Sunday"),
     ("dayofyear", takes(_F.TIME), always(BIGINT), "1 for the first of January"),
     ("epoch", takes(_F.TIMESTAMP), always(BIGINT), "whole seconds since 1970"),
     ("epoch_ms", takes(_F.TIMESTAMP), always(BIGINT), "whole milliseconds since 1970"),

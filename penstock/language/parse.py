@@ -72,6 +72,17 @@ def pointing_into(sql: str) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def pointing_at(span: Span) -> Iterator[None]:
+    """Errors of the block that do not say where they are have to do with this part of the text."""
+    try:
+        yield
+    except PenstockError as error:
+        if error.span is None:
+            error.span = span
+        raise
+
+
 def _tokenize(sql: str) -> list[Token]:
     check_length(sql)
     try:

@@ -119,6 +119,7 @@ class WindowedRelation:
     window: WindowClause | None
     span: Span
     partition: tuple[exp.Expr, ...] = ()  # of sessions
+    described: bool = False  # with DESCRIPTOR, as those write it whose windows have a window_time
 
     @property
     def called(self) -> str:
@@ -140,7 +141,13 @@ class UnnestedRelation:
     outer: bool  # tuples without items come, too
     numbered: bool  # WITH ORDINALITY, posexplode
     span: Span
-    exploded: bool = False  # as Spark does: posexplode counts from 0, before the item
+    called: str = "UNNEST"
+    hidden: bool = False  # the items are found by the alias alone
+
+    @property
+    def exploded(self) -> bool:
+        """As Spark does: posexplode counts from 0, before the item."""
+        return self.called != "UNNEST"
 
 
 Relation: TypeAlias = (
@@ -195,6 +202,7 @@ class SelectItem:
     text: str  # as written, for the name of a column without an alias
     span: Span
     without: tuple[Name, ...] = ()  # * EXCEPT (…)
+    aliases: tuple[Name, ...] = ()  # posexplode(…) AS (pos, item)
 
 
 @dataclass(frozen=True, slots=True)

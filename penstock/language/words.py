@@ -38,10 +38,10 @@ _OF_SQLGLOT = frozenset(
     [
         *("BY", "CUBE", "FILTER", "GROUPING", "NULLS", "ROLLUP", "ROWS", "SETS"),
         *("ASC", "CURRENT", "DESC", "FOLLOWING", "LAST", "OVER", "PARTITION", "PRECEDING"),
-        *("GROUPS", "IGNORE", "RESPECT", "UNBOUNDED"),
+        *("GROUPS", "IGNORE", "RESPECT", "UNBOUNDED", "TIES", "OTHERS", "SIZE"),
     ]
 )
-"""Words that are looked for in what it has parsed, or made of it."""
+"""Words that are looked for in what it has parsed, or made of it, or stand in tables."""
 _PARSING = (
     common_tables,
     grouping,

@@ -22,7 +22,7 @@ from penstock.operators.operator import Progress
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.properties.monotone import rises_with
-from penstock.scalars.bounds import bounding, shift_of
+from penstock.scalars.bounds import bounding, promised, shift_of
 
 _KEPT = 64  # values of bounds that are kept
 
@@ -31,6 +31,7 @@ class BoundOf:
     """The bound on one expression that rises with progressing columns."""
 
     def __init__(self, expression: Expression) -> None:
+        expression = promised(expression)
         self._type = expression.type
         self._columns = tuple(dict.fromkeys(rises_with(expression)))
         self._domain = Domain(self._type)

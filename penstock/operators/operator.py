@@ -167,6 +167,7 @@ class Base(ABC):
     def open_results(self) -> OpenResults: ...
 
 
+@runtime_checkable
 class TakesPartials(Protocol):
     """An operator of which a port is pre-aggregated: it takes partial results, too."""
 

@@ -6,7 +6,7 @@ moved only now and then; what has left is dropped with its run, or cut off it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.model.stable_order import stable_order
+from penstock.model.stable_order import sorted_runs_order, stable_order
 from penstock.state.append_log import AppendLog
 from penstock.state.chunks import ChunkStore, Tree
 
@@ -178,9 +178,13 @@ class WaitingRows:
 
 def in_turn(rows: pa.RecordBatch, ticks: Ints) -> InTurn:
     """Rows sorted by their ticks; of equal ones, as they are."""
+    return _sorted_by(stable_order, rows, ticks)
+
+
+def _sorted_by(order_of: Callable[[Ints], Ints], rows: pa.RecordBatch, ticks: Ints) -> InTurn:
     if len(ticks) == 1 or (ticks[:-1] <= ticks[1:]).all():
         return InTurn(rows, ticks)
-    order = stable_order(ticks)
+    order = order_of(ticks)
     return InTurn(rows.take(pa.array(order)), ticks[order])
 
 
@@ -189,7 +193,8 @@ def merged(several: Sequence[InTurn]) -> InTurn | None:
     if len(several) <= 1:
         return several[0] if several else None
     ticks = np.concatenate([each.ticks for each in several])
-    return in_turn(pa.concat_batches([each.rows for each in several]), ticks)
+    rows = pa.concat_batches([each.rows for each in several])
+    return _sorted_by(sorted_runs_order, rows, ticks)
 
 
 def _upto(ticks: Ints, last: Bound) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, TypeVar
 
 from penstock.plan.nodes.joins import Lookup
@@ -13,19 +14,31 @@ from penstock.plan.nodes.query import QueryPlan
 N = TypeVar("N", bound=Node)
 
 
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+@cache
+def _is_node(kind: type) -> bool:
+    """Node is abstract, which makes isinstance slow; this is asked of every field of a plan."""
+    return issubclass(kind, Node)
+
+
 def with_inputs(node: N, change: Callable[[Node], Node]) -> N:
     """The node over changed inputs."""
     changed: dict[str, Any] = {}
-    for field in fields(node):  # type: ignore[arg-type]
-        value = getattr(node, field.name)
-        if isinstance(value, Node):
+    for name in _names(type(node)):
+        value = getattr(node, name)
+        kind: Any = type(value)
+        if _is_node(kind):
             found: Any = change(value)
             if found is not value:
-                changed[field.name] = found
-        elif isinstance(value, tuple) and value and isinstance(value[0], Node):
+                changed[name] = found
+        elif kind is tuple and value and isinstance(value[0], Node):
             found = tuple(map(change, value))
             if any(new is not old for new, old in zip(found, value, strict=True)):
-                changed[field.name] = found
+                changed[name] = found
     return replace(node, **changed) if changed else node  # type: ignore[type-var]
 
 

@@ -22,7 +22,7 @@ from penstock.promises.stamping import stamped_later
 from penstock.promises.sub_source_bounds import SubSourceBounds
 from penstock.promises.sub_sources import SubSources
 from penstock.promises.unfit import Unfit
-from penstock.sources.live import Attention, LiveSource
+from penstock.sources.live import Attention, LiveSource, chunks_of
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk, Source
 from penstock.state.chunks import ChunkStore
@@ -53,13 +53,13 @@ class Ingest:
         self.followed = False  # whether whoever reads the source looks for more again and again
         self._bounds = bounds
         self._sub_sources = sub_sources
+        # somebody asks for every tuple that comes alone, and ABCs take long to tell
+        self._is_live = isinstance(node.stream.source, LiveSource)
 
     def chunks(self, attention: Attention | None = None) -> Iterator[Chunk]:
         """What the source holds, for `on_chunk`."""
         source = self._source()
-        if attention is not None and isinstance(source, LiveSource):
-            return source.listen(self.stream.input_schema, self.rejects, attention)
-        return source.read(self.stream.input_schema, self.rejects)
+        return chunks_of(source, self.stream.input_schema, self.rejects, attention or Attention())
 
     def items(self) -> Iterator[Item]:
         """The whole scan at once."""
@@ -68,7 +68,7 @@ class Ingest:
         yield from self.on_end()
 
     def on_chunk(self, chunk: Chunk) -> list[Item]:
-        self.read += chunk.batch.num_rows
+        self.read += chunk.num_rows
         if self._promise is not None:
             return self._promise.items(chunk)
         batch = stamped_later(self.stream, chunk.batch)
@@ -134,7 +134,7 @@ class Ingest:
     @property
     def live(self) -> bool:
         """Whether the source may fall silent and speak again."""
-        return self.followed or isinstance(self.stream.source, LiveSource)
+        return self.followed or self._is_live
 
     @property
     def low(self) -> Bound:
@@ -162,7 +162,9 @@ class Ingest:
         if sub_sources is None:
             sub_sources = SubSources(self.stream, progress)
         unfit = Unfit(self.stream, self.room, self.clock, self.rejects)
-        promise = Promise(self._node, progress, bounds, sub_sources, unfit, self.clock, self.live)
+        promise = Promise(
+            *(self._node, progress, bounds, sub_sources, unfit, self.clock, self.live, self.form)
+        )
         if self._bounds is None and progress.per_file:  # all of them are known from the start
             promise.let_in_files(list(self._source().parts()))
         return promise

@@ -12,7 +12,7 @@ from penstock.model.clock import Clock
 from penstock.model.progress import TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.room import Room
-from penstock.model.row_form import writer_of
+from penstock.model.row_form import RowForm, writer_of
 from penstock.model.types import TIMESTAMP, Kind
 from penstock.operators.batch import Batch
 from penstock.operators.groups.bounds import GroupBounds
@@ -49,6 +49,7 @@ class Promise:
         unfit: Unfit,
         clock: Clock,
         live: bool,
+        form: RowForm,
     ) -> None:
         stream = node.stream
         names = node.schema.arrow.names
@@ -71,6 +72,7 @@ class Promise:
         )
         self._unfit = unfit
         self._arrow = node.schema.arrow
+        self._form = form
         self._stamps = progress.policy.timestamps is TimestampKind.INTERNAL
         # whether nothing but its attribute says what becomes of a tuple
         self._simple = (
@@ -92,8 +94,8 @@ class Promise:
         """The tuples of a chunk, and the progress that they make."""
         stamps = None
         if self._stamps:
-            stamps = [self._clock.now() for _ in range(chunk.batch.num_rows)]
-        if self._simple and chunk.batch.num_rows == 1:
+            stamps = [self._clock.now() for _ in range(chunk.num_rows)]
+        if self._simple and chunk.num_rows == 1:
             found = self._single(chunk, stamps)
             if found is not None:
                 return found
@@ -113,17 +115,12 @@ class Promise:
     def _single(self, chunk: Chunk, stamps: list[int] | None) -> list[Item] | None:
         """A tuple that comes alone, if it can take part and keeps the promise, as most do; the same
         as for many, without arrays."""
-        part, columns = chunk.part, chunk.batch.columns
-        if stamps is not None:
-            (tick,) = stamps
-            columns.insert(self._position, _STAMP(tick))
-        elif columns[self._position].null_count:
+        part, found = chunk.part, self._read(chunk, stamps)
+        if found is None:
             return None
-        else:
-            tick = int(to_ticks(columns[self._position], self._type)[0])
-        rows = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
-        room, sub_source = self._unfit.room.tuples, self.sub_sources.of(rows, part)
-        if not room.low <= tick <= room.high or not isinstance(sub_source, int):
+        tick, single = found
+        room, sub_source = self._unfit.room.tuples, self.sub_sources.of_single(single, part)
+        if not room.low <= tick <= room.high:
             return None
         if not self._bounds.kept_by(sub_source, tick, tick):
             return None
@@ -135,7 +132,25 @@ class Promise:
             self._idle.look()
         if tick > self.high:
             self.high = tick
-        return [Batch(rows), *self._progress_made()]
+        return [single, *self._progress_made()]
+
+    def _read(self, chunk: Chunk, stamps: list[int] | None) -> tuple[int, Batch] | None:
+        """The tick of a tuple that comes alone, and the tuple, as plain values if it came so."""
+        place, values = self._position, chunk.values
+        if values is not None:
+            if stamps is not None:
+                values = (*values[:place], *stamps, *values[place:])
+            tick = values[place]
+            return None if tick is None else (tick, Batch.single(values, self._form))
+        columns = chunk.batch.columns
+        if stamps is not None:
+            (tick,) = stamps
+            columns.insert(place, _STAMP(tick))
+        elif columns[place].null_count:
+            return None
+        else:
+            tick = int(to_ticks(columns[place], self._type)[0])
+        return tick, Batch(pa.RecordBatch.from_arrays(columns, schema=self._arrow))
 
     def _fit_rows(self, chunk: Chunk, stamps: list[int] | None) -> SourceRows:
         """The rows that can take part."""

@@ -10,6 +10,7 @@ from penstock.model.arrays import Codes
 from penstock.model.plain_values import to_python
 from penstock.model.texts import to_json
 from penstock.model.types import STRING
+from penstock.operators.batch import Batch
 from penstock.operators.folding.keys import KeyCodes
 from penstock.plan.streams import StreamDefinition, StreamProgress
 from penstock.state.chunks import ChunkStore
@@ -67,6 +68,12 @@ class SubSources(SubSourceNames):
         )
         self._per_file = progress.per_file
         self._part: tuple[str, int] | None = None  # the one that was asked for last
+
+    def of_single(self, batch: Batch, part: str) -> int:
+        """That of a tuple alone, of which columns are made only if they tell it."""
+        if self._expression is None:
+            return self._of_part(part if self._per_file else "")
+        return int(self.numbers(self._expression(batch.rows))[0])
 
     def of(self, batch: pa.RecordBatch, part: str) -> Codes | int:
         """That of each row, or the one of all."""

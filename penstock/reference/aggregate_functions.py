@@ -155,6 +155,12 @@ def _root(exact: Fraction) -> float:
     return _float(Fraction(2 * root + (root**2 != scaled), 2 * 2**_ROOT_BITS))
 
 
+def _quantile_of_these(values: list[Any], share: float) -> Any:
+    """The least value up to which a share of all values are."""
+    wanted = math.ceil(as_written(share) * len(values))
+    return sorted(values, key=sort_key)[max(wanted, 1) - 1]
+
+
 def _quantile(values: list[float], share: float) -> float:
     """Between the two nearest values, in proportion to the distance."""
     ordered = sorted(values, key=sort_key)
@@ -257,6 +263,7 @@ _AGGREGATES: dict[str, Callable[[list[Any], AggregateCall], Any]] = {
     "stddev_pop": lambda values, _: _deviation(values, sample=False),
     "median": lambda values, _: _quantile(values, 0.5),
     "quantile": lambda values, call: _quantile(values, _constant(call)),
+    "quantile_disc": lambda values, call: _quantile_of_these(values, _constant(call)),
     "mode": lambda values, _: _frequencies(values)[0][0],
     "any_value": lambda values, _: min(values, key=sort_key),
     "bool_and": lambda values, _: all(values),

@@ -10,6 +10,7 @@ from penstock.model.domain import Domain
 from penstock.model.schema import Schema
 from penstock.plan.nodes.over import Over
 from penstock.plan.nodes.over_calls import (
+    Excluded,
     FramedAggregate,
     FrameUnit,
     Neighbour,
@@ -100,7 +101,8 @@ def _in_order(node: RowsOver, rows: list[tuple[Any, ...]], schema: Schema) -> _P
     if any(_measured(each.call) for each in node.calls):
         domain = Domain(node.order[0].expression.type)
         found = [values[0](row) for row in rows]
-        ticks = [None if each is None else domain.tick(each) for each in found]
+        sign = -1 if node.order[0].descending else 1
+        ticks = [None if each is None else sign * domain.tick(each) for each in found]
     return _Partition(rows, peers, ticks)
 
 
@@ -195,8 +197,8 @@ def _aggregated(call: FramedAggregate, schema: Schema) -> Callable[[_Partition, 
 
     def found(part: _Partition, number: int) -> Any:
         inputs = [
-            Input(tuple(argument(row) for argument in arguments), 0)
-            for row in _held(call.frame, part, number)
+            Input(tuple(argument(row) for argument in arguments), place)
+            for place, row in enumerate(_held(call.frame, part, number))
             if where is None or where(row)
         ]
         return aggregate(call.call, inputs)
@@ -205,7 +207,20 @@ def _aggregated(call: FramedAggregate, schema: Schema) -> Callable[[_Partition, 
 
 
 def _held(frame: RowFrame, part: _Partition, number: int) -> list[tuple[Any, ...]]:
-    return part.rows[_begin(frame, part, number) : _end(frame, part, number)]
+    places = range(len(part.rows))[_begin(frame, part, number) : _end(frame, part, number)]
+    return [part.rows[each] for each in places if not _excluded(frame, part, number, each)]
+
+
+def _excluded(frame: RowFrame, part: _Partition, number: int, other: int) -> bool:
+    match frame.excluded:
+        case Excluded.NO_OTHERS:
+            return False
+        case Excluded.CURRENT_ROW:
+            return other == number
+        case Excluded.GROUP:
+            return part.peers[other] == part.peers[number]
+        case Excluded.TIES:
+            return other != number and part.peers[other] == part.peers[number]
 
 
 def _begin(frame: RowFrame, part: _Partition, number: int) -> int:

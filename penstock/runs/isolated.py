@@ -16,14 +16,18 @@ class IsolatedOutlet(Outlet):
 
     failure: BaseException | None = None
     told: Callable[[IsolatedOutlet], None] | None = None  # whoever wants to know of it at once
+    noted: Callable[[], None] | None = None  # called when something comes, if that is saved
 
     def on_rows(self, batch: Batch) -> None:
+        self._note()
         self._try(lambda: super(IsolatedOutlet, self).on_rows(batch))
 
     def on_late(self, batch: pa.RecordBatch) -> None:
+        self._note()
         self._try(lambda: super(IsolatedOutlet, self).on_late(batch))
 
     def on_rejects(self, rejects: Sequence[Reject]) -> None:
+        self._note()
         self._try(lambda: super(IsolatedOutlet, self).on_rejects(rejects))
 
     def flush(self) -> None:
@@ -38,12 +42,16 @@ class IsolatedOutlet(Outlet):
     def end(self) -> None:
         self._try(super().end)
 
+    def _note(self) -> None:
+        if self.noted is not None:
+            self.noted()
+
     def _try(self, hand_over: Callable[[], None]) -> None:
         if self.failure is not None:
             return
         try:
             hand_over()
-        except Exception as error:
+        except BaseException as error:  # the threads of an engine are not the program's to leave
             self.failure = error
             if self.told is not None:
                 self.told(self)

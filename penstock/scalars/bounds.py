@@ -17,6 +17,7 @@ from penstock.model.schema import Field, Schema
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
 from penstock.plan.expressions import Call, Cast, Column, Expression, Literal
 from penstock.plan.properties.monotone import rising_operands, written
+from penstock.plan.substitution import with_children
 from penstock.scalars.evaluate import evaluator
 
 Bounding: TypeAlias = Callable[[Sequence[Any]], Any]
@@ -31,7 +32,7 @@ def bounding(expression: Expression, columns: Sequence[Column]) -> Bounding:
     >>> [bounding(Cast(t, INT), [t])([value]) for value in (-(2**70), 7, 2**40)]
     [-2147483648, 7, 2147483647]
     """
-    domain, bound = Domain(expression.type), _bounding(expression, columns)
+    domain, bound = Domain(expression.type), _bounding(promised(expression), columns)
 
     def with_tick(values: Sequence[Any]) -> Any:
         value = bound(values)
@@ -39,6 +40,20 @@ def bounding(expression: Expression, columns: Sequence[Column]) -> Bounding:
         return value if INT64_MIN <= tick <= INT64_MAX else domain.value(_nearest(tick))
 
     return with_tick
+
+
+def promised(expression: Expression) -> Expression:
+    """What the expression promises, which may be less than it is.
+
+    before: promised_as(t + 10, t)
+    after:  t
+
+    So tuples that are copied can all promise what the earliest copy does: one that is too late for
+    a window is not late for those that follow.
+    """
+    if isinstance(expression, Call) and expression.function == "promised_as":
+        return promised(expression.arguments[1])
+    return with_children(expression, promised)
 
 
 def shift_of(expression: Expression) -> int | None:

@@ -13,8 +13,9 @@ from typing import Any
 from penstock.model.types import EXACT
 from penstock.scalars.bits import BITS
 from penstock.scalars.casts import truncate
+from penstock.scalars.encoded_texts import ENCODED
 from penstock.scalars.hashes import HASHES
-from penstock.scalars.json_paths import json_get, json_text
+from penstock.scalars.json_paths import JSON
 from penstock.scalars.months import at_time_zone
 from penstock.scalars.nested import NESTED
 from penstock.scalars.regular_expressions import REGULAR_EXPRESSIONS, on_one_text
@@ -148,7 +149,8 @@ def _substr(text: str, start: int, length: int | None = None) -> str:
 
 def _split_part(text: str, separator: str, number: int) -> str:
     pieces = text.split(separator) if separator else [text]
-    return pieces[number - 1] if 1 <= number <= len(pieces) else ""
+    place = number - 1 if number > 0 else len(pieces) + number
+    return pieces[place] if number and 0 <= place < len(pieces) else ""
 
 
 def _split_index(text: str, separator: str, index: int) -> str | None:
@@ -183,6 +185,7 @@ def _bucket(width: int, value: int, origin: int = 0) -> int | None:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "promised_as": lambda value, _: value,
     "time_bucket": _bucket,
     "number_bucket": _bucket,
     "upper": str.upper,
@@ -191,6 +194,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "trim": lambda text: text.strip(" "),
     "ltrim": lambda text: text.lstrip(" "),
     "rtrim": lambda text: text.rstrip(" "),
+    "btrim": str.strip,
+    "trim_leading": str.lstrip,
+    "trim_trailing": str.rstrip,
     "substr": _substr,
     "left": lambda text, count: text[: max(0, count)],
     "right": lambda text, count: text[-count:] if count > 0 else "",
@@ -208,8 +214,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **BITS,
     **TRIGONOMETRY,
     **HASHES,
-    "json_get": json_get,
-    "json_text": json_text,
+    **JSON,
+    **ENCODED,
     "at_time_zone": at_time_zone,
     "date_format": format_time,
     "to_timestamp": to_timestamp,

@@ -31,6 +31,7 @@ def path_of(text: str) -> Path:
     >>> path_of("$.a[2]['b c']")
     ('a', 2, 'b c')
     """
+    text = re.sub(r"^(?:lax|strict) +(?=\$)", "", text)
     if not text.startswith("$"):
         return (text,)  # of `->`
     steps: list[str | int] = []
@@ -46,6 +47,23 @@ def path_of(text: str) -> Path:
     return tuple(steps)
 
 
+def text_of(steps: Path) -> str | None:
+    """A path as it is written; None if a name has both kinds of quotes.
+
+    >>> print(text_of(("a", 2, "b's")))
+    $["a"][2]["b's"]
+    """
+    written = "$"
+    for step in steps:
+        if isinstance(step, str) and '"' in step:
+            if "'" in step:
+                return None
+            written += f"['{step}']"
+        else:
+            written += f'["{step}"]' if isinstance(step, str) else f"[{step}]"
+    return written
+
+
 def json_get(text: str, path: str) -> str | None:
     """What is there, as JSON."""
     return _json_at(text, path_of(path))
@@ -56,6 +74,16 @@ def json_text(text: str, path: str) -> str | None:
     return _text_at(text, path_of(path))
 
 
+def json_value(text: str, path: str) -> str | None:
+    """The same, if it is one value, and neither an object nor an array."""
+    return _value_at(text, path_of(path))
+
+
+def json_query(text: str, path: str) -> str | None:
+    """The object or array that is there, as JSON."""
+    return _structure_at(text, path_of(path))
+
+
 def _json_at(text: str, path: Path) -> str | None:
     found = _found(text, path)
     return None if found is _NOWHERE else _written(found)
@@ -63,7 +91,21 @@ def _json_at(text: str, path: Path) -> str | None:
 
 def _text_at(text: str, path: Path) -> str | None:
     found = _found(text, path)
-    if found is _NOWHERE or found is None:
+    return None if found is _NOWHERE else _spelled(found)
+
+
+def _value_at(text: str, path: Path) -> str | None:
+    found = _found(text, path)
+    return None if isinstance(found, dict | list) or found is _NOWHERE else _spelled(found)
+
+
+def _structure_at(text: str, path: Path) -> str | None:
+    found = _found(text, path)
+    return _written(found) if isinstance(found, dict | list) else None
+
+
+def _spelled(found: Any) -> str | None:
+    if found is None:
         return None
     return str(found) if isinstance(found, str) else _written(found)
 
@@ -88,7 +130,11 @@ def _has(value: Any, step: str | int) -> bool:
 
 @lru_cache(1)  # several values of one text are asked for one after the other
 def _decoded(text: str) -> Any:
-    return _DECODER.decode(text)
+    plain = text.strip(" \t\n\r")
+    value, end = _DECODER.raw_decode(plain)  # without the steps of decode() around it
+    if end < len(plain):
+        raise ValueError
+    return value
 
 
 def _written(value: Any) -> str:
@@ -104,5 +150,16 @@ def _written(value: Any) -> str:
             return _encoded(value)
 
 
-JSON_AT: dict[str, Callable[..., str | None]] = {"json_get": _json_at, "json_text": _text_at}
+JSON: dict[str, Callable[[str, str], str | None]] = {
+    "json_get": json_get,
+    "json_text": json_text,
+    "json_value": json_value,
+    "json_query": json_query,
+}
+JSON_AT: dict[str, Callable[..., str | None]] = {
+    "json_get": _json_at,
+    "json_text": _text_at,
+    "json_value": _value_at,
+    "json_query": _structure_at,
+}
 """By steps instead of the text of a path."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import RunError
-from penstock.scalars.ordering import canonical
+from penstock.scalars.ordering import canonical, exact_key
 
 
 def element(items: tuple[Any, ...], place: int) -> Any:
@@ -34,12 +34,51 @@ def map_with(given: list[Any]) -> tuple[tuple[Any, Any], ...]:
     return tuple(zip(given[::2], given[1::2], strict=True))
 
 
+def _distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Each once, where it comes first."""
+    first: dict[Any, Any] = {}
+    for each in items:
+        first.setdefault(None if each is None else (canonical(each),), each)
+    return tuple(first.values())
+
+
+def _position(items: tuple[Any, ...], wanted: Any) -> int:
+    same = (place for place, each in enumerate(items, start=1) if _equal(each, wanted))
+    return next(same, 0)
+
+
+def _equal(item: Any, wanted: Any) -> bool:
+    return item is not None and canonical(item) == canonical(wanted)
+
+
+def _slice(items: tuple[Any, ...], begin: int, end: int) -> tuple[Any, ...]:
+    """From one place to another, both among them; below 0, they count from the end."""
+    first = len(items) + begin if begin < 0 else begin - 1
+    last = len(items) + end + 1 if end < 0 else end
+    return items[max(0, first) : max(0, last)]
+
+
+def _extreme(largest: bool) -> Callable[[tuple[Any, ...]], Any]:
+    def compute(items: tuple[Any, ...]) -> Any:
+        known = sorted((each for each in items if each is not None), key=exact_key)
+        return known[-1 if largest else 0] if known else None
+
+    return compute
+
+
 NESTED: dict[str, Callable[..., Any]] = {
     "element": element,
     "map_value": map_value,
     "struct_field": lambda values, place: values[place],
     "cardinality": len,
     "array_contains": contains,
+    "array_concat": lambda *arrays: tuple(each for items in arrays for each in items),
+    "array_reverse": lambda items: items[::-1],
+    "array_distinct": _distinct,
+    "array_position": _position,
+    "array_slice": _slice,
+    "array_max": _extreme(largest=True),
+    "array_min": _extreme(largest=False),
     "map_keys": lambda pairs: tuple(key for key, _ in pairs),
     "map_values": lambda pairs: tuple(value for _, value in pairs),
     "string_split": lambda text, separator: tuple(text.split(separator)) if separator else (text,),

@@ -44,7 +44,7 @@ def part(field: str, value: int) -> int:
             return _iso_week(days)
         case "day":
             return day
-        case "dayofweek":
+        case "isodow":
             return (days + 3) % 7 + 1
         case "dayofyear":
             return days - days_of(year, 1, 1) + 1
@@ -78,7 +78,7 @@ _PARTS = (
     "hour",
     "minute",
     "second",
-    "dayofweek",
+    "isodow",
     "dayofyear",
 )
 TIME_FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -20,11 +20,28 @@ def _somewhere(function: Callable[[float], float]) -> Callable[[float], float]:
     return compute
 
 
+def _to_the_end(function: Callable[[float], float], end: float) -> Callable[[float], float]:
+    """Infinite at the end of what it is defined for, on the side of the end."""
+
+    def compute(value: float) -> float:
+        if abs(value) == abs(end) and (value == end or end > 0):
+            return math.copysign(math.inf, value)
+        try:
+            return function(value)
+        except ValueError:
+            return math.nan
+
+    return compute
+
+
 TRIGONOMETRY: dict[str, Callable[..., Any]] = {
     **{
         name: _somewhere(getattr(math, name))
         for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
     },
+    **{name: _somewhere(getattr(math, name)) for name in ("asinh", "acosh", "expm1")},
+    "atanh": _to_the_end(math.atanh, 1.0),
+    "log1p": _to_the_end(math.log1p, -1.0),
     "atan2": math.atan2,
     "degrees": math.degrees,
     "radians": math.radians,

@@ -50,6 +50,9 @@ class Ledger:
     def names(self) -> list[str]:
         return list(self._outputs)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._outputs
+
     def place(self, name: str) -> str | None:
         """Where an output was when it was noted last."""
         output = self._outputs.get(name)

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import PenstockError, SourceError
-from penstock.model.row_form import RowForm
 from penstock.model.schema import Schema
 from penstock.sources.live import Attention, LiveSource, nothing
 from penstock.sources.pumps import Pump, pump_of
 from penstock.sources.rejects import StreamRejects
-from penstock.sources.rows import read_rows
+from penstock.sources.rows import RowChunks
 from penstock.sources.source import Chunk
 
 HOST_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("HOST_LOOP", default=None)
@@ -41,18 +40,18 @@ class AsyncSource(LiveSource):
         self, schema: Schema, rejects: StreamRejects, attention: Attention
     ) -> Iterator[Chunk]:
         pump = pump_of(self.open(), HOST_LOOP.get())
-        rows_before, form = 0, RowForm(schema)
+        read, chunks = 0, RowChunks(schema, rejects)
         try:
             with attention.bell.closing(pump.leave):
                 while not pump.left:
                     rows = pump.take()
                     if rows:
-                        batch = read_rows(rows, schema, rows_before, rejects, form)
-                        rows_before += len(rows)
-                        if batch.num_rows:
-                            yield Chunk(batch)
+                        read += len(rows)
+                        chunk = chunks.of(rows)
+                        if chunk is not None:
+                            yield chunk
                     elif pump.ended:
-                        _check(pump, rows_before)
+                        _check(pump, read)
                         return
                     elif not pump.wait(attention.patience()):
                         yield nothing(schema)
@@ -86,7 +85,7 @@ class _Once:
         return rows
 
 
-def _check(pump: Pump, rows_before: int) -> None:
+def _check(pump: Pump, read: int) -> None:
     """Whether the rows have come to their end, or broken off."""
     try:
         pump.result()
@@ -94,5 +93,5 @@ def _check(pump: Pump, rows_before: int) -> None:
         raise
     except Exception as error:
         raise SourceError(
-            f"the data broke off after item {rows_before}: {type(error).__name__}: {error}"
+            f"the data broke off after item {read}: {type(error).__name__}: {error}"
         ) from error

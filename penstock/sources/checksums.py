@@ -70,7 +70,9 @@ class RowDigest:
     def _checked(self) -> str:
         if not self._waiting:
             return self._check
-        return text_checksum(self._check + rows_checksum(pa.Table.from_batches(self._waiting)))
+        waiting = pa.Table.from_batches(self._waiting).combine_chunks()
+        self._waiting = waiting.to_batches()  # small ones are not put together again next time
+        return text_checksum(self._check + rows_checksum(waiting))
 
 
 def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes | memoryview]:

@@ -5,22 +5,29 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from penstock.model.schema import Schema
 from penstock.sources.bell import Bell
 from penstock.sources.rejects import StreamRejects
-from penstock.sources.source import Chunk, nothing_of
+from penstock.sources.source import Chunk, Source, nothing_of
 
 PATIENCE = 0.05  # seconds
+
+Meanwhile: TypeAlias = Callable[[Callable[[], Chunk | None]], None]
+"""Calls what it is given, and takes what that returns, or the error that it raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Of whoever reads a live source: how many seconds he waits, None if for ever, before he wants
-    to look at the clock; and a bell that is closed when he has left."""
+    """Of whoever reads a source that may be silent: how many seconds he waits, None if for ever,
+    before he wants to look at the clock; a bell that is closed when he has left; and how another
+    thread gives him something `meanwhile`, as long as he is held up by the source, if he can take
+    it."""
 
     patience: Callable[[], float | None] = lambda: PATIENCE
     bell: Bell = field(default_factory=Bell)
+    meanwhile: Meanwhile | None = None
 
 
 class LiveSource(ABC):
@@ -47,6 +54,24 @@ class LiveSource(ABC):
         """The same for a reader who says how long he waits, so that nobody has to look up in vain.
         It ends when he leaves.  Sources that do not know how look up as often as in `read`."""
         return self.read(schema, rejects)
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """A source that is told who reads it."""
+
+    def listen(
+        self, schema: Schema, rejects: StreamRejects, attention: Attention
+    ) -> Iterator[Chunk]: ...
+
+
+def chunks_of(
+    source: Source, schema: Schema, rejects: StreamRejects, attention: Attention
+) -> Iterator[Chunk]:
+    """What a source has for whoever pays attention to it."""
+    if isinstance(source, Listening):
+        return source.listen(schema, rejects, attention)
+    return source.read(schema, rejects)
 
 
 def nothing(schema: Schema) -> Chunk:

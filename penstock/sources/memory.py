@@ -17,9 +17,11 @@ from penstock.model.schema import Schema
 from penstock.sources.asynchronous import AsyncSource, async_source
 from penstock.sources.fitting.arrow_columns import check_columns, fit_batches
 from penstock.sources.fitting.infer import SAMPLE, schema_of_arrow, schema_of_rows
+from penstock.sources.live import Attention
 from penstock.sources.once import Made, Once, items_of
+from penstock.sources.promptly import Promptly
 from penstock.sources.rejects import StreamRejects
-from penstock.sources.rows import Promptly, RowSource, read_batches
+from penstock.sources.rows import RowChunks, RowSource
 from penstock.sources.source import Chunk
 
 BATCH = 65_536  # rows
@@ -64,15 +66,19 @@ class IteratorSource:
         return [""]
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
+        return self.listen(schema, rejects, Attention())
+
+    def listen(
+        self, schema: Schema, rejects: StreamRejects, attention: Attention
+    ) -> Iterator[Chunk]:
+        """For a reader who says how he can be given something while the iterator holds him up."""
         opened = self.items.open()
-        first = opened.peek(1)
         with closing(opened.reading(rejects.stream)) as items:
-            if any(isinstance(each, pa.RecordBatch) for each in first):
-                del first
+            promptly = Promptly(items, RowChunks(schema, rejects))
+            if any(isinstance(each, pa.RecordBatch) for each in opened.peek(1)):
                 yield from _read_arrow(items, schema, rejects)
             else:
-                del first
-                yield from read_batches(Promptly(items).take, schema, rejects)
+                yield from promptly.chunks(attention)
 
 
 def _read_arrow(

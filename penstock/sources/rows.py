@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.model.row_form import RowForm
 from penstock.model.schema import Schema
@@ -19,8 +17,6 @@ from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
 
 BATCH = 4096  # rows
-PATIENCE = 0.01  # seconds that rows may have to wait for others; no answer depends on it
-AWAITED = 0.0003  # seconds that a row takes which somebody waits for: longer than to handle it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,49 +31,28 @@ class RowSource:
         return [""]
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
-        rest = iter(self.rows)
-        return read_batches(lambda: list(islice(rest, BATCH)), schema, rejects)
+        rest, chunks = iter(self.rows), RowChunks(schema, rejects)
+        while rows := list(islice(rest, BATCH)):
+            chunk = chunks.of(rows)
+            del rows  # nobody needs them while the chunk is worked on
+            if chunk is not None:
+                yield chunk
 
 
-def read_batches(
-    take: Callable[[], list[object]], schema: Schema, rejects: StreamRejects
-) -> Iterator[Chunk]:
-    """The rows that `take` gives out, some at a time, until there are none."""
-    rows_before, form = 0, RowForm(schema)
-    while rows := take():
-        batch = read_rows(rows, schema, rows_before, rejects, form)
-        rows_before += len(rows)
-        del rows  # nobody needs them while the batch is worked on
-        if batch.num_rows:
-            yield Chunk(batch)
+class RowChunks:
+    """Rows become chunks, one after the other; those that do not fit are counted along."""
 
+    def __init__(self, schema: Schema, rejects: StreamRejects) -> None:
+        self._schema = schema
+        self._rejects = rejects
+        self._form = RowForm(schema)
+        self._before = 0
 
-class Promptly:
-    """Rows that somebody makes, in batches: a full one, or what there is when it takes long.  A row
-    that was waited for does not wait for the next one, which may take as long.  If making them
-    fails, those that there are come first."""
-
-    def __init__(self, rest: Iterator[object]) -> None:
-        self._rest = rest
-        self._failure: Exception | None = None
-
-    def take(self) -> list[object]:
-        if self._failure is not None:
-            raise self._failure
-        rows: list[object] = []
-        begun = last = time.monotonic()
-        try:
-            for row in islice(self._rest, BATCH):
-                rows.append(row)
-                now = time.monotonic()
-                if now - last > AWAITED or now - begun > PATIENCE:
-                    break
-                last = now
-        except Exception as error:
-            if not rows:
-                raise
-            self._failure = error
-        return rows
+    def of(self, rows: list[object]) -> Chunk | None:
+        """None if none of them fits."""
+        chunk = read_rows(rows, self._schema, self._before, self._rejects, self._form)
+        self._before += len(rows)
+        return chunk if chunk.num_rows else None
 
 
 def read_rows(
@@ -85,13 +60,13 @@ def read_rows(
     schema: Schema,
     rows_before: int,
     rejects: StreamRejects,
-    form: RowForm | None = None,
-) -> pa.RecordBatch:
-    """Whoever reads on and on says in which `form` a row is written that comes alone."""
-    if form is not None and len(rows) == 1:
-        batch = _single(rows[0], form)
-        if batch is not None:
-            return batch
+    form: RowForm,
+) -> Chunk:
+    """A row that comes alone is written in a `form`, which whoever reads on and on has once."""
+    if len(rows) == 1:
+        chunk = _single(rows[0], form)
+        if chunk is not None:
+            return chunk
     malformed, columns = _columns(rows, schema)
 
     def report(row: int, column: int) -> None:
@@ -106,10 +81,10 @@ def read_rows(
     ]
     if malformed:  # bad in whichever column
         fitted[0][1][np.array(list(malformed))] = True
-    return whole_rows(schema, fitted, report)
+    return Chunk(whole_rows(schema, fitted, report))
 
 
-def _single(row: object, form: RowForm) -> pa.RecordBatch | None:
+def _single(row: object, form: RowForm) -> Chunk | None:
     """A row that comes alone, if there is nothing special about it."""
     if type(row) is dict:
         given: Sequence[object] = [row.get(name) for name in form.names]
@@ -118,7 +93,7 @@ def _single(row: object, form: RowForm) -> pa.RecordBatch | None:
     else:
         return None
     values = fit_row(given, form.types)
-    return None if values is None else form.record(values)
+    return None if values is None else Chunk.single(values, form)
 
 
 def _columns(

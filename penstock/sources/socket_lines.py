@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import selectors
 import socket
+import struct
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
 from penstock.sources.bell import glances
+from penstock.sources.formats.few_json_lines import LinesAlone
 from penstock.sources.formats.json_lines import LONGEST_LINE, read_block
 from penstock.sources.formats.json_values import SPACES
 from penstock.sources.live import Attention, LiveSource, nothing
@@ -35,31 +36,35 @@ class SocketSource(LiveSource):
     def listen(
         self, schema: Schema, rejects: StreamRejects, attention: Attention
     ) -> Iterator[Chunk]:
-        rows_before = 0
+        rows_before, alone = 0, LinesAlone(schema)
         for lines in self._lines(attention):
             stripped = lines.strip(SPACES).replace(b"\r\n", b"\n")
             if not stripped:
                 yield nothing(schema)
                 continue
-            batch, rows = read_block(stripped, schema, "", rows_before, rejects)
+            chunk, rows = None if b"\n" in stripped else alone.read(stripped), 1
+            if chunk is None:
+                batch, rows = read_block(stripped, schema, "", rows_before, rejects)
+                chunk = Chunk(batch)
             rows_before += rows
-            yield Chunk(batch)
+            yield chunk
 
     def _lines(self, attention: Attention) -> Iterator[bytes]:
         """Whole lines as they come; nothing at all if none came for a while."""
-        with self._connected() as connection, _Ear(connection, attention) as ear:
+        with self._connected() as connection, _hung_up(connection, attention):
+            ear = _Ear(connection, attention)
             pending: list[bytes] = []
             size = 0
             while not attention.bell.closed:
-                if not ear.hears():
-                    yield b""
-                    continue
                 try:
-                    data = connection.recv(_BLOCK)
+                    data = ear.heard()
                 except OSError as error:
                     raise SourceError(
                         f"the connection to {self._address} broke off: {error.strerror}"
                     ) from error
+                if data is None:
+                    yield b""
+                    continue
                 if not data:
                     break
                 cut = data.rfind(b"\n") + 1
@@ -93,32 +98,40 @@ class SocketSource(LiveSource):
 
 
 class _Ear:
-    """Waits until a socket has something to say, or its reader has left."""
+    """Listens to a socket.  The kernel minds the time: to ask first whether there is something to
+    read would take as long again, because Python lets other threads work before either."""
 
     def __init__(self, connection: socket.socket, attention: Attention) -> None:
         self._connection = connection
         self._attention = attention
+        self._patience: float | None = None
 
-    def __enter__(self) -> _Ear:
-        with ExitStack() as opened:
-            self._left, leave = map(opened.enter_context, socket.socketpair())
-            self._selector = opened.enter_context(selectors.DefaultSelector())
-            for each in (self._connection, self._left):
-                self._selector.register(each, selectors.EVENT_READ)
-            opened.enter_context(self._attention.bell.closing(lambda: _send(leave)))
-            self._opened = opened.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
-
-    def hears(self) -> bool:
+    def heard(self) -> bytes | None:
+        """What has come, nothing if nothing comes any more; None if its reader wants to look up."""
         for left in glances(self._attention.patience()):
-            ready = self._selector.select(left)
-            if ready or self._attention.bell.closed:
-                return any(key.fileobj is self._connection for key, _ in ready)
-        return False
+            self._listen_for(left)
+            with suppress(BlockingIOError):
+                return self._connection.recv(_BLOCK)
+            if self._attention.bell.closed:
+                return b""
+        return None
+
+    def _listen_for(self, seconds: float | None) -> None:
+        if seconds == self._patience:
+            return
+        self._patience = seconds
+        microseconds = 0 if seconds is None else max(1, round(seconds * 1e6))  # 0: for ever
+        limit = struct.pack("@ll", *divmod(microseconds, 1_000_000))
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
 
-def _send(leave: socket.socket) -> None:
-    leave.send(b"!")
+@contextmanager
+def _hung_up(connection: socket.socket, attention: Attention) -> Iterator[None]:
+    """Whoever listens to a socket is told by it that its reader has left."""
+
+    def hang_up() -> None:
+        with suppress(OSError):  # the other side was faster
+            connection.shutdown(socket.SHUT_RDWR)
+
+    with attention.bell.closing(hang_up):
+        yield

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from penstock.model.row_form import RowForm, Values
 from penstock.model.schema import Field, Schema
 from penstock.sources.rejects import StreamRejects
+
+_NEW = object.__new__
 
 
 @dataclass(slots=True)  # to be frozen would cost every tuple that comes alone some microseconds
 class Chunk:
     """Some rows in reading order; the batch's schema is `Schema.arrow` of the declaration.
     `position` is how many bytes of the source have been read so far, if it is made of bytes;
-    `arrived` is when the rows came, in nanoseconds of the timer by which runs are measured."""
+    `arrived` is when the rows came, in nanoseconds of the timer by which runs are measured.
+
+    A row that came alone may be there as plain `values` in a `form`: then columns are made of it
+    when somebody asks for them."""
 
     batch: pa.RecordBatch
     part: str = ""
@@ -25,6 +31,28 @@ class Chunk:
     restart: Restart | None = field(default=None, compare=False)
     seen: FileSeen | None = field(default=None, compare=False)
     arrived: int = field(default_factory=perf_counter_ns, compare=False)
+    values: Values | None = field(default=None, init=False, repr=False, compare=False)
+    form: RowForm | None = field(default=None, init=False, repr=False, compare=False)
+
+    @staticmethod
+    def single(values: Values, form: RowForm) -> Chunk:
+        """A row alone, of which there are no columns yet."""
+        made: Chunk = _NEW(Chunk)
+        made.part, made.position, made.restart, made.seen = "", 0, None, None
+        made.values, made.form, made.arrived = values, form, perf_counter_ns()
+        return made
+
+    if not TYPE_CHECKING:  # it is asked for what is missing, and nothing else ever is
+
+        def __getattr__(self, name: str) -> pa.RecordBatch:
+            if name != "batch":
+                raise AttributeError(name)
+            made = self.batch = self.form.record(self.values)
+            return made
+
+    @property
+    def num_rows(self) -> int:
+        return 1 if self.values is not None else int(self.batch.num_rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from penstock.errors import RunError
 
 Tree: TypeAlias = Any  # dict[str, Tree] | list[Tree] | plain value | np.ndarray | pa.Array | …
 
-FORMAT = 5
+FORMAT = 6
 _MAGIC = b"PSC"
 _HEAD = struct.Struct("<3sBBII")  # magic, format, compressed, bytes of the description, of the rest
 _SMALL = 256  # bytes that are not worth compressing
@@ -31,7 +31,9 @@ class ChunkStore(Protocol):
 
     def get(self, key: str) -> Tree | None: ...
 
-    def names(self) -> Iterable[str]: ...
+    def names(self, prefix: str = "") -> Iterable[str]:
+        """The keys that begin in one way."""
+        ...
 
     def put(self, key: str, chunk: Tree) -> None: ...
 
@@ -48,8 +50,8 @@ class MemoryStore:
         found = self.packed.get(key)
         return None if found is None else unpack(found)
 
-    def names(self) -> Iterable[str]:
-        return list(self.packed)
+    def names(self, prefix: str = "") -> Iterable[str]:
+        return [key for key in self.packed if key.startswith(prefix)]
 
     def put(self, key: str, chunk: Tree) -> None:
         self.packed[key] = pack(chunk)
@@ -68,9 +70,9 @@ class Within:
     def get(self, key: str) -> Tree | None:
         return self._store.get(self._prefix + key)
 
-    def names(self) -> Iterable[str]:
+    def names(self, prefix: str = "") -> Iterable[str]:
         skipped = len(self._prefix)
-        return [key[skipped:] for key in self._store.names() if key.startswith(self._prefix)]
+        return [key[skipped:] for key in self._store.names(self._prefix + prefix)]
 
     def put(self, key: str, chunk: Tree) -> None:
         self._store.put(self._prefix + key, chunk)

@@ -73,13 +73,13 @@ def test_in_every_clause(db: ps.Database) -> None:
 
 
 def test_case_asks_only_where_it_must(db: ps.Database) -> None:
-    def positive(value: int) -> int:
+    def above_zero(value: int) -> int:
         if value == 4:
             raise ValueError("four")
         return value
 
-    db.function("positive", positive, args=["BIGINT"], returns="BIGINT", by_row=True)
-    assert answers(db, "CASE WHEN x = 4 THEN 0 ELSE positive(x) END") == [3, 0, None]
+    db.function("above_zero", above_zero, args=["BIGINT"], returns="BIGINT", by_row=True)
+    assert answers(db, "CASE WHEN x = 4 THEN 0 ELSE above_zero(x) END") == [3, 0, None]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.errors import BindError, EngineError, ParseError, RunError
+from penstock.errors import BindError, EngineError, ParseError, RunError, SinkError
 from tests.engine.live.scripted import speak
 from tests.engine.test_scheduler import Spoken
 from tests.waiting import wait_for
@@ -96,6 +96,77 @@ def test_settings() -> None:
             live.sql("ALTER QUERY p SET SHARE 2")
         with pytest.raises(ParseError):
             live.sql("ALTER QUERY q SET SHARE")
+        assert "is paused" not in live.explain_stall("q")
+        live.sql("ALTER QUERY q SET PAUSED TRUE")
+        assert (
+            live.explain_stall("q")
+            == "query q is paused; ALTER QUERY q SET PAUSED FALSE lets it go on"
+        )
+
+
+@pytest.mark.parametrize(
+    ("query", "setting", "message", "place"),
+    [
+        ("p", "SHARE 2", "no query called 'p'", "p"),
+        ("q", "COLOUR 'red'", "a query has no setting 'COLOUR'", "COLOUR"),
+        ("q", "SHARE 0", "'0' is not a share", "0"),
+        ("q", "STRATEGY 'zigzag'", "there is no strategy called 'zigzag'", "'zigzag'"),
+        ("q", "STRATEGY 'dfs at nowhere'", "no operator called 'nowhere'", "'dfs at nowhere'"),
+        ("q", "STRATEGY 'dfs at '", "at which operators is missing", "'dfs at '"),
+        ("q", "BREAKS 'nowhere'", "no operator called 'nowhere'", "'nowhere'"),
+        ("q", "ETS '0 seconds'", "'0 seconds' does not say", "'0 seconds'"),
+        ("q", "ETS '-5 seconds'", "'-5 seconds' does not say", "'-5 seconds'"),
+        ("q", "PAUSED 'no'", "'no' does not say whether to pause", "'no'"),
+        ("over", "SHARE 2", "query 'over' has ended", "over"),
+    ],
+)
+def test_nonsense_is_pointed_at(query: str, setting: str, message: str, place: str) -> None:
+    db = database()
+    db.stream("r", ROWS)
+    speak(db, "s", Spoken())
+    with db.live() as live:
+        live.sql(f"CREATE QUERY q AS {COUNT}; CREATE QUERY over AS SELECT v FROM r")
+        assert live.wait("over", timeout=20)
+        text = f"ALTER QUERY {query} SET {setting}"
+        with pytest.raises(EngineError, match=message) as caught:
+            live.sql(text)
+        assert caught.value.span is not None
+        assert text[caught.value.span.start : caught.value.span.end] == place
+
+
+def test_an_engine_that_has_stopped_takes_nothing_on() -> None:
+    """Whoever waited for it would wait for ever."""
+    live = database().live()
+    live.sql("CREATE QUERY q AS SELECT v FROM s")
+    assert live.wait(timeout=20)
+    live.stop()
+    for late in ("CREATE QUERY p AS SELECT v FROM s", "SELECT v FROM s"):
+        with pytest.raises(EngineError, match="the engine has stopped"):
+            live.sql(late)
+    for pause in (live.pause, live.resume):
+        with pytest.raises(EngineError, match="the engine has stopped"):
+            pause()
+    assert [each.name for each in live.status()] == ["q"]
+    assert live.drop("q").read == 25
+    live.stop()
+
+
+def test_who_wants_to_leave_the_program_stops_alone() -> None:
+    """SystemExit in a thread of the engine would end that, and say nothing."""
+
+    def leave(row: dict[str, int]) -> None:
+        raise SystemExit(f"at {row['v']}")
+
+    with database().live() as live:
+        query = live.sql("SELECT v FROM s", leave, rows=True)
+        other = live.sql("SELECT v FROM s WHERE v > 0")
+        assert isinstance(query, ps.LiveQuery)
+        assert isinstance(other, ps.LiveQuery)
+        assert other.wait(timeout=20)
+        with pytest.raises(RunError, match="has failed: SystemExit: at 0"):
+            query.wait(timeout=20)
+        assert len(other.table) == 24
+        assert live.status()[0].error == "SystemExit: at 0"
 
 
 def test_what_cannot_be() -> None:
@@ -110,6 +181,8 @@ def test_what_cannot_be() -> None:
         with pytest.raises(BindError, match="no query called"):
             live.sql("DROP QUERY p")
         live.sql("DROP QUERY IF EXISTS p")
+        with pytest.raises(SinkError, match="a int cannot be handed rows"):
+            live.subscribe("q", 3)  # type: ignore[arg-type]
         assert [each.name for each in live.status()] == ["q"]
     assert not live.active
     with pytest.raises(BindError, match="run at once"):
@@ -138,6 +211,18 @@ def test_rows_do_not_go_to_directories(tmp_path: Path, place: str) -> None:
         pytest.raises(BindError, match="names a directory"),
     ):
         live.sql(f"CREATE QUERY q AS SELECT v FROM s INTO '{place}'")
+
+
+def test_names_in_back_quotes() -> None:
+    name = 'we\'ird "n"; größe'
+    with database().live() as live:
+        with pytest.raises(ParseError, match="try: `plain` in back quotes"):
+            live.sql('CREATE QUERY "plain" AS SELECT v FROM s')
+        live.sql(f"CREATE QUERY `{name}` AS SELECT v FROM s")
+        assert live.wait(name, timeout=20)
+        assert [each.name for each in live.status()] == [name]
+        live.sql(f"DROP QUERY `{name}`")
+        assert not live.status()
 
 
 def test_a_select_that_fails_says_so() -> None:
@@ -221,3 +306,22 @@ def test_a_final_stop_gives_out_what_is_open() -> None:
     wait_for(lambda: found == [10])
     live.stop(final=True)
     assert found == [10, 4]
+
+
+def test_a_select_that_is_interrupted_while_it_begins_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody knows its name yet, so nobody else could stop it."""
+    db = ps.connect()
+    db.stream("s", [{"t": 1}], schema="t INT", progress=ps.progress("t", ordered=True))
+    with db.live() as live:
+        begin = type(live)._begin
+
+        def interrupted(*args: Any, **options: Any) -> None:
+            begin(*args, **options)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(type(live), "_begin", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            live.sql("SELECT t FROM s")
+        assert live.status() == []

@@ -161,4 +161,4 @@ def test_rows_of_a_slow_generator_do_not_wait_for_a_full_batch() -> None:
     db.stream("s", slow(), schema="t INT")
     ask(db, "SELECT t FROM s").run(lambda row: seen.append(row["t"]), rows=True)
     assert seen == [0, 1, 2, 3]
-    assert waited[2:] == [[0, 1], [0, 1, 2]]
+    assert waited == [[], [0], [0, 1], [0, 1, 2]]

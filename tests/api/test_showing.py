@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from tests.waiting import wait_for
 
 STREAM = "CREATE STREAM s (k STRING, t INT) FROM VALUES ('a', 1), ('b', 3) PROGRESS ON t ORDERED"
 COUNT = "SELECT k, count(*) AS n [RANGE 2, SLIDE 2, WA t] FROM s GROUP BY k"
@@ -160,6 +161,7 @@ def test_a_run_and_its_progress() -> None:
     db.sql(f"CREATE QUERY counts AS {counts}")
     started = db.query("counts").start(lambda batch: None)
     assert seen.wait(60)
+    wait_for(lambda: started.progress().read == 4)
     assert repr(started) == "<penstock.StartedQuery 'counts' on local, running, 4 rows read>"
     (source,) = started.progress().sources
     assert str(source) == (

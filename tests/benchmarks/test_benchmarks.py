@@ -1,5 +1,6 @@
 """Benchmarks compute what they measure: all contenders answer alike, at tiny sizes."""
 
+import gc
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,13 @@ from benchmarks.measuring import agree, measured
 from benchmarks.result import Bar
 
 FIGURES_OF_ALL = {"figure_6_10", "figure_6_11", "figure_6_12", "figure_6_15"}
+
+
+@pytest.fixture(autouse=True)
+def _no_tidying_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Benchmarks collect garbage before every run, for times that nobody looks at here: in a
+    process that has imported all tests, that takes longer than the runs."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

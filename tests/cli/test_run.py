@@ -66,6 +66,15 @@ def test_a_name_without_an_ending_gets_a_table(script: Run, here: Path) -> None:
     assert (here / "result").read_text(encoding="utf-8") == EXPECTED["table"]
 
 
+def test_a_directory_wants_a_checkpoint(script: Run, here: Path) -> None:
+    (here / "there").mkdir()
+    for name in ("results/", "there"):
+        outcome = script(ROWS, "--output", name)
+        assert outcome.code == 1
+        assert f"{name} is a directory, and without a checkpoint rows go to one file" in outcome.err
+    assert not (here / "results").exists()
+
+
 def test_an_ending_that_tells_nothing(script: Run, here: Path) -> None:
     outcome = script(ROWS, "--output", "result.xlsx")
     assert (outcome.code, outcome.out) == (1, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from unittest.mock import patch
 
@@ -17,6 +18,7 @@ from penstock.engine.options import Scheduling
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
 from penstock.operators.joins.multiway import multiway_join
+from penstock.runs.adapting.adaptation import Adaptation
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk
@@ -24,6 +26,7 @@ from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, database
 
 SCHEMA = "k INT, x INT, t INT"
+EAGER = Adaptation(margin=1, agreeing=1, rows=1, share=float("inf"))
 JOINS = (
     "SELECT a.k, a.x, b.x AS y FROM a [RANGE 9], b [RANGE 6] WHERE a.k = b.k",
     "SELECT a.x, b.x AS y FROM a [RANGE 9], b [RANGE 6] WHERE a.k = b.k AND a.x <= b.x",
@@ -65,7 +68,12 @@ class Observed:
     have left, and how many there were after each feeding."""
 
     def __init__(
-        self, text: str, items: list[tuple[str, Row]], delay: int, strategy: str = "dfs"
+        self,
+        text: str,
+        items: list[tuple[str, Row]],
+        delay: int,
+        strategy: str = "dfs",
+        adaptation: Adaptation | None = None,
     ) -> None:
         own = {name: [row for stream, row in items if stream == name] for name in "abc"}
         promise = ps.progress("t", delay=delay)
@@ -75,7 +83,8 @@ class Observed:
         self._sink = Collected()
         plan = in_process(query.plan)
         outlet, clock = Outlet(query.plan, self._sink), ManualClock()
-        self.run = LocalRun([plan], [outlet], clock, scheduling=Scheduling.of(strategy))
+        scheduling = replace(Scheduling.of(strategy), adaptation=adaptation or Adaptation())
+        self.run = LocalRun([plan], [outlet], clock, scheduling=scheduling)
         self.one_by_one = plan.one_by_one
         self._come = [stream for stream, _ in items]
         self._scans = {scan.ingest.stream.name: scan for scan in self.run.scans}
@@ -146,6 +155,7 @@ CLAUSES = (("SERIAL", 1), ("LEVEL 1", 1), ("LEVEL 3", 3), ("LEVEL 20", 20), ("WE
     cut=st.sampled_from([1, 3, 30]),
     clause=st.sampled_from(CLAUSES),
     strategy=st.sampled_from(["dfs", "bfs"]),
+    adaptation=st.sampled_from([Adaptation(), EAGER]),
 )
 def test_rows_follow_items(
     text: str,
@@ -154,13 +164,16 @@ def test_rows_follow_items(
     cut: int,
     clause: tuple[str, int | None],
     strategy: str,
+    adaptation: Adaptation,
 ) -> None:
+    """Also while plans change."""
     words, at_most = clause
     states = serial(text, items, delay)
     with patch.multiple(multiway_join, _SMALL=2, _PART=4):
-        observed = Observed(f"{text} CONSISTENCY {words}", items, delay, strategy)
+        observed = Observed(f"{text} CONSISTENCY {words}", items, delay, strategy, adaptation)
         for _ in observed.feed(cut):
             pass
+    event("changed" if observed.run.adapting.decisions else "as planned")
     event("one by one" if observed.one_by_one else "together")
     event(f"{len(states[-1])} rows" if len(states[-1]) < 3 else "many rows")
     check(observed.rows, states, at_most)

@@ -12,11 +12,11 @@ from penstock.engine.options import Enabling, Scheduling
 from penstock.engine.run import LocalRun
 from penstock.errors import EngineError
 from penstock.model.clock import ManualClock
+from penstock.model.row_form import RowForm
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.live import nothing
 from penstock.sources.rows import read_rows
-from penstock.sources.source import Chunk
 from tests.engine.live.scripted import Scripted, speak
 from tests.planning import in_process
 
@@ -49,7 +49,7 @@ class Live:
         scan = self.run.scans[number]
         rows = [{"v": value} for value in values]
         schema = scan.ingest.stream.input_schema
-        self.run.feed(scan, Chunk(read_rows(list(rows), schema, 0, scan.ingest.rejects)))
+        self.run.feed(scan, read_rows(list(rows), schema, 0, scan.ingest.rejects, RowForm(schema)))
         return self.left()
 
     def left(self) -> list[Any]:
@@ -125,7 +125,7 @@ def test_skew_says_how_far_a_silent_stream_has_come() -> None:
     def say(scan: SourceNode, second: int) -> int:
         times: list[object] = [{"t": f"1970-01-01T00:00:{second:02}Z"}]
         schema = scan.ingest.stream.input_schema
-        run.feed(scan, Chunk(read_rows(times, schema, 0, scan.ingest.rejects)))
+        run.feed(scan, read_rows(times, schema, 0, scan.ingest.rejects, RowForm(schema)))
         return rows.table.num_rows
 
     assert say(second, 10) == 0
@@ -154,7 +154,8 @@ def test_idle_sources_are_looked_at_when_it_is_time() -> None:
     scan = run.scans[0]
     schema = scan.ingest.stream.input_schema
     run.feed(
-        scan, Chunk(read_rows([{"t": "1970-01-01T00:00:00Z"}], schema, 0, scan.ingest.rejects))
+        scan,
+        read_rows([{"t": "1970-01-01T00:00:00Z"}], schema, 0, scan.ingest.rejects, RowForm(schema)),
     )
     run.feed(scan, nothing(schema))
     assert rows.table.num_rows == 0

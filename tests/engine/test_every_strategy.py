@@ -1,4 +1,5 @@
-"""Strategies, sizes of steps, carriage of progress and break nodes: one answer."""
+"""Strategies, sizes of steps, enabling timestamps, carriage of progress and break nodes: one
+answer."""
 
 from __future__ import annotations
 
@@ -23,12 +24,14 @@ from tests.queries import NAMES, assert_late, bound, expected, is_strict, lines
 from tests.reference.helpers import Stream, ask, bag, database, tuples
 
 STRATEGIES = ("dfs", "dfs 1", "dfs 3", "bfs", "bfs 1", "bfs 5", "rr", "rr 2", "chain", "chain 1")
-WAYS = tuple(product(STRATEGIES, ("arcs", "punctuations")))
+CARRIAGES = ("arcs", "punctuations")
+ETS = ("none", "on demand", "10 milliseconds")
+WAYS = tuple(product(STRATEGIES, CARRIAGES))
 
 
-def check_fixture(name: str, way: tuple[str, str], cut: int | None) -> None:
+def check_fixture(name: str, way: tuple[str, str], ets: str, cut: int | None) -> None:
     strategy, carriage = way
-    scheduling = Scheduling.of(strategy, "none", carriage)
+    scheduling = Scheduling.of(strategy, ets, carriage)
     plan = in_process(bound(name, cut).plan)
     found = answer(plan, ManualClock(), is_strict(name), scheduling)
     assert lines(found.table) == expected(name)
@@ -38,15 +41,16 @@ def check_fixture(name: str, way: tuple[str, str], cut: int | None) -> None:
 @pytest.mark.parametrize(("number", "name"), list(enumerate(NAMES)))
 def test_a_fixture_in_some_ways(number: int, name: str) -> None:
     for step in (0, 5):  # so that all ways have their turn
-        check_fixture(name, WAYS[(number + step) % len(WAYS)], cut=(None, 7)[step % 2])
+        way, ets = WAYS[(number + step) % len(WAYS)], ETS[(number + step) % len(ETS)]
+        check_fixture(name, way, ets, cut=(None, 7)[step % 2])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fixture_in_every_way(name: str, way: tuple[str, str]) -> None:
-    for cut in (None, 7):
-        check_fixture(name, way, cut)
+    for number, ets in enumerate(ETS):
+        check_fixture(name, way, ets, (None, 7)[(WAYS.index(way) + number) % 2])
 
 
 # --- changed while it runs -----------------------------------------------------------------------
@@ -75,6 +79,7 @@ SCHEMA = "k STRING, v INT, t INT"
     ROWS,
     ROWS,
     st.sampled_from(WAYS),
+    st.sampled_from(ETS),
     CHANGES,
     st.sampled_from((1, 3, None)),
 )
@@ -84,6 +89,7 @@ def test_changed_between_any_two_chunks(
     left: list[tuple[object, ...]],
     right: list[tuple[object, ...]],
     way: tuple[str, str],
+    ets: str,
     changes: Sequence[tuple[str, int, bool]],
     cut: int | None,
 ) -> None:
@@ -99,7 +105,7 @@ def test_changed_between_any_two_chunks(
     assert isinstance(query, ps.Query)
     plan = in_process(query.plan)
     outlet = Outlet(plan.query, rows, late)
-    scheduling = Scheduling.of(way[0], "none", way[1])
+    scheduling = Scheduling.of(way[0], ets, way[1])
     run = LocalRun([plan], [outlet], ManualClock(), scheduling=scheduling)
     left_over = [(scan, scan.chunks()) for scan in run.scans]
     number = 0

@@ -64,6 +64,7 @@ CALLS = (
     "regr_count(y, x)",
     "median(y)",
     "quantile(x, 0.25)",
+    "quantile_disc(s, 0.25)",
     "mode(s)",
     "top_k(s, 2)",
     "heavy_hitters(x, 0.25)",

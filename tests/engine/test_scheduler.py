@@ -13,6 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.engine.job import LocalJob
+from penstock.model.row_form import RowForm
 from penstock.model.schema import Schema
 from penstock.runs.outlet import Outlet
 from penstock.sinks.callback import Callback
@@ -57,7 +58,7 @@ class Spoken(LiveSource):
                 if isinstance(values, Exception):
                     raise values
                 rows: list[object] = [{"v": value} for value in values]
-                yield Chunk(read_rows(rows, schema, 0, rejects))
+                yield read_rows(rows, schema, 0, rejects, RowForm(schema))
 
 
 class Running:

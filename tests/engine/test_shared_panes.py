@@ -15,7 +15,7 @@ from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.resuming import load_run, save_run, shared_as_begun
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
-from penstock.operators.windows.shared import cell_panes
+from penstock.operators.windows.shared import cell_panes, shared_panes
 from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.physical.node import OperatorKind
@@ -23,7 +23,7 @@ from penstock.runs.answer import Account
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk
-from penstock.state.chunks import MemoryStore
+from penstock.state.chunks import ChunkStore, MemoryStore, required
 from tests.engine.helpers import recut
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, bag, database, tuples
@@ -338,14 +338,18 @@ class InParts:
     delay=st.sampled_from([0, 3, 50]),
     chunks=st.integers(1, 5),
     by_cell=st.booleans(),
+    few=st.sampled_from([0, 3, 128]),
 )
 def test_they_go_on_together(
-    texts: list[str], rows: list[Row], delay: int, chunks: int, by_cell: bool
+    texts: list[str], rows: list[Row], delay: int, chunks: int, by_cell: bool, few: int
 ) -> None:
     db = database(s=Stream(SCHEMA, rows, ps.progress("t", delay=delay)))
     recut(db, 2)
     queries = [query for query in map(db.sql, texts) if isinstance(query, ps.Query)]
-    with patch.object(cell_panes, "_SPARSE", 1000 if by_cell else 0):
+    with (
+        patch.object(cell_panes, "_SPARSE", 1000 if by_cell else 0),
+        patch.object(shared_panes, "_FEW_ROWS", few),  # so many are saved as they are
+    ):
         several = InParts(queries, chunks)
     for number, query in enumerate(queries):
         assert several.outcome(number) == expected(query)[:2], texts[number]
@@ -355,6 +359,30 @@ def test_saved_runs_share() -> None:
     texts = [SELECT.format(20, 10, 1), SELECT.format(20, 20, 1), SELECT.format(40, 10, 3)]
     several = InParts(queries_over(MANY, *texts, cut=1000), 7)
     assert OperatorKind.SHARED_PANES in several.kinds
+    for number, query in enumerate(queries_over(MANY, *texts)):
+        assert several.outcome(number) == expected(query)[:2]
+
+
+def test_earlier_versions_have_saved_all_panes_of_all_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = [SELECT.format(20, 10, 1), SELECT.format(20, 20, 1), SELECT.format(40, 10, 3)]
+    monkeypatch.setattr(shared_panes, "_FEW_ROWS", 0)
+    own, converted = SharedPanesOperator.save, []
+
+    def save(self: SharedPanesOperator, store: ChunkStore) -> None:
+        own(self, store)
+        if not converted:  # a first save has all panes
+            numbers = [each.split("/")[1] for each in store.names() if each.endswith("/part")]
+            names = [f"parts/{number}/part" for number in sorted(numbers, key=int)]
+            store.put("parts", [required(store, name)["pane"] for name in names])
+            for name in names:
+                store.drop(name)
+            converted.extend(names)
+
+    monkeypatch.setattr(SharedPanesOperator, "save", save)
+    several = InParts(queries_over(MANY, *texts, cut=1000), 7)
+    assert len(converted) == 2
     for number, query in enumerate(queries_over(MANY, *texts)):
         assert several.outcome(number) == expected(query)[:2]
 

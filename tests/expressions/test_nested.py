@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -41,9 +42,10 @@ SCHEMA = Schema(
         Field("i", BIGINT),
         Field("k", STRING),
         Field("d", array_of(struct_of([("day", DATE), ("f", DOUBLE)]))),
+        Field("f", array_of(DOUBLE)),
     )
 )
-a, t, s, m, i, k, d = (Column.of(field) for field in SCHEMA)
+a, t, s, m, i, k, d, f = (Column.of(field) for field in SCHEMA)
 
 
 def _call(name: str, result: Type, *arguments: Expression) -> Call:
@@ -63,6 +65,24 @@ EXPRESSIONS = [
     _call("array_contains", BOOLEAN, a, i),
     _call("array_contains", BOOLEAN, t, Literal("k", STRING)),
     _call("array_contains", BOOLEAN, Literal((1, None, 2), a.type), i),
+    _call("array_concat", a.type, a, Literal((7, None), a.type), a),
+    _call("array_concat", t.type, t, t),
+    _call("array_reverse", a.type, a),
+    _call("array_reverse", d.type, d),
+    _call("array_slice", a.type, a, Literal(2, BIGINT), Literal(3, BIGINT)),
+    _call("array_slice", t.type, t, Literal(-2, BIGINT), Literal(-1, BIGINT)),
+    _call("array_slice", a.type, a, Literal(0, BIGINT), Literal(2**40, BIGINT)),
+    _call("array_slice", a.type, a, i, Literal(2, BIGINT)),
+    _call("array_distinct", a.type, a),
+    _call("array_distinct", t.type, t),
+    _call("array_distinct", f.type, f),
+    _call("array_max", BIGINT, a),
+    _call("array_min", STRING, t),
+    _call("array_max", DOUBLE, f),
+    _call("array_min", DOUBLE, f),
+    _call("array_position", BIGINT, a, i),
+    _call("array_position", BIGINT, t, k),
+    _call("array_position", BIGINT, f, Literal(0.0, DOUBLE)),
     _call("map_keys", array_of(STRING), m),
     _call("map_values", array_of(BIGINT), m),
     _call("string_split", array_of(STRING), k, Literal("k", STRING)),
@@ -81,6 +101,7 @@ EXPRESSIONS = [
 ]
 
 numbers = st.none() | st.integers(-3, 3)
+doubles = st.sampled_from([0.0, -0.0, 1.5, math.inf, -math.inf, math.nan])
 texts = st.none() | st.sampled_from(["k", "", "akbk", "é"])
 ROWS = st.lists(
     st.tuples(
@@ -91,6 +112,7 @@ ROWS = st.lists(
         numbers,
         texts,
         st.none() | st.lists(st.tuples(numbers, st.floats()), max_size=2).map(tuple),
+        st.none() | st.lists(st.none() | doubles, max_size=4).map(tuple),
     ),
     max_size=8,
 )

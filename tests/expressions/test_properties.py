@@ -161,7 +161,7 @@ OPERANDS = [
     *[(DATE, DATE), (DATE, INTERVAL), (INTERVAL, INTERVAL), (INTERVAL, BIGINT), (BIGINT, INTERVAL)],
 ]
 TRUNC_UNITS = ["microsecond", "second", "MINUTE", "hour", "day", "week", "month", "quarter", "year"]
-PART_UNITS = [*TRUNC_UNITS, "millisecond", "dayofweek", "dayofyear", "epoch"]
+PART_UNITS = [*TRUNC_UNITS, "millisecond", "isodow", "dayofyear", "epoch"]
 
 
 @cache

@@ -14,6 +14,7 @@ from penstock.functions.signature import Family
 BESIDE = {"min_by": "t", "max_by": "t", **dict.fromkeys(PAIR_STATISTICS, "x")}  # a second column
 CONSTANTS = {
     "quantile": "0.5",
+    "quantile_disc": "0.5",
     "approx_quantile": "0.5",
     "heavy_hitters": "0.5",
     "approx_heavy_hitters": "0.5",
@@ -64,6 +65,7 @@ EXPECTED = {
     "max_by": 2,
     "median": 2.0,
     "quantile": 2.0,
+    "quantile_disc": 2,
     "mode": 2,
     "any_value": 1,
     "bool_and": False,

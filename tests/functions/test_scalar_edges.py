@@ -70,7 +70,7 @@ PARTS: dict[str, Callable[[datetime.datetime], int]] = {
     "month": lambda moment: moment.month,
     "week": lambda moment: moment.isocalendar().week,
     "day": lambda moment: moment.day,
-    "dayofweek": lambda moment: moment.isoweekday(),
+    "isodow": lambda moment: moment.isoweekday(),
     "dayofyear": lambda moment: moment.timetuple().tm_yday,
     "hour": lambda moment: moment.hour,
     "minute": lambda moment: moment.minute,

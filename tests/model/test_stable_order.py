@@ -13,6 +13,9 @@ WIDE = CHANCE.integers(-(2**63), 2**63 - 1, 700)
 SIZES = [0, 1, 2, 255, 256, 257, 300, 5_000]
 VALUES = {
     "few": lambda size: CHANCE.integers(-3, 4, size),
+    "two halves": lambda size: CHANCE.integers(-(2**16), 2**16, size),
+    "as far apart as halves go": lambda size: CHANCE.choice(np.array([-7, 2**32 - 8, 5]), size),
+    "one farther": lambda size: CHANCE.choice(np.array([-7, 2**32 - 7, 5]), size),
     "many": lambda size: CHANCE.integers(-(10**9), 10**9, size),
     "any, most of them several times": lambda size: CHANCE.choice(WIDE, size),
     "the ends": lambda size: CHANCE.choice(np.array([-(2**63), 2**63 - 1, 0]), size),

@@ -66,6 +66,8 @@ AGGREGATES = {
     "stddev_pop(d)": "stddev_pop(d)",
     "median(d)": "median(d)",
     "quantile(d, 0.3)": "quantile_cont(d, 0.3)",
+    "quantile_disc(x, 0.3)": "quantile_disc(x, 0.3)",
+    "quantile_disc(d, 0.75)": "quantile_disc(d, 0.75)",
     "quantile(x, 1)": "quantile_cont(x, 1.0)",
     "sum(m)": "sum(m)",
     "max(m)": "max(m)",

@@ -33,6 +33,7 @@ def over(call: str, values: list[Any], sql_type: str = "INT") -> Any:
 
 def call_of(name: str) -> str:
     constant = {"quantile": ", 0.5", "approx_quantile": ", 0.5", "top_k": ", 2"}
+    constant["quantile_disc"] = constant["percentile_disc"] = ", 0.5"
     constant["heavy_hitters"] = constant["approx_heavy_hitters"] = ", 0.5"
     constant["approx_top_k"] = constant["approx_topk"] = ", 2"
     constant["min_by"] = constant["max_by"] = ", x"
@@ -57,6 +58,7 @@ ONE_ROW = {  # over the single value 3
     "last": 3,
     "median": 3.0,
     "quantile": 3.0,
+    "quantile_disc": 3,
     "mode": 3,
     "top_k": "[[3, 1]]",
     "heavy_hitters": "[[3, 1]]",
@@ -148,6 +150,11 @@ EXAMPLES: list[tuple[str, str, list[Any], Any]] = [
     ("quantile(x, 1)", "INT", [4, 1, 2], 4.0),
     ("quantile(x, 0.25)", "INT", [0, 10, 20], 5.0),
     ("quantile(x, 0.75)", "INT", [0, 10], 7.5),
+    ("quantile_disc(x, 0)", "INT", [4, 1, 2], 1),
+    ("quantile_disc(x, 1)", "INT", [4, 1, 2], 4),
+    ("quantile_disc(x, 0.5)", "INT", [10, 0], 0),
+    ("quantile_disc(x, 0.1)", "INT", [9, 8, 7, 6, 5, 4, 3, 2, 1, 0], 0),
+    ("percentile_disc(x, 0.75)", "STRING", ["b", "c", "a", None], "c"),
     ("mode(x)", "INT", [3, 1, 3, 1, 2], 1),
     ("mode(x)", "STRING", ["b", "a", "b"], "b"),
     ("top_k(x, 2)", "STRING", ["b", "a", "b", "c", "é", "é"], '[["b", 2], ["é", 2]]'),

@@ -157,6 +157,22 @@ def test_nobody_is_there() -> None:
         ask(database(port)).collect()
 
 
+def test_whoever_leaves_is_not_kept_by_a_silent_line() -> None:
+    left = threading.Event()
+
+    def talk(connection: socket.socket) -> None:
+        connection.sendall(b'{"k": "a", "t": 1}\n')
+        assert connection.recv(1) == b""  # the other side hangs up
+        left.set()
+
+    with server(talk) as port:
+        heard_something = threading.Event()
+        running = ask(database(port)).start(lambda batch: heard_something.set())
+        assert heard_something.wait(LONGEST)
+        running.stop()
+        assert left.wait(LONGEST)
+
+
 def test_a_line_that_breaks() -> None:
     heard_something = threading.Event()
 

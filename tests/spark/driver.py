@@ -1,5 +1,6 @@
 """A driver in a process of its own, to be killed: runs queries on Spark, one after the other, and
-keeps the checkpoint and the results of each in a directory.
+keeps the checkpoint and the results of each in a directory.  Operators are exchanged whenever
+others may be better.
 
 python driver.py MASTER PORTIONS SINKS DIRECTORY QUERY.sql…
 
@@ -17,6 +18,7 @@ from penstock.optimizer.optimize import physical_plan
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.plan.nodes.query import QueryPlan
+from penstock.runs.adapting.adaptation import Adaptation
 from penstock.runs.outlet import Outlet
 from penstock.sinks.appended_file import AppendedFile
 from penstock.sinks.ledger import Ledger
@@ -27,6 +29,7 @@ from penstock.spark.run.options import Options
 from penstock.spark.run.streaming import SparkRun
 from penstock.spark.session.session import session
 
+WHENEVER = Adaptation(margin=1.0, agreeing=1, rows=1, share=float("inf"))
 SIDES = ("rows", "late", "rejected")
 JSONL = OutputFormat.JSONL
 
@@ -66,7 +69,9 @@ def main(master: str, portions: str, sinks: str, directory: str, *queries: str) 
         assert isinstance(query, ps.Query)
         own = Path(directory) / path.stem
         receiver = SINKS[sinks](query.plan, own)
-        options = Options(own / "checkpoint", portions=int(portions), buckets=2, final=True)
+        options = Options(
+            own / "checkpoint", portions=int(portions), buckets=2, final=True, adaptation=WHENEVER
+        )
         plan = physical_plan(query.plan, Settings(host=Host.SPARK))
         run = SparkRun([plan], spark, [receiver], options)
         run.start()

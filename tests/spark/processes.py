@@ -33,6 +33,7 @@ CREATE STREAM s (k STRING, x INT, t INT) FROM FILES 'data/*.jsonl' PROGRESS ON t
 CREATE STREAM r (k STRING, x INT, t INT) FROM VALUES {values} PROGRESS ON t SLACK 2 ROWS PER k;
 CREATE TABLE names (k STRING, name STRING) FROM VALUES ('a', 'Ann'), ('a', 'Abe'), ('b', 'Bob');
 """
+EXCHANGED = "join that is put together in other ways"  # which drivers do whenever they can
 DISTURBED = {
     "windows": """
         SELECT k, count(*) AS n, sum(x) AS total [RANGE 10, SLIDE 5, WA t]
@@ -55,6 +56,18 @@ DISTURBED = {
     "table and windows": """
         SELECT name, count(*) AS n, sum(x) AS total [RANGE 10, SLIDE 5, WA t]
         FROM s LEFT JOIN names ON s.k = names.k GROUP BY name LATE SIDE""",
+    "over": """
+        SELECT k, x, t,
+          sum(x) OVER (PARTITION BY k ORDER BY t RANGE BETWEEN 5 PRECEDING AND CURRENT ROW) AS of_5,
+          count(*) OVER (PARTITION BY k ORDER BY t RANGE BETWEEN 3 PRECEDING AND 3 FOLLOWING) AS n
+        FROM s LATE SIDE""",
+    "running answers": """
+        SELECT s.k AS k, count(*) AS n, sum(s.x) AS total, max(r.x) AS most
+        FROM s LEFT JOIN r ON s.k = r.k AND s.t = r.t GROUP BY s.k EMIT CHANGES""",
+    EXCHANGED: """
+        SELECT r.x AS x, u.x AS y, w.x AS z, r.t AS t
+        FROM r [RANGE 12], r AS u [RANGE 4], r AS w [RANGE 12]
+        WHERE r.k = u.k AND u.k = w.k AND r.x % 9 = w.x % 9 AND r.x % 2 = u.x % 2 LATE SIDE""",
 }
 
 

@@ -52,6 +52,6 @@ def written(frame: DataFrame, checkpoint: Path) -> Written:
 
 
 def total(metrics: list[dict[str, Any]], name: str = "penstock") -> dict[str, int]:
-    """The sums over all micro-batches."""
+    """The sums over all micro-batches of what is counted."""
     found = [each[name].asDict() for each in metrics if name in each]
-    return {key: sum(each[key] for each in found) for key in found[0]}
+    return {key: sum(each[key] for each in found) for key in found[0] if key != "decisions"}

@@ -17,14 +17,16 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import EngineError
+from penstock.optimizer.share_panes import share_panes
 from penstock.physical.node import OperatorKind
 from penstock.runs.adapting.adaptation import Adaptation
+from penstock.spark.run.books import read_books
 from penstock.spark.run.options import Options
 from penstock.spark.run.streaming import SparkRun
 from tests.engine.adapting.test_adapting import DELAY, EAGER, stream
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
-from tests.spark.helpers import Committed
+from tests.spark.helpers import Committed, CrashError
 from tests.spark.test_every_cut import Cuts, run_in_cuts
 from tests.spark.without_spark import MicroBatch, WithoutSpark, rows_of
 
@@ -38,15 +40,19 @@ JOIN = (
 
 
 def drifting(few: int = 500, many: int = 4, rows: int = 2400) -> ps.Query:
+    (found,) = queries_over_drift(few, many, rows, JOIN)
+    return found
+
+
+def queries_over_drift(few: int, many: int, rows: int, *texts: str) -> list[ps.Query]:
     """Which pairs match seldom changes in the middle; all three have a key in common."""
     db = ps.connect("local")
     for seed, name in enumerate("rsu"):
         table = stream(seed, (few, many), (many, few), rows if name == "r" else rows // 2)
         keys = pa.array(np.arange(table.num_rows) % 2)
         db.stream(name, table.append_column("k", keys), progress=DELAY)
-    found = db.sql(JOIN)
-    assert isinstance(found, ps.Query)
-    return found
+    found = [db.sql(text) for text in texts]
+    return [query for query in found if isinstance(query, ps.Query)]
 
 
 def even_cuts(query: ps.Query, pieces: int) -> dict[str, Cuts]:
@@ -69,7 +75,7 @@ def test_a_drift_changes_operators_and_no_row(buckets: int) -> None:
     assert bag(tuples(job.received.table(query.plan))) == bag(tuples(query.collect()))
     told = decided(job)
     assert told
-    assert all(" of stage 1, bucket " in each and " -> " in each for each in told)
+    assert all("Join of r, s, u, stage 1, bucket " in each and " -> " in each for each in told)
     assert any("match in" in each for each in told)
 
 
@@ -106,6 +112,21 @@ def test_workers_take_turns() -> None:
     assert decided(job)
 
 
+def test_one_of_several_queries() -> None:
+    """Each hears of what was decided for it, and none loses a row."""
+    counts = "SELECT k, count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM r GROUP BY k"
+    queries = queries_over_drift(500, 4, 2400, counts, JOIN)
+    plans = share_panes([on_spark(query.plan) for query in queries])
+    job = WithoutSpark(plans, 2, adaptation=EAGER)
+    run_in_cuts(job, queries[1], even_cuts(queries[1], 20), 1000, {7, 13})
+    for query, received in zip(queries, job.all_received, strict=True):
+        assert bag(tuples(received.table(query.plan))) == bag(tuples(query.collect()))
+    counting, joining = ([each.operator for each in tally.decisions] for tally in job.tallies)
+    assert joining
+    assert not set(counting) & set(joining)
+    assert all(each.startswith("Join of r, s, u, stage 2, bucket ") for each in joining)
+
+
 def test_never_if_it_is_switched_off() -> None:
     query = drifting()
     for adaptation in (None, replace(EAGER, on=False), replace(EAGER, margin=1e6)):
@@ -131,16 +152,28 @@ def test_state_says_which_operator_it_is_of() -> None:
 
 
 def test_on_spark(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Also if a micro-batch after a decision fails, and comes again in another run."""
     caplog.set_level(logging.INFO, "penstock")
     query = drifting()
-    received = Committed()
+    received = Committed({5})
     options = Options(tmp_path, portions=8, buckets=2, final=True, adaptation=EAGER)
-    run = SparkRun([on_spark(query.plan)], spark, [received], options)
-    run.start()
-    run.wait()
+
+    def run() -> SparkRun:
+        made = SparkRun([on_spark(query.plan)], spark, [received], options)
+        made.start()
+        return made
+
+    first = run()
+    with pytest.raises(CrashError):
+        first.wait()
+    told = first.decisions()
+    assert told
+    assert str(told[0]) in caplog.text
+    second = run()
+    second.wait()
     assert bag(tuples(received.table(query.plan))) == bag(tuples(query.collect()))
-    assert run.decisions()
-    assert str(run.decisions()[0]) in caplog.text
+    (books,) = read_books(tmp_path / "penstock", 1)
+    assert books.all.decisions == [*told, *second.decisions()]
 
 
 def test_users_say_when(spark: SparkSession) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.plan.nodes.query import Late, QueryPlan
 from penstock.sources.source import Chunk
-from penstock.spark.tasks import way
+from penstock.spark.tasks import kit, way
 from tests.reference.helpers import Row, bag, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of, send_after
 
@@ -145,6 +145,7 @@ def run_in_cuts(
     at_once=st.sampled_from([1, 2, 5, 100]),
     flush=st.sampled_from([1, 3, 1000]),
     worth=st.sampled_from([0, 2, 256]),
+    gain=st.sampled_from([0, 1.25]),
     restarts=st.sets(st.integers(1, 7)),
 )
 def test_every_cut(
@@ -158,6 +159,7 @@ def test_every_cut(
     at_once: int,
     flush: int,
     worth: int,
+    gain: float,
     restarts: set[int],
 ) -> None:
     assume(late != " LATE AMEND FOR 5" or select in AMENDABLE)
@@ -171,6 +173,7 @@ def test_every_cut(
     with pytest.MonkeyPatch.context() as patch:
         send_after(patch, flush)
         patch.setattr(way, "_WORTH_PANES", worth)
+        patch.setattr(kit, "_GAIN", gain)
         run_in_cuts(job, query, planned, at_once, restarts)
     assert_reference(query, job)
 

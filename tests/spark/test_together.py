@@ -17,12 +17,14 @@ from penstock.errors import CheckpointError
 from penstock.operators.windows.shared import cell_panes
 from penstock.optimizer.share_panes import share_panes
 from penstock.plan.nodes.query import Late
+from penstock.runs.adapting.adaptation import Adaptation
 from penstock.spark.plan.stages import Stage
 from penstock.spark.run.job import Job, in_places
 from penstock.spark.run.options import Options
 from penstock.spark.run.streaming import SparkRun
 from penstock.spark.sources.feeds import batch_sources
 from penstock.spark.sources.given import Sources
+from tests.engine.adapting.test_adapting import EAGER
 from tests.engine.test_shared_panes import QUERY
 from tests.planning import on_spark
 from tests.reference.helpers import Row, bag, tuples
@@ -88,6 +90,7 @@ def stages_of(job: Job) -> list[Stage]:
     buckets=st.integers(1, 3),
     at_once=st.sampled_from([1, 7, 100]),
     by_cell=st.booleans(),
+    adaptation=st.sampled_from([None, EAGER]),
 )
 def test_whatever_the_cut(
     data: st.DataObject,
@@ -97,12 +100,13 @@ def test_whatever_the_cut(
     buckets: int,
     at_once: int,
     by_cell: bool,
+    adaptation: Adaptation | None,
 ) -> None:
     queries = queries_over(database(rows, rule), *texts)
     plans = share_panes([on_spark(query.plan) for query in queries])
     places: Cuts = data.draw(cuts(len(rows)))
     restarts = data.draw(st.sets(st.integers(0, len(places))))
-    job = WithoutSpark(plans, buckets)
+    job = WithoutSpark(plans, buckets, adaptation=adaptation)
     event(f"{sum(len(stage.parts) for stage in stages_of(job._job))} share")
     with patch.object(cell_panes, "_SPARSE", 1000 if by_cell else 0):
         run_in_cuts(job, queries[0], {"s": places}, at_once, restarts)

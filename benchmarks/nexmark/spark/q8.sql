@@ -1,4 +1,8 @@
-SELECT DISTINCT p.id, p.name, timestamp_micros(unix_micros(p.date_time) DIV 10000000 * 10000000)
-  AS began
-FROM person AS p JOIN auction AS a ON p.id = a.seller
-  AND unix_micros(p.date_time) DIV 10000000 = unix_micros(a.date_time) DIV 10000000
+SELECT p.id, p.name, p.window.start AS began
+FROM (SELECT id, name, window
+      FROM (SELECT id, name, window(date_time, '10 seconds') AS window FROM person)
+      GROUP BY id, name, window) AS p
+JOIN (SELECT seller, window
+      FROM (SELECT seller, window(date_time, '10 seconds') AS window FROM auction)
+      GROUP BY seller, window) AS a
+ON p.id = a.seller AND p.window = a.window

@@ -1,6 +1,9 @@
-SELECT id, item_name, seller, date_time, expires, bidder, price, bid_time
-FROM (SELECT a.*, b.bidder, b.price, b.date_time AS bid_time,
-        row_number() OVER (PARTITION BY a.id ORDER BY b.price DESC, b.date_time) AS place
+SELECT id, item_name, seller, date_time, expires, best.bidder, best.price,
+  best.date_time AS bid_time
+FROM (SELECT a.id, a.item_name, a.seller, a.date_time, a.expires,
+        max_by(struct(b.bidder, b.price, b.date_time),
+               struct(b.price, -unix_micros(b.date_time))) AS best
       FROM auction AS a JOIN bid AS b ON a.id = b.auction
-      WHERE b.date_time BETWEEN a.date_time AND a.expires)
-WHERE place = 1
+        AND b.date_time BETWEEN a.date_time AND a.date_time + INTERVAL 40 SECONDS
+        AND b.date_time <= a.expires
+      GROUP BY a.id, a.item_name, a.seller, a.date_time, a.expires)

@@ -40,6 +40,12 @@ Commands are for the shell itself:
   \\quit            stop all queries and leave
   \\finish          the same, and give out what is open as if the streams had ended"""
 _DONE = {"ALTER": "altered", "CREATE": "created", "DROP": "dropped", "SPLIT": "split"}
+_OF_SOMETHING = {
+    "\\read": "a file",
+    "\\stall": "a query",
+    "\\unwatch": "a query",
+    "\\watch": "a query",
+}
 _PATIENCE = 0.1  # seconds, so that Ctrl-C is heard
 
 
@@ -139,7 +145,12 @@ class ShellSession:
         if found is None:
             close = nearest(name, self._commands)
             raise PenstockError(f"there is no command {name}", hint=close[0] if close else "\\help")
-        found(argument.strip().rstrip(";").strip())
+        told = argument.strip().rstrip(";").strip()
+        if not told and name in _OF_SOMETHING:
+            raise PenstockError(
+                f"{name} of what?", expected=f"{name} and the name of {_OF_SOMETHING[name]}"
+            )
+        found(told)
 
     def _help(self, _: str) -> None:
         self._out.write(f"{HELP}\n")
@@ -154,7 +165,8 @@ class ShellSession:
         try:
             text = Path(file).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise SourceError(f"cannot read {file}: {error}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise SourceError(f"cannot read {file}: {reason}") from None
         for statement in statements_of(text):
             self._statement(statement)
 

@@ -63,6 +63,7 @@ class GraphNode(ABC):
         self._offered: dict[Register, None] = {}
         self._sieve: Sieve | None = None  # before the filters that it feeds, if they are many
         self._sieved = 0  # the readers that it is for; see `Buffer.changes`
+        self.unsaved: set[GraphNode] | None = None  # those that have changed, if they are saved
 
     # --- the cycle -------------------------------------------------------------------------------
 
@@ -97,6 +98,11 @@ class GraphNode(ABC):
     @abstractmethod
     def backward(self) -> GraphNode:
         """The predecessor whose output is waited for."""
+
+    def changed(self) -> None:
+        """Its state is not what was saved of it any more."""
+        if self.unsaved is not None:
+            self.unsaved.add(self)
 
     def wake(self) -> None:
         if not self.listed and self.component is not None:
@@ -158,7 +164,7 @@ class GraphNode(ABC):
                 reader = share.reader
                 if not reader.owner.takes_at_once(reader, share.of(batch), arrived):
                     waiting.append(reader)
-        except Exception:
+        except BaseException:
             self._failed_in(shares[place - 1].reader.owner)
             waiting += [share.reader for share in shares[place:]]
             raise
@@ -206,7 +212,7 @@ class GraphNode(ABC):
             for place, (register, owner) in enumerate(arcs, start=1):  # noqa: B007
                 if not owner.sees_at_once(register, progress, self.arrived):
                     self.offer_to(register, progress)
-        except Exception:
+        except BaseException:
             self._failed_in(arcs[place - 1][1])
             for register, _ in arcs[place:]:
                 self.offer_to(register, progress)

@@ -60,6 +60,7 @@ class OperatorNode(GraphNode):
         self.operator = self.measured.operator = operator
         self.node, self.measured.name = node, node.operator.value
         self.exchanged = True
+        self.changed()
         for each in self.inputs:
             if each.register is not None and each.origin is not None:
                 each.origin.arcs.lay(each.register, self)
@@ -179,6 +180,7 @@ class OperatorNode(GraphNode):
         return item.num_rows
 
     def _handle(self, port: int, batch: Batch) -> None:
+        self.changed()
         made = self.measured.on_batch(port, batch)
         if not isinstance(made, list):
             self._go_on(iter(made))
@@ -215,11 +217,13 @@ class OperatorNode(GraphNode):
             progress = replace(progress, groups=None)
         if input_.register is not None:
             input_.register.last = progress
+        self.changed()
         for item in self.measured.on_progress(port, progress):
             self.emit_one(item)
 
     def on_time(self, now: int) -> None:
         self.arrived = perf_counter_ns()
+        self.changed()
         self.emit(self.measured.on_time(now))
 
     def backward(self) -> GraphNode:

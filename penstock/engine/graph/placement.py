@@ -29,6 +29,10 @@ class Placement:
         every = (*self.sources.values(), *self.operators.values())
         return {name for names in every for name in names}
 
+    @property
+    def source_names(self) -> set[str]:
+        return {name for names in self.sources.values() for name in names}
+
     def source(self, stream: str) -> str | None:
         """The next one that the query asks for; None if it had none."""
         return _next(self.sources, stream)

@@ -90,10 +90,12 @@ class QueryGraph(Topology):
     def exchange(self, plan: PhysicalPlan, outlet: Outlet) -> PlacedQuery:
         """Another plan for a query to which nothing has come; its sources may be open already, and
         go on being read."""
-        before = self.queries[outlet].sources
+        before = self.queries[outlet]
         self.drop(outlet, keeping_sources=True)
-        placed = self.add(plan, outlet)
-        self._let_go(before)
+        placed = self.add(plan, outlet, before.lasting)
+        self._let_go(before.sources)
+        if before.share != 1 or before.enabling is not None:
+            self.give(outlet, before.share, before.enabling)
         return placed
 
     def drop(self, outlet: Outlet, keeping_sources: bool = False) -> None:
@@ -126,6 +128,7 @@ class QueryGraph(Topology):
         node.leave()
         if isinstance(node.operator, WindowsOfPanesOperator):
             node.operator.leave()
+            node.inputs[0].producer.changed()
         self.operators.remove(node)
         self._computing[node.computes].remove(node)
         self._forget(node)
@@ -225,7 +228,7 @@ class QueryGraph(Topology):
         if self.watching is not None:
             made.watched = self.watching(made)
         if isinstance(made.operator, WindowsOfPanesOperator):
-            _share(made.operator, producers)
+            _share(made, made.operator, producers)
         self.operators.append(made)
         return made
 
@@ -322,12 +325,13 @@ class QueryGraph(Topology):
         return found
 
 
-def _share(operator: WindowsOfPanesOperator, producers: list[_Made]) -> None:
+def _share(made: OperatorNode, operator: WindowsOfPanesOperator, producers: list[_Made]) -> None:
     """Let an operator make its windows of the panes that the node before it folds."""
     ((folding, _),) = producers
     assert isinstance(folding, OperatorNode)
     assert isinstance(folding.operator, SharedPanesOperator)
-    operator.share(folding.operator)
+    operator.share(folding.operator, made.name, made.changed)
+    folding.changed()
 
 
 def _keeps(node: PhysicalNode) -> bool:

@@ -50,6 +50,7 @@ class SourceNode(GraphNode):
         self.exhausted = False  # nothing more can be read now, and the stream goes on later
         self.held = False  # whether all of its queries are paused, so that it is not read on
         self.looks = 0  # at files that are followed, which found all that is there to be read
+        self.read_before = 0  # by earlier runs, if this one goes on
         self._bad = 0  # rows, of those that have been told of: others may be read ahead
         self._inbox: deque[Delivered] = deque()
         self.one_by_one = False  # whether a query wants to see what comes of every tuple
@@ -67,9 +68,15 @@ class SourceNode(GraphNode):
         """How many rows, the bad ones as well; each counts once, however often it is read."""
         return 0 if self.again else self.ingest.read + self._bad
 
+    @property
+    def read_in_all(self) -> int:
+        """By earlier runs, too."""
+        return self.read_before + self.read
+
     def deliver(self, delivered: Delivered) -> None:
         """Something that enters the graph when it is this node's turn; `Ended` ends the stream."""
         self.begun = True
+        self.changed()
         if self.one_by_one or self._alone:
             self._alone.append((next(_ARRIVALS), delivered))
             return
@@ -84,7 +91,7 @@ class SourceNode(GraphNode):
     def let_in_one(self) -> None:
         """The next tuple, when all that was before it has been handled."""
         number, delivered = self._alone.popleft()
-        if isinstance(delivered, Chunk) and delivered.batch.num_rows > 1:
+        if isinstance(delivered, Chunk) and delivered.num_rows > 1:
             batch = delivered.batch
             rest = replace(delivered, batch=batch.slice(1))
             self._alone.appendleft((number, rest))
@@ -106,7 +113,7 @@ class SourceNode(GraphNode):
         """Rows that have been delivered, and wait for this node's turn."""
         waiting = (*self._inbox, *(each for _, each in self._alone))
         chunks = [each for each in waiting if not isinstance(each, Ended)]
-        return sum(each.batch.num_rows for each in chunks)
+        return sum(each.num_rows for each in chunks)
 
     @property
     def can_be_joined(self) -> bool:
@@ -124,11 +131,13 @@ class SourceNode(GraphNode):
 
     def enable(self) -> None:
         """Promise what can be promised without a tuple."""
+        self.changed()
         self.arrived = perf_counter_ns()
         self.emit(self.ingest.enable())
 
     def fall_silent(self) -> None:
         """Time has passed, and nothing has come."""
+        self.changed()
         self.arrived = perf_counter_ns()
         self.emit(self.ingest.on_silence())
 
@@ -141,6 +150,7 @@ class SourceNode(GraphNode):
     def execute(self) -> int:
         if not self._inbox:
             return 0
+        self.changed()
         delivered, begun = self._next(), perf_counter_ns()
         if isinstance(delivered, Ended):
             self.arrived = begun
@@ -149,7 +159,7 @@ class SourceNode(GraphNode):
             return 0
         self.arrived = delivered.arrived
         self._enter(delivered)
-        rows, flow = int(delivered.batch.num_rows), self.flow
+        rows, flow = delivered.num_rows, self.flow
         flow.calls += 1
         flow.rows_in += rows
         flow.nanoseconds += perf_counter_ns() - begun
@@ -161,9 +171,9 @@ class SourceNode(GraphNode):
         first = inbox.popleft()
         if isinstance(first, Ended) or not inbox or not _plain(first):
             return first
-        several, rows = [first], first.batch.num_rows
+        several, rows = [first], first.num_rows
         while inbox and _plain(later := inbox[0]) and later.part == first.part:
-            rows += later.batch.num_rows
+            rows += later.num_rows
             if rows > self.step:
                 break
             several.append(later)
@@ -175,7 +185,7 @@ class SourceNode(GraphNode):
 
     def _enter(self, chunk: Chunk) -> None:
         """No rows at all mean that a live source had nothing to say."""
-        ingest, rows = self.ingest, chunk.batch.num_rows
+        ingest, rows = self.ingest, chunk.num_rows
         self.caught_up = ingest.followed and not rows and chunk.seen is None
         self.looks += self.caught_up
         self.emit(ingest.on_silence() if not rows and ingest.live else ingest.on_chunk(chunk))
@@ -188,13 +198,14 @@ class SourceNode(GraphNode):
 
     def _give(self, batch: Batch) -> None:
         rows = batch.num_rows
-        if rows == 1 and batch.is_plain:
+        if rows == 1 and batch.form is None and batch.is_plain:
             batch.form = self._form
         self.flow.rows_out += rows
         super()._give(batch)
 
     def close_below(self, bound: int) -> None:
         """Promise that nothing comes below a bound."""
+        self.changed()
         self.arrived = perf_counter_ns()
         self.emit(self.ingest.close_below(bound))
 
@@ -219,7 +230,7 @@ def _plain(delivered: Delivered) -> TypeGuard[Chunk]:
     """Rows, and nothing else that is to be known of them."""
     return (
         isinstance(delivered, Chunk)
-        and delivered.batch.num_rows > 0
+        and delivered.num_rows > 0
         and delivered.restart is None
         and delivered.seen is None
     )

@@ -30,7 +30,8 @@ class Altering:
         }
         self._again = False  # whether settings are those of a checkpoint
 
-    def check(self, setting: str) -> str:
+    @staticmethod
+    def check(setting: str) -> str:
         """The setting as it is known here."""
         if setting.lower() not in SETTINGS:
             close = nearest(setting, SETTINGS)
@@ -67,7 +68,7 @@ class Altering:
         names = self._nodes(name)
         found = [part.partition(" at ") for part in value.split(";")]
         uses = [
-            (Strategy.of(told), self._named(where, names) if at else names)
+            (Strategy.of(told), self._some(where, names) if at else names)
             for told, at, where in found
         ]
         for strategy, nodes in uses:
@@ -88,6 +89,13 @@ class Altering:
     def _nodes(self, name: str) -> list[str]:
         placed = self._graph.queries[self._queries.outlet(name)]
         return [node.name for node in (*placed.operators, *placed.sources)]
+
+    def _some(self, value: str, names: Sequence[str]) -> list[str]:
+        if not value.strip(" ,"):
+            raise EngineError(
+                "at which operators is missing", expected=f"one of {', '.join(names)} after at"
+            )
+        return self._named(value, names)
 
     def _named(self, value: str, names: Sequence[str]) -> list[str]:
         """The names of some operators, as the state table has them, with commas between them."""

@@ -7,21 +7,25 @@ their sources were read, and how long their outputs were.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.engine.checkpoint import Checkpoints
 from penstock.engine.live.queries import LiveQueries
 from penstock.engine.live.records import QueryRecord
-from penstock.engine.live.state import GraphState
+from penstock.engine.live.state import GraphState, rows_read
+from penstock.engine.live.unsaved import CountedSoFar, Unsaved
 from penstock.engine.resuming import LIVE
 from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
 from penstock.runs.answer import Account
+from penstock.runs.delivery import SIDES
 from penstock.sinks.ledger import Ledger
 from penstock.state.chunks import required
 
 EVERY = 1_000_000  # microseconds between two saves
+_BLOCK = 64  # queries whose accounts are saved together
+_WHOLE = "accounts"  # where earlier versions had those of all
 
 
 class LiveCheckpoint:
@@ -40,8 +44,8 @@ class LiveCheckpoint:
                 )
             self.ledger = Ledger(directory / "outputs.json")
             self._next = (self._store.get(LIVE) or {"next": 1})["next"]
-            self._recorded = {record.number for record in self.records()}
-            self._forget_outputs(self._recorded)
+            self._next_saved = 0
+            self._forget_outputs(self._strangers())
         except BaseException:
             self.close()
             raise
@@ -70,25 +74,35 @@ class LiveCheckpoint:
         found = [QueryRecord.load(required(self._store, key)) for key in keys]
         return sorted(found, key=lambda record: record.number)
 
-    def counted(self, number: int) -> tuple[Account, int]:
+    def counted(self, record: QueryRecord) -> tuple[Account, int]:
         """What a query had counted, and how many rows it had given out."""
-        *account, written = required(self._store, "accounts")[str(number)]
-        return Account(*account), written
+        number, whole = str(record.number), self._store.get(_WHOLE)
+        if whole is not None:  # as earlier versions have saved it
+            *account, written = whole[number]
+            return Account(*account), written
+        found = CountedSoFar(*required(self._store, _block(record.number))[number])
+        sources = set[str]() if record.is_over else record.placement.source_names
+        return found.account(sum(rows_read(self._store, each) for each in sources)), found.written
 
     def load(self, queries: LiveQueries) -> None:
         """Into a graph that has been put together, and has read nothing yet."""
         for placed, kinds in queries.restored():
             self._state.load(placed, kinds)
 
-    def _forget_outputs(self, numbers: set[int]) -> None:
+    def _strangers(self) -> set[int]:
+        """Queries that have outputs, and are not there."""
+        recorded = {record.number for record in self.records()}
+        return {int(name.partition("/")[0]) for name in self.ledger.names} - recorded
+
+    def _forget_outputs(self, numbers: Iterable[int]) -> None:
         """Those of queries that are gone.  If a query has never been saved, neither has what stands
         in its file."""
-        for name in self.ledger.names:
-            number = int(name.partition("/")[0])
-            if number not in numbers:
-                place = Path(self.ledger.forget(name))
-                if number >= self._next and place.is_file():
-                    os.truncate(place, 0)
+        for number in numbers:
+            for name in (f"{number}/{side}" for side in SIDES):
+                if name in self.ledger:
+                    place = Path(self.ledger.forget(name))
+                    if number >= self._next and place.is_file():
+                        os.truncate(place, 0)
 
     # --- saving ----------------------------------------------------------------------------------
 
@@ -116,24 +130,38 @@ class LiveCheckpoint:
             outlet.commit(epoch)
         queries.look(ended=False)  # a sink that has failed has not got everything
         self.ledger.write()
-        self._put(queries)
+        unsaved = queries.unsaved
+        self._put(queries, unsaved)
         self._store.commit()
         self._since = None
-        self._forget_outputs(set(queries.numbers))
+        self._forget_outputs(unsaved.gone)
+        unsaved.clear()
         return queries.let_go()
 
-    def _put(self, queries: LiveQueries) -> None:
-        self._store.put(LIVE, {"next": self._next})
+    def _put(self, queries: LiveQueries, unsaved: Unsaved) -> None:
+        """What has changed, and nothing else: queries may be very many."""
+        store = self._store
+        if self._next != self._next_saved:
+            store.put(LIVE, {"next": self._next})
+            self._next_saved = self._next
         for record in queries.changed_records():
-            self._store.put(f"queries/{record.number}", record.save())
-        numbers = set(queries.numbers)
-        for number in self._recorded - numbers:
-            self._store.drop(f"queries/{number}")
-        self._recorded = numbers
-        accounts: Mapping[int, tuple[Account, int]] = queries.counted()
-        told = {
-            str(number): [account.read, account.late, account.rejected, written]
-            for number, (account, written) in accounts.items()
-        }
-        self._store.put("accounts", told)
-        self._state.save(queries.placed_to_save)
+            store.put(f"queries/{record.number}", record.save())
+        for number in unsaved.gone:
+            store.drop(f"queries/{number}")
+        self._put_accounts(queries, unsaved.counting)
+        self._state.save(queries.placed_to_save(), unsaved.left)
+
+    def _put_accounts(self, queries: LiveQueries, numbers: Iterable[int]) -> None:
+        """In blocks, because those of many queries change together."""
+        self._store.drop(_WHOLE)
+        for first in sorted({number // _BLOCK * _BLOCK for number in numbers}):
+            counted = queries.counted(range(first, first + _BLOCK))
+            if counted:
+                told = {str(number): list(each) for number, each in counted.items()}
+                self._store.put(_block(first), told)
+            else:
+                self._store.drop(_block(first))
+
+
+def _block(number: int) -> str:
+    return f"accounts/{number // _BLOCK}"

@@ -87,6 +87,7 @@ class LiveEngine:
         self._inlets.bells = [self._bell, *(each.bell for each in self._others)]
         self._thread = threading.Thread(target=self._work, name="penstock", daemon=True)
         self._failure: BaseException | None = None
+        self._left = False
 
     def _beside(self, group: Group) -> SideWorker:
         ask = self._first.requests.ask_between
@@ -157,7 +158,7 @@ class LiveEngine:
         for node in plan.query.walk():
             if isinstance(node, Lookup):
                 tables.rows(node)  # here, so that nobody else waits for it
-        self._ask(
+        self._ask_at_work(
             lambda: self._changed(
                 lambda: self._queries.add(name, plan, outlet, tables, on_close, lasting)
             )
@@ -172,7 +173,7 @@ class LiveEngine:
     ) -> None:
         """A query of the checkpoint as it was saved, before the engine starts."""
         assert self.kept is not None
-        account, outlet.written = self.kept.counted(record.number)
+        account, outlet.written = self.kept.counted(record)
         if record.is_over:
             self._queries.add_over(outlet, record, account)
             return
@@ -200,11 +201,11 @@ class LiveEngine:
     def alter(self, name: str, setting: str, value: str) -> None:
         """Change how a query is worked on, which changes no answer; see `Altering`."""
         known = self._altering.check(setting)
-        self._ask(lambda: self._altering.alter(name, known, value))
+        self._ask_at_work(lambda: self._altering.alter(name, known, value))
 
     def pause(self, names: Sequence[str] | None, paused: bool) -> None:
         """Hold the sources of some queries, or of all, or let them go on."""
-        self._ask(lambda: self._queries.pause(names or self._queries.here, paused))
+        self._ask_at_work(lambda: self._queries.pause(names or self._queries.here, paused))
 
     def state_table(self, name: str | None = None) -> StateTable:
         """How the graph is worked on now, or the part of it that serves a query."""
@@ -227,6 +228,13 @@ class LiveEngine:
 
         return self._ask(told)
 
+    def is_paused(self, name: str) -> bool:
+        return self._ask(lambda: self._queries.is_paused(name))
+
+    def refuse_over(self, name: str) -> None:
+        """Whoever wants to change how a query is worked on comes too late if it no longer is."""
+        self._ask(lambda: self._queries.outlet(name))
+
     def refuse(self, name: str) -> NoReturn:
         """No query has that name."""
         self._queries.refuse(name)
@@ -241,6 +249,20 @@ class LiveEngine:
 
     def _ask(self, change: Callable[[], T]) -> T:
         return self._first.requests.ask(change)
+
+    def _ask_at_work(self, change: Callable[[], None]) -> None:
+        """Something that would mean nothing when nobody works on the graph any more."""
+
+        def checked() -> None:
+            if self._left:
+                why = f", because of {type(self._failure).__name__}: {self._failure}"
+                raise EngineError(
+                    f"the engine has stopped{why if self._failure is not None else ''}",
+                    hint="another one, by db.live()",
+                )
+            change()
+
+        self._ask(checked)
 
     def _interrupt_others(self) -> None:
         for worker in self._others:
@@ -282,6 +304,7 @@ class LiveEngine:
         self._bell.close()
 
     def _leave(self) -> None:
+        self._left = True
         for worker in self._others:
             worker.bell.close()
             if worker.thread.ident is not None:

@@ -9,10 +9,11 @@ from typing import NoReturn
 from penstock.engine.graph.placed_query import PlacedQuery
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.live.pausing import hold
-from penstock.engine.live.records import Definition, QueryRecord, placed_as
+from penstock.engine.live.records import Definition, QueryRecord, kinds_of, placed_as
 from penstock.engine.live.status import QueryStatus
+from penstock.engine.live.unsaved import CountedSoFar, Unsaved
 from penstock.engine.run import LocalRun
-from penstock.errors import EngineError, RunError, nearest
+from penstock.errors import EngineError, PenstockError, RunError, nearest
 from penstock.physical.plan import PhysicalPlan
 from penstock.runs.answer import Account
 from penstock.runs.isolated import IsolatedOutlet
@@ -45,7 +46,6 @@ class _Entry:
     error: BaseException | None = None
     account: Account | None = None  # when it no longer runs
     settings: dict[str, str] = field(default_factory=dict)
-    changed: bool = True  # since it was saved
     where: Mapping[str, Tree] = field(default_factory=dict)  # in the graph, when it no longer runs
 
 
@@ -58,6 +58,8 @@ class LiveQueries:
         # sources that have ended, by what; what they have delivered may still be waiting
         self.ended: dict[SourceNode, BaseException | None] = {}
         self._leaving: list[_Entry] = []  # what they have given out is not saved yet
+        self._lasting: dict[int, _Entry] = {}  # by number
+        self.unsaved = Unsaved()
 
     def add(
         self,
@@ -73,7 +75,9 @@ class LiveQueries:
             raise EngineError(f"a query called {name!r} is running", hint="DROP QUERY first")
         saved = None if lasting is None else lasting.saved
         placement = None if saved is None else saved.placement.copy()
-        self._run.add(plan, outlet, lasting is not None, placement)
+        moved = self._run.add(plan, outlet, lasting is not None, placement)
+        for other, before in moved.items():
+            self._moved(other, before)
         try:
             if saved is None:
                 self._refuse_held(outlet)
@@ -81,8 +85,11 @@ class LiveQueries:
         except BaseException:
             self._run.drop(outlet)
             raise
-        self._entries[name] = _Entry(name, outlet, on_close, lasting)
+        entry = self._entries[name] = _Entry(name, outlet, on_close, lasting)
         self._names[outlet] = name
+        if lasting is not None:
+            self._lasting[lasting.number] = entry
+            self.unsaved.come(lasting.number, outlet, None if saved else self._placed(entry))
         outlet.told = self._failing.append
 
     def add_over(self, outlet: IsolatedOutlet, record: QueryRecord, account: Account) -> None:
@@ -92,13 +99,29 @@ class LiveQueries:
         entry.state = record.state
         entry.error = None if record.error is None else RunError(record.error)
         entry.account, entry.settings = account, dict(record.settings)
-        entry.changed, entry.where = False, record.where
+        entry.where = record.where
+        self._lasting[record.number] = entry
+        self.unsaved.over.add(record.number)
+
+    def _moved(self, outlet: Outlet, before: PlacedQuery) -> None:
+        """A query stands elsewhere in the graph, for the sake of another."""
+        assert isinstance(outlet, IsolatedOutlet)
+        entry = self._entries[self._names[outlet]]
+        if entry.lasting is not None:
+            self.unsaved.left.append(before)
+            self.unsaved.come(entry.lasting.number, outlet, self._placed(entry))
+
+    def _placed(self, entry: _Entry) -> PlacedQuery:
+        return self._run.graph.queries[entry.outlet]
 
     def drop(self, name: str) -> Account:
         entry = self._entry(name)
         if entry.outlet in self._names:
             self._leave(entry, "dropped", None)
         del self._entries[name]
+        if entry.lasting is not None:
+            del self._lasting[entry.lasting.number]
+            self.unsaved.gone.append(entry.lasting.number)
         if entry.error is not None and entry.state == "dropped":
             raise entry.error  # a sink that could not be closed
         assert entry.account is not None
@@ -130,11 +153,15 @@ class LiveQueries:
                 entry.state = "paused" if paused else "running"
             self.set(entry.name, "paused", str(paused).lower())
 
+    def is_paused(self, name: str) -> bool:
+        return self._entry(name).state == "paused"
+
     def set(self, name: str, setting: str, value: str) -> None:
         """How a query is worked on, which is remembered."""
         entry = self._entry(name)
         entry.settings[setting] = value
-        entry.changed = True
+        if entry.lasting is not None:
+            self.unsaved.records.add(entry.lasting.number)
 
     # --- what becomes of them --------------------------------------------------------------------
 
@@ -193,11 +220,13 @@ class LiveQueries:
 
     def _leave(self, entry: _Entry, state: str, error: BaseException | None) -> None:
         if entry.lasting is not None:
-            entry.where = placed_as(self._run.graph.queries[entry.outlet])
+            placed = self._placed(entry)
+            entry.where = placed_as(placed)
             self._leaving.append(entry)
+            self.unsaved.leave(entry.lasting.number, placed)
         entry.account = self._run.drop(entry.outlet)
         del self._names[entry.outlet]
-        entry.state, entry.error, entry.changed = state, error, True
+        entry.state, entry.error = state, error
         if entry.lasting is None:
             self._close(entry)
 
@@ -230,56 +259,55 @@ class LiveQueries:
 
     @property
     def outlets_to_save(self) -> list[IsolatedOutlet]:
-        """Whose rows are kept, those of queries that have left among them."""
-        return [entry.outlet for entry in (*self._lasting_here, *self._leaving)]
+        """That have got something, those of queries that have left among them."""
+        return list(self.unsaved.outlets)
 
-    @property
     def placed_to_save(self) -> list[PlacedQuery]:
-        return [self._run.graph.queries[entry.outlet] for entry in self._lasting_here]
-
-    @property
-    def numbers(self) -> list[int]:
-        entries = self._entries.values()
-        return [entry.lasting.number for entry in entries if entry.lasting is not None]
+        """Those that have come and are still there."""
+        queries = self._run.graph.queries
+        return [each for each in self.unsaved.came if queries.get(each.outlet) is each]
 
     def changed_records(self) -> Iterator[QueryRecord]:
-        for entry in self._entries.values():
-            if entry.lasting is not None and entry.changed:
-                entry.changed = False
-                yield self._record(entry, entry.lasting)
+        for number in self.unsaved.records:
+            entry = self._lasting.get(number)
+            if entry is not None:
+                yield self._record(entry, number)
 
-    def _record(self, entry: _Entry, lasting: Lasting) -> QueryRecord:
+    def _record(self, entry: _Entry, number: int) -> QueryRecord:
+        assert entry.lasting is not None
         here = entry.outlet in self._names
-        where = placed_as(self._run.graph.queries[entry.outlet]) if here else entry.where
+        where = placed_as(self._placed(entry)) if here else entry.where
         return QueryRecord(
-            lasting.number,
+            number,
             entry.name,
-            lasting.definition,
+            entry.lasting.definition,
             **where,
             settings=entry.settings,
             state="running" if here else entry.state,
-            error=None if entry.error is None else str(entry.error),
+            error=_told(entry.error),
         )
 
-    def counted(self) -> dict[int, tuple[Account, int]]:
-        """What the queries have counted, and how many rows they have given out, by number."""
+    def counted(self, numbers: Iterable[int]) -> dict[int, CountedSoFar]:
+        """What some queries have counted, by number, if they are there."""
+        entries = {number: self._lasting.get(number) for number in numbers}
         return {
-            entry.lasting.number: (self._account(entry), entry.outlet.written)
-            for entry in self._entries.values()
-            if entry.lasting is not None
+            number: self._counted(entry) for number, entry in entries.items() if entry is not None
         }
+
+    def _counted(self, entry: _Entry) -> CountedSoFar:
+        sources = self._placed(entry).sources if entry.outlet in self._names else ()
+        read = sum(source.read_in_all for source in sources)
+        return CountedSoFar.of(self._account(entry), entry.outlet.written, read)
 
     def restored(self) -> Iterator[tuple[PlacedQuery, Mapping[str, str]]]:
         """Those that were saved, and the operators that have saved something of them."""
-        for entry in self._lasting_here:
-            if entry.lasting is not None and entry.lasting.saved is not None:
-                entry.changed = False
-                yield self._run.graph.queries[entry.outlet], entry.lasting.saved.kinds
-
-    @property
-    def _lasting_here(self) -> list[_Entry]:
-        found = [self._entries[name] for name in self._names.values()]
-        return [entry for entry in found if entry.lasting is not None]
+        for number, entry in self._lasting.items():
+            if entry.lasting is not None and entry.outlet in self._names:
+                placed, saved = self._placed(entry), entry.lasting.saved
+                assert saved is not None
+                if kinds_of(placed) == saved.kinds:
+                    self.unsaved.records.discard(number)
+                yield placed, saved.kinds
 
     # --- how they are doing ----------------------------------------------------------------------
 
@@ -310,7 +338,7 @@ class LiveQueries:
         return QueryStatus(
             entry.name,
             entry.state,
-            None if entry.error is None else str(entry.error),
+            _told(entry.error),
             self._account(entry),
             entry.outlet.written,
             self._run.open_results(entry.outlet).count if here else 0,
@@ -330,6 +358,13 @@ class LiveQueries:
         raise EngineError(
             f"no query called {name!r} is running", hint=close[0] if close else "SHOW QUERIES"
         )
+
+
+def _told(error: BaseException | None) -> str | None:
+    """What users read; errors that are not ours do not say by themselves what they are."""
+    if error is None or isinstance(error, PenstockError):
+        return None if error is None else str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _has_ended(source: SourceNode) -> bool:

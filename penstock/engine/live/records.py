@@ -90,6 +90,11 @@ def placed_as(placed: PlacedQuery) -> dict[str, Tree]:
         "identity": identity(query),
         "algorithms": algorithms(query),
         "placement": placed.placement,
-        "kinds": {node.name: node.node.operator.value for node in placed.operators},
+        "kinds": kinds_of(placed),
         "simplified": list(placed.plan.simplified),
     }
+
+
+def kinds_of(placed: PlacedQuery) -> dict[str, str]:
+    """Its operators, by the names of their nodes."""
+    return {node.name: node.node.operator.value for node in placed.operators}

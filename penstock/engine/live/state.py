@@ -12,51 +12,56 @@ from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.resuming import no_state_of, of_operator, of_source, save_operator
 from penstock.model.clock import Clock
 from penstock.operators.moving import drop_all, load_moved
-from penstock.state.chunks import ChunkStore, required
+from penstock.state.chunks import ChunkStore, Within, required
 
 _READING = ("sources", "readings")
 
 
 class GraphState:
     """Every node is saved under its name.  A node that is gone takes its chunks along, also if
-    another one has got its name meanwhile."""
+    another one has got its name meanwhile.  Nodes say themselves that they have changed."""
 
     def __init__(self, store: ChunkStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._saved: dict[str, GraphNode] = {}  # by how their keys begin
-        self._calls: dict[GraphNode, int] = {}  # of operators, at the last save
+        self._changed: set[GraphNode] = set()
 
-    def save(self, queries: Iterable[PlacedQuery]) -> None:
-        """When nothing waits anywhere."""
-        placed = list(queries)
-        operators = dict.fromkeys(node for each in placed for node in each.operators)
-        sources = dict.fromkeys(node for each in placed for node in each.sources)
-        self._forget_others({_key(node): node for node in (*operators, *sources)})
-        for operator in operators:
-            calls = operator.measured.flow.calls
-            if operator.exchanged or self._calls.get(operator) != calls:  # it has worked
-                save_operator(operator, self._store)
-                self._calls[operator] = calls
-        for source in sources:
-            self._save_source(source)
+    def save(self, came: Iterable[PlacedQuery], left: Iterable[PlacedQuery]) -> None:
+        """When nothing waits anywhere; with the queries that have come and left since the last
+        time.  A node that still serves a query that is not saved goes on being saved, because
+        another may join it."""
+        for node in _nodes(left):
+            if not node.outlets and self._saved.get(_key(node)) is node:
+                del self._saved[_key(node)]
+                self._drop_chunks(node)
+        for node in _nodes(came):
+            if node.outlets and self._saved.get(_key(node)) is not node:
+                self._drop_chunks(node)  # of one that was here before
+                self._mind(node)
+                self._changed.add(node)
+        changed = [node for node in self._changed if node.outlets]
+        self._changed.clear()
+        for node in changed:
+            if isinstance(node, OperatorNode):
+                save_operator(node, self._store)
+            elif isinstance(node, SourceNode):
+                self._save_source(node)
+
+    def _mind(self, node: GraphNode) -> None:
+        self._saved[_key(node)] = node
+        node.unsaved = self._changed
+
+    def _drop_chunks(self, node: GraphNode) -> None:
+        for prefix in _prefixes(node):
+            drop_all(Within(self._store, f"{prefix}/"))
 
     def _save_source(self, source: SourceNode) -> None:
         own = of_source(self._store, source, "sources")
-        own.put("node", {"begun": source.begun})
+        own.put("node", {"begun": source.begun, "read": source.read_in_all})
         source.ingest.save(own)
         if source.reading is not None:
             source.reading.save(of_source(self._store, source, "readings"))
-
-    def _forget_others(self, current: dict[str, GraphNode]) -> None:
-        others = [node for key, node in self._saved.items() if current.get(key) is not node]
-        gone = {prefix for node in others for prefix in _prefixes(node)}
-        if gone:
-            for name in list(self._store.names()):
-                if "/".join(name.split("/")[:2]) in gone:
-                    self._store.drop(name)
-        self._saved = current
-        self._calls = {node: calls for node, calls in self._calls.items() if node not in others}
 
     # --- loading ---------------------------------------------------------------------------------
 
@@ -65,11 +70,11 @@ class GraphState:
         saved something, by name."""
         for operator in placed.operators:
             if _key(operator) not in self._saved:
-                self._saved[_key(operator)] = operator
+                self._mind(operator)
                 self._load_operator(operator, placed.copies.get(operator), kinds)
         for source in placed.sources:
             if _key(source) not in self._saved:
-                self._saved[_key(source)] = source
+                self._mind(source)
                 self._load_source(source)
 
     def _load_operator(
@@ -89,10 +94,21 @@ class GraphState:
 
     def _load_source(self, source: SourceNode) -> None:
         own = of_source(self._store, source, "sources")
-        source.begun = required(own, "node")["begun"]
+        node = required(own, "node")
+        source.begun, source.read_before = node["begun"], node.get("read", 0)
         source.ingest.load(own)
         if source.reading is not None:
             source.reading.load(of_source(self._store, source, "readings"))
+
+
+def rows_read(store: ChunkStore, source: str) -> int:
+    """By all runs so far, of a source by its name."""
+    return int(required(store, f"sources/{quote(source, safe='')}/node").get("read", 0))
+
+
+def _nodes(queries: Iterable[PlacedQuery]) -> dict[GraphNode, None]:
+    """Each once."""
+    return {node: None for placed in queries for node in (*placed.operators, *placed.sources)}
 
 
 def _prefixes(node: GraphNode) -> tuple[str, ...]:

@@ -134,12 +134,13 @@ class Worker(ABC):
         self.guarded(self.run.groups[component.group], lambda: self.run.work(component))
 
     def guarded(self, group: Group, work: Callable[[], None]) -> None:
-        """Let the graph work.  An operator that fails stops the queries that it serves."""
+        """Let the graph work.  An operator that fails stops the queries that it serves; so does a
+        function of the program that wants to leave it: this is no thread of the program's."""
         cycle = group.cycle
         cycle.current = cycle.failed = None
         try:
             work()
-        except Exception as error:
+        except BaseException as error:
             at = cycle.failed or cycle.current
             if at is None or not at.outlets:
                 raise

@@ -40,6 +40,7 @@ from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import any_length, length_of_time, span_of, ticks
 from penstock.language.binding.scalars.nested import refuse_nested
 from penstock.language.binding.windows.peer_windows import in_our_words
+from penstock.language.binding.windows.window_columns import WindowColumns
 from penstock.language.binding.windows.windows import (
     HOW_TO_RUN,
     BoundWindow,
@@ -210,7 +211,9 @@ class SelectBinder:
             shape = WindowAggregate(node, bound.window, bound.attribute, (), (), ())
             window_fields = list(shape.schema)
         sets = self._sets(keys, tuples)
-        binder = GroupBinder(scope, self.catalog, keys, window_fields, self._tick_back(bound), sets)
+        binder = GroupBinder(
+            scope, self.catalog, keys, self._window_columns(window_fields, bound), sets
+        )
         beside = RowsBeside(select, binder)
         found = []
         for item in select.items:
@@ -261,11 +264,10 @@ class SelectBinder:
             ),
         )
 
-    def _tick_back(self, bound: BoundWindow | None) -> bool:
-        """Whether window_end is a tick before the end of our window: sessions of peers end a gap
-        after their last tuple, and one that comes then still belongs to them."""
+    def _window_columns(self, fields: list[Field], bound: BoundWindow | None) -> WindowColumns:
         peers = self.select.window is not None and self.select.window.by_start
-        return peers and bound is not None and isinstance(bound.window, Session)
+        sessions = bound is not None and isinstance(bound.window, Session)
+        return WindowColumns(tuple(fields), peers, peers and sessions)
 
     def _window(self, node: Node, tuples: ExpressionBinder) -> BoundWindow | None:
         select = self.select

@@ -24,7 +24,7 @@ class Grouping(NamedTuple):
 
 
 def group_by(parser: Parser) -> Grouping:
-    """group ::= GROUP BY item {',' item} [WITH (ROLLUP | CUBE)]
+    """group ::= GROUP BY item {',' item} [WITH (ROLLUP | CUBE) | GROUPING SETS '(' … ')']
     item  ::= key | GROUPING SETS '(' set {',' set} ')' | ROLLUP '(' keys ')' | CUBE '(' keys ')'
 
     Several items stand for all combinations of their sets.
@@ -34,6 +34,8 @@ def group_by(parser: Parser) -> Grouping:
     items = parser.list_of(lambda: _item(parser))
     if parser.accept("WITH"):
         items = (_behind(parser, items),)
+    elif parser._curr.token_type is TokenType.GROUPING_SETS:
+        return Grouping(_joined([key for sets in items for key in sets]), tuple(_item(parser)))
     if all(len(sets) == 1 for sets in items):
         return Grouping(tuple(key for (only,) in items for key in only))
     if prod(map(len, items)) > MAX_SETS:

@@ -26,6 +26,7 @@ from penstock.language.parsing.collections import (
     written_struct,
 )
 from penstock.language.parsing.parameters import Parameters, constant_of, length_of
+from penstock.language.parsing.wordy_functions import WORDY
 from penstock.language.syntax import MAX_CHAIN, Name, Quantity, QuerySyntax
 from penstock.model.duration import parse_duration
 
@@ -85,7 +86,7 @@ class Parser(SqlglotParser):
             name: SqlglotParser.FUNCTION_PARSERS[name]
             for name in ("CAST", "TRY_CAST", "EXTRACT", "SUBSTRING")
         },
-        "POSITION": lambda parser: parser._parse_position(haystack_first=True),
+        **WORDY,
     }
     NO_PAREN_FUNCTIONS = {}
     NO_PAREN_FUNCTION_PARSERS = {"CASE": SqlglotParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
@@ -124,6 +125,9 @@ class Parser(SqlglotParser):
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         if message.startswith("Required "):
             message = f"expected an expression, found {self.found()}"
+        elif message.startswith("Expecting )") and self.at("SESSION"):
+            hint = "FROM SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), INTERVAL '5' MINUTE)"
+            self.refuse("a session is a window of an aggregate, and no frame of OVER", hint=hint)
         elif message.startswith("Expecting "):
             message = f"expected {message.removeprefix('Expecting ')}, found {self.found()}"
         elif message.startswith("Expected TYPE"):
@@ -227,6 +231,10 @@ class Parser(SqlglotParser):
             return None
         start = self._prev
         quantity = self.quantity()
+        while quantity.unit and self._curr.token_type is TokenType.NUMBER:  # 23 DAYS 4 HOURS
+            more = self.quantity()
+            length = self._combined(f"{quantity.amount} {quantity.unit} {more.amount} {more.unit}")
+            quantity = Quantity(Decimal(length), "MICROSECONDS", more.span)
         made = self.expression(
             exp.Interval(
                 this=exp.Literal.string(str(quantity.amount)),
@@ -315,7 +323,9 @@ class Parser(SqlglotParser):
         quoted = token.token_type is TokenType.IDENTIFIER
         usable = quoted or ((token.text[:1].isalpha() or token.text[:1] == "_") and self.word)
         if not self._tokens_left() or not usable:
-            self.refuse(f"expected {what}, found {self.found()}")
+            text = token.token_type is TokenType.STRING and token.text
+            hint = f"`{text}` in back quotes" if text else None
+            self.refuse(f"expected {what}, found {self.found()}", hint=hint)
         if not quoted and not allow_reserved and self.word in RESERVED:
             self.refuse(f"{token.text!r} cannot be {what}", hint=f"`{token.text}` in back quotes")
         self._advance()

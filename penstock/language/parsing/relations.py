@@ -22,6 +22,13 @@ from penstock.language.syntax import (
     WindowClause,
 )
 
+_OTHERS = {  # of other dialects, which would be taken for aliases
+    "MATCH_RECOGNIZE": "SEQUENCE (a THEN b MODE RECENT), for two that follow each other",
+    "PIVOT": "sum(x) FILTER (WHERE k = 'a') AS a, for every value of k",
+    "UNPIVOT": "UNNEST of an ARRAY or a MAP of the columns",
+    "TABLESAMPLE": "a condition, such as WHERE id % 100 = 0",
+}
+
 
 def relation(parser: Parser) -> Relation:
     """relation ::= union [EXCEPT ON '(' column {',' column} ')' union]"""
@@ -70,6 +77,11 @@ def operand(parser: Parser) -> Relation:
         return _sequence(parser)
     if at_window_function(parser):
         return window_function(parser)
+    if parser.at("LATERAL"):
+        parser.refuse(
+            "a sub-query cannot look at the relations beside it",
+            hint="LIMIT 3 BY key for the first rows of every key; LATERAL UNNEST(a) for items",
+        )
     if parser._match(TokenType.L_PAREN):
         return in_parentheses(parser)
     name = parser.name("a stream or query")
@@ -99,7 +111,14 @@ def in_parentheses(parser: Parser) -> Relation:
     return replace(found, alias=alias or found.alias, window=window or found.window)
 
 
+def _refuse_others(parser: Parser) -> None:
+    if parser.word in _OTHERS and parser.next_word == "(":
+        word = parser.word
+        parser.refuse(f"{word} is not part of the dialect", hint=_OTHERS[word])
+
+
 def _alias_and_window(parser: Parser) -> tuple[Name | None, WindowClause | None]:
+    _refuse_others(parser)
     window = window_clause(parser)
     alias = parser.alias()
     return alias, window or window_clause(parser)

@@ -15,6 +15,7 @@ from penstock.language.parsing.grouping import group_by
 from penstock.language.parsing.joins import from_clause
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.row_clauses import at_named_window, row_clauses
+from penstock.language.parsing.unnest import GENERATORS
 from penstock.language.parsing.window_clause import window_clause
 from penstock.language.syntax import (
     ConsistencySyntax,
@@ -77,6 +78,9 @@ def _select(parser: Parser) -> Select:
     distinct_on = _distinct_on(parser) if distinct else ()
     parser.accept("ALL")
     items, window = _items(parser)
+    if parser._curr.token_type is TokenType.L_PAREN:  # a call whose name was taken for an alias
+        name = parser._prev.text
+        parser.refuse(f"expected FROM, found {parser.found()}", hint=f"a comma before {name}")
     parser.expect("FROM")
     chains = from_clause(parser)
     window_all = _window_all(parser)
@@ -151,7 +155,21 @@ def _item(parser: Parser) -> SelectItem:
         return SelectItem(parsed, None, parsed.sql(), parser.since(start), _without(parser))
     text = re.sub(r"\s+", " ", parser.sql[span.start : span.end])
     text = re.sub(r"^(\w+) \(", r"\1(", text)
-    return SelectItem(parsed, parser.alias(), text, span)
+    aliases = _aliases(parser, parsed)
+    alias = None if aliases else parser.alias()
+    return SelectItem(parsed, alias, text, span, aliases=aliases)
+
+
+def _aliases(parser: Parser, parsed: exp.Expr) -> tuple[Name, ...]:
+    """AS '(' column {',' column} ')', behind what gives several columns"""
+    several = isinstance(parsed, exp.Anonymous) and str(parsed.name).upper() in GENERATORS
+    if not several or not parser.at("AS") or parser._next.token_type is not TokenType.L_PAREN:
+        return ()
+    parser._advance()
+    parser.open_paren("columns")
+    columns = parser.list_of(lambda: parser.name("a column", allow_reserved=True))
+    parser.close_paren()
+    return columns
 
 
 def _without(parser: Parser) -> tuple[Name, ...]:
@@ -168,6 +186,15 @@ def _window_all(parser: Parser) -> Quantity | None:
     """WINDOW 10 MINUTES: the same window for every stream in FROM."""
     if at_named_window(parser) or not parser.accept("WINDOW"):
         return None
+    if parser.at("TUMBLING", "HOPPING", "SESSION"):
+        parser.refuse(
+            f"a {parser.word} window stands behind GROUP BY, or in brackets behind the SELECT list",
+            hint={
+                "TUMBLING": "GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE)",
+                "HOPPING": "GROUP BY HOP(ts, INTERVAL '1' MINUTE, INTERVAL '10' MINUTE)",
+                "SESSION": "GROUP BY SESSION(ts, INTERVAL '5' MINUTE)",
+            }[parser.word],
+        )
     return parser.quantity()
 
 
@@ -195,6 +222,8 @@ def _modifiers(parser: Parser) -> _Modifiers:
     keep_for: Quantity | None = None
     seen: set[str] = set()
     while parser.at("LATE", "EMIT", "CONSISTENCY"):
+        if emit_when_complete(parser):
+            continue
         if parser.word in seen:
             parser.refuse(f"{parser.word} is said twice")
         seen.add(parser.word)
@@ -230,6 +259,12 @@ def _modifiers(parser: Parser) -> _Modifiers:
             )
     span = parser.since(start) if seen else None
     return _Modifiers(late, amend_for, early, in_order, consistency, span, changes, keep_for)
+
+
+def emit_when_complete(parser: Parser) -> bool:
+    """EMIT ON WINDOW CLOSE of RisingWave, EMIT FINAL of ksqlDB: what nobody asks to see earlier is
+    given out so anyway."""
+    return parser.accept("EMIT", "ON", "WINDOW", "CLOSE") or parser.accept("EMIT", "FINAL")
 
 
 def _consistency(parser: Parser) -> ConsistencySyntax:

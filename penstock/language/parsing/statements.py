@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 from penstock.errors import nearest
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.progress_clause import progress_clause
-from penstock.language.parsing.select import query
+from penstock.language.parsing.select import emit_when_complete, query
 from penstock.language.syntax import (
     AlterQuery,
     ColumnSyntax,
@@ -92,20 +92,26 @@ def _no_statement(parser: Parser) -> NoReturn:
             hint=close[0] if close else None,
         )
     close = nearest(parser._curr.text, _STARTS, cutoff=0.6)
+    hint = close[0] if close else None
+    if parser.at("INSERT"):
+        hint = (
+            "SELECT …, with --output rows.jsonl; or CREATE QUERY name AS SELECT … INTO 'rows.jsonl'"
+        )
     parser.refuse(
         f"a statement begins with {', '.join(_STARTS[:-1])} or {_STARTS[-1]}, not {parser.found()}",
-        hint=close[0] if close else None,
+        hint=hint,
     )
 
 
 def _create_view(parser: Parser) -> CreateView | None:
-    """create-view ::= CREATE [OR REPLACE] [TEMP | TEMPORARY] VIEW name AS query"""
+    """create-view ::= CREATE [OR REPLACE] [TEMP | TEMPORARY | MATERIALIZED] VIEW name AS query"""
     start = parser.here()
     for replaces in (False, True):
         before = ("CREATE", *(("OR", "REPLACE") if replaces else ()))
-        for kind in ((), ("TEMP",), ("TEMPORARY",)):
+        for kind in ((), ("TEMP",), ("TEMPORARY",), ("MATERIALIZED",)):
             if parser.accept(*before, *kind, "VIEW"):
                 name = parser.name("a name for the view")
+                emit_when_complete(parser)
                 parser.expect("AS")
                 return CreateView(name, query(parser), replaces, parser.since(start))
     return None
@@ -230,9 +236,10 @@ def column(parser: Parser) -> ColumnSyntax:
     name = parser.name("a column", allow_reserved=True)
     sql_type = parser._parse_types(schema=True, allow_identifiers=False)
     if sql_type is None:
-        parser.refuse(
-            f"expected a type for {name.text}, found {parser.found()}", hint=" or ".join(TYPES)
-        )
+        hint = " or ".join(TYPES)
+        if name.text.upper() == "WATERMARK" and parser.at("FOR"):
+            hint = "CREATE STREAM …, with PROGRESS ON ts DELAY 5 SECONDS at its end"
+        parser.refuse(f"expected a type for {name.text}, found {parser.found()}", hint=hint)
     return ColumnSyntax(name, sql_type, parser.since(start))
 
 

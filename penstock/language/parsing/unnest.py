@@ -82,6 +82,6 @@ def _generated(parser: Parser, relation: Relation, start: Span) -> UnnestedRelat
     collection = parser.scalar("an ARRAY or MAP")
     parser.close_paren()
     outer, numbered = word.endswith("_OUTER"), word.startswith("POS")
-    exploded = word != "UNNEST"
+    called = word if word == "UNNEST" else word.lower()
     span = parser.since(start)
-    return UnnestedRelation(relation, collection, None, (), outer, numbered, span, exploded)
+    return UnnestedRelation(relation, collection, None, (), outer, numbered, span, called)

@@ -10,6 +10,12 @@ from penstock.language.parsing.parser import Parser
 from penstock.language.syntax import NamedRelation, SubqueryRelation, WindowedRelation
 
 _KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+_LENGTHS = {  # in their order, as they are called where they have names
+    "TUMBLE": ("SIZE", "OFFSET"),
+    "HOP": ("SLIDE", "SIZE", "OFFSET"),
+    "CUMULATE": ("STEP", "SIZE", "OFFSET"),
+    "SESSION": ("GAP",),
+}
 
 
 def at_window_function(parser: Parser) -> bool:
@@ -21,7 +27,7 @@ def at_window_function(parser: Parser) -> bool:
 def window_function(parser: Parser) -> WindowedRelation:
     """function ::= TABLE '(' call ')' | call
     call ::= (TUMBLE | HOP | CUMULATE | SESSION) '(' [TABLE] name [PARTITION BY key {',' key}] ','
-    (DESCRIPTOR '(' time ')' | time) {',' length} ')'
+    (DESCRIPTOR '(' time ')' | time) {',' length} ')', all behind their names and => if one likes
     | WINDOWED '(' (name | '(' query ')') window ')'"""
     from penstock.language.parsing.relations import in_parentheses  # which hold these, too
 
@@ -34,6 +40,7 @@ def window_function(parser: Parser) -> WindowedRelation:
     kind = parser.word
     parser._advance(2)
     relation: NamedRelation | SubqueryRelation
+    _name(parser, "DATA")
     if parser.accept("TABLE") or not parser._match(TokenType.L_PAREN):
         at = parser.here()
         relation = NamedRelation(parser.name("a stream or query"), None, None, parser.since(at))
@@ -47,16 +54,16 @@ def window_function(parser: Parser) -> WindowedRelation:
         partition = _keys(parser)
     else:
         _comma(parser, "the time")
+    _name(parser, "TIMECOL")
+    described = parser.at("DESCRIPTOR")
     time = _time(parser)
-    lengths: list[exp.Expr] = []
-    while parser._match(TokenType.COMMA):
-        lengths.append(parser.scalar("a length of time"))
+    lengths = _lengths(parser, _LENGTHS[kind])
     parser.close_paren()
     if wrapped:
         parser.close_paren()
     alias = parser.alias()
     span = parser.since(start)
-    return WindowedRelation(kind, relation, time, tuple(lengths), alias, None, span, partition)
+    return WindowedRelation(kind, relation, time, lengths, alias, None, span, partition, described)
 
 
 def _windowed(parser: Parser, start: Span) -> WindowedRelation:
@@ -85,9 +92,36 @@ def _keys(parser: Parser) -> tuple[exp.Expr, ...]:
     keys = [parser.scalar("a column")]
     while True:
         _comma(parser, "the time")
-        if parser.at("DESCRIPTOR"):
+        if parser.at("DESCRIPTOR", "TIMECOL"):
             return tuple(keys)
         keys.append(parser.scalar("a column"))
+
+
+def _name(parser: Parser, *names: str) -> str | None:
+    """The name of an argument, if it has one."""
+    if parser._next.token_type is not TokenType.FARROW:
+        return None
+    if not parser.at(*names):
+        parser.refuse(f"expected {' or '.join(names)} before =>, found {parser.found()}")
+    name = parser.word
+    parser._advance(2)
+    return name
+
+
+def _lengths(parser: Parser, names: tuple[str, ...]) -> tuple[exp.Expr, ...]:
+    """Lengths in the order of their names, which may not be said."""
+    found: dict[str, exp.Expr] = {}
+    others: list[exp.Expr] = []
+    while parser._match(TokenType.COMMA):
+        name = _name(parser, *names)
+        length = parser.scalar("a length of time")
+        if name is None:
+            others.append(length)
+        elif name in found:
+            parser.refuse(f"{name} is said twice")
+        else:
+            found[name] = length
+    return tuple(found[each] for each in names if each in found) + tuple(others)
 
 
 def _time(parser: Parser) -> exp.Expr:

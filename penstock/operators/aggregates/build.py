@@ -19,6 +19,7 @@ from penstock.operators.aggregates.frequent import (
     Frequent,
     Mode,
     Quantile,
+    QuantileOfThese,
 )
 from penstock.operators.aggregates.listed import Histogram, ListedTexts
 from penstock.operators.aggregates.pairs import OfPairs
@@ -112,6 +113,7 @@ _BUILDERS: dict[str, Callable[[AggregateCall], Aggregate[Any]]] = {
     **{name: _pairs(name) for name in PAIR_STATISTICS},
     "median": lambda call: Quantile(call.arguments[0].type, 0.5),
     "quantile": lambda call: Quantile(call.arguments[0].type, _constant(call)),
+    "quantile_disc": lambda call: QuantileOfThese(call.arguments[0].type, _constant(call)),
     "mode": lambda call: Mode(call.arguments[0].type),
     "top_k": lambda call: Frequent(call.arguments[0].type, k=_constant(call)),
     "heavy_hitters": lambda call: Frequent(call.arguments[0].type, share=_constant(call)),

@@ -1,4 +1,4 @@
-"""Median, quantile, mode, top_k, heavy_hitters and all that is DISTINCT: exactly, from counts."""
+"""Median, quantiles, mode, top_k, heavy_hitters and all that is DISTINCT: exactly, from counts."""
 
 from __future__ import annotations
 
@@ -46,6 +46,25 @@ class Mode(OfFrequencies):
         frequent = np.flatnonzero(found.counts == np.repeat(most, np.diff(starts)[present]))
         chosen = found.ranks[frequent[np.searchsorted(frequent, begins)]]
         column = from_sortable(found.values[chosen], self.argument)
+        return column.take(pa.array(np.cumsum(present) - 1, mask=~present))
+
+
+class QuantileOfThese(OfFrequencies):
+    """The least value up to which a share of all values are."""
+
+    def __init__(self, argument: Type, share: float) -> None:
+        super().__init__(argument)
+        self.share = as_written(share)
+
+    def compute(self, found: Frequencies, size: int) -> pa.Array:
+        starts = found.starts(size)
+        upto = np.concatenate([[0], np.cumsum(found.counts)])
+        before, rows = upto[starts[:-1]], np.diff(upto[starts])
+        present = rows > 0
+        # the least is one of them even if none is asked for
+        wanted = np.maximum(enough(self.share, rows[present]), 1)
+        at = np.searchsorted(upto, before[present] + wanted) - 1
+        column = from_sortable(found.values[found.ranks[at]], self.argument)
         return column.take(pa.array(np.cumsum(present) - 1, mask=~present))
 
 

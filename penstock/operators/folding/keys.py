@@ -6,6 +6,7 @@ Several columns are numbered two by two: pairs of their codes are whole numbers,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -22,6 +23,15 @@ from penstock.state.chunks import ChunkStore
 _BLOCK = 1024  # keys that are saved together
 
 
+@dataclass(slots=True)
+class _Turn:
+    """The places of columns as they are put together, for all keys of one kind: whoever has many
+    rows first finds out which has the most values."""
+
+    places: list[int]
+    known: bool = False
+
+
 class KeyCodes:
     """The keys of groups, numbered as they are first seen; without columns there is one group."""
 
@@ -29,7 +39,8 @@ class KeyCodes:
         """`by` has the places of the columns as they count for the order, if that is another."""
         self._by = list(by) or list(range(len(types)))
         self.columns = [codes_of(sql_type) for sql_type in types]
-        self._turn = list(range(len(types)))  # in which columns are put together
+        self._shared_turn = _Turn(list(range(len(types))))
+        self._turn = self._shared_turn.places  # in which columns are put together
         self._pairs = [NumberedPairs() for _ in types[1:]]  # of the columns before, and the next
         self._usual = [UsualPairs() for _ in types[1:]]
         self._order = KeyOrder()
@@ -45,8 +56,10 @@ class KeyCodes:
         """A code for each row; new keys are numbered in the order of their rows."""
         if not self.columns:
             return np.zeros(rows, np.int64)
-        if rows > SMALL and self._pairs and not len(self):
-            self._most_different_first(columns)
+        if self._pairs and not len(self):
+            if rows > SMALL and not self._shared_turn.known:
+                self._most_different_first(columns)
+            self._turn = self._shared_turn.places
         first, *others = self._turn
         codes = self.columns[first].encode(columns[first])
         for place, pairs, usual in zip(others, self._pairs, self._usual, strict=True):
@@ -65,7 +78,8 @@ class KeyCodes:
         """One that has many values often decides the others."""
         for known, column in zip(self.columns, columns, strict=True):
             known.encode(column)
-        self._turn.sort(key=lambda place: -len(self.columns[place]))
+        turn = sorted(self._turn, key=lambda place: -len(self.columns[place]))
+        self._shared_turn.places, self._shared_turn.known = turn, True
 
     def take(self, codes: Codes) -> list[pa.Array]:
         """The key columns of groups."""
@@ -97,7 +111,9 @@ class KeyCodes:
 
     def empty(self) -> KeyCodes:
         """The same keys, none of which has been seen."""
-        return KeyCodes([column.type for column in self.columns], self._by)
+        made = KeyCodes([column.type for column in self.columns], self._by)
+        made._shared_turn = self._shared_turn
+        return made
 
     def only(self, codes: Codes) -> KeyCodes:
         """Some of the keys, numbered by their place in `codes`; all others are forgotten."""

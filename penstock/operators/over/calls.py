@@ -12,7 +12,7 @@ from penstock.expressions.columns import of_64_bits
 from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints, Mask
 from penstock.model.schema import Schema
-from penstock.operators.over.frame_bounds import RowsInPartitions
+from penstock.operators.over.frame_bounds import RowsInPartitions, Stretches
 from penstock.operators.over.framed_aggregates import AggregateOverFrames
 from penstock.plan.nodes.over_calls import (
     FramedAggregate,
@@ -150,13 +150,28 @@ class ValueOverRows:
         self._value = compile_expression(call.value, schema)
 
     def of(self, given: RowsInPartitions, targets: Ints) -> pa.Array:
-        low, high = given.bounds(self._frame, targets)
+        return self.found(given, targets)[0]
+
+    def found(self, given: RowsInPartitions, targets: Ints) -> tuple[pa.Array, Mask]:
+        """The values for the rows at some places, and whether there is a row that has it."""
+        held = given.held(self._frame, targets)
         values = self._value(given.rows)
         known = KnownRows(values) if self._known else None
         if known is not None:
-            low, high = known.before(low), known.before(high)
-        places = high - 1 if self._place < 0 else low + (self._place - 1)
-        there = (places >= low) & (places < high)
+            held = [(known.before(low), known.before(high)) for low, high in held]
+        places, there = self._places(held)
         if known is not None:
             places = known.at(places, there)
-        return values.take(pa.array(places, mask=~there))
+        return values.take(pa.array(places, mask=~there)), there
+
+    def _places(self, held: list[Stretches]) -> tuple[Ints, Mask]:
+        """The places of rows in their frames, and whether frames have so many rows."""
+        size = len(held[0][0])
+        places, there = np.zeros(size, np.int64), np.zeros(size, np.bool_)
+        before = np.full(size, max(self._place - 1, 0))  # rows to be passed over
+        for low, high in held if self._place > 0 else held[::-1]:
+            here = ~there & (before < high - low)
+            places[here] = (low + before if self._place > 0 else high - 1)[here]
+            there |= here
+            before -= high - low
+        return places, there

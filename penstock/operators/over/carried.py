@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.columns import of_64_bits
-from penstock.model.arrays import Codes, Ints
+from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.schema import Schema
 from penstock.operators.folding.scatter import grown
 from penstock.operators.over.calls import numbers
@@ -20,10 +20,11 @@ from penstock.operators.over.carried_call import CarriedCall
 from penstock.operators.over.carried_values import (
     CarriedFirst,
     CarriedFirstKnown,
+    CarriedLast,
     CarriedLastKnown,
 )
-from penstock.operators.over.frame_bounds import RowsInPartitions
-from penstock.operators.over.framed_aggregates import AggregateOverFrames, Seen
+from penstock.operators.over.frame_bounds import RowsInPartitions, Stretches
+from penstock.operators.over.framed_aggregates import AggregateOverFrames, Seen, lowest_of_all
 from penstock.plan.nodes.over_calls import (
     FramedAggregate,
     Neighbour,
@@ -44,6 +45,8 @@ def carried_call(call: OverCall, schema: Schema) -> CarriedCall | None:
             return CarriedNumber(call.kind)
         case ValueAt(place=1, frame=frame) if frame.runs:
             return CarriedFirstKnown(call, schema) if call.known else CarriedFirst(call, schema)
+        case ValueAt(place=-1, frame=frame) if frame.runs and frame.leaves_out:
+            return CarriedLast(call, schema)
         case ValueAt(place=-1, frame=frame, known=True) if frame.runs:
             return CarriedLastKnown(call.value, 1, frame, None, schema)
         case Neighbour(known=True):
@@ -68,6 +71,16 @@ class CarriedNumber(CarriedCall):
         self._counts[given.codes[last]] = own
         return of_64_bits(found)
 
+    def unseen(self, codes: Codes, size: int) -> Ints:
+        """The places of those codes whose partitions have had no row."""
+        self._counts = grown(self._counts, size, 0)
+        places: Ints = np.flatnonzero(self._counts[codes] == 0)
+        return places
+
+    def count_one(self, codes: Codes) -> None:
+        """Partitions have one row."""
+        self._counts[codes] = 1
+
     def save(self, codes: Codes) -> Tree:
         return self._counts[codes]
 
@@ -86,12 +99,11 @@ class CarriedAggregate(CarriedCall):
         aggregate = self._aggregate
         aggregate.grow(self._partial, size)
         seen = Seen(self._over.arguments, given.rows)
-        low, high = given.bounds(self._over.frame, np.arange(len(given)))
-        low, high = seen.among(low), seen.among(high)
+        held = self._over.held(seen, given, np.arange(len(given)))
         if aggregate.additive:
-            own = self._over.between(self._over.totals(seen), low, high)
+            own = self._over.between(self._over.totals(seen), held)
         else:
-            own = self._best(seen, low, high)
+            own = self._best(seen, held)
         aggregate.merge(own, aggregate.take(self._partial, given.codes))
         results = aggregate.finish(own, np.arange(len(given)))
         if seen.size:
@@ -100,22 +112,20 @@ class CarriedAggregate(CarriedCall):
             aggregate.fold(self._partial, codes, seen.columns, zeros)
         return results
 
-    def _best(self, seen: Seen, low: Ints, high: Ints) -> Any:
-        """Partial results over stretches that begin with their partition: the best so far."""
-        partial = self._aggregate.new(len(low))
-        some = np.flatnonzero(high > low)
-        if not len(some):
+    def _best(self, seen: Seen, held: list[Stretches]) -> Any:
+        """Partial results over frames: of the rows in each the best."""
+        partial = self._aggregate.new(len(held[0][0]))
+        if not any((high > low).any() for low, high in held):
             return partial
         ranks = self._over.ranks(seen)
-        width = int(ranks.max()) + 1
-        # partitions from the last to the first, so that the best so far never is of another one
-        begins = np.zeros(seen.size + 1, np.int64)
-        begins[low] = 1
-        turn = np.cumsum(begins[: seen.size])
-        best = np.minimum.accumulate(ranks - turn * width) + turn * width
-        rows = np.zeros(width, np.int64)
+        if len(held) == 1:
+            best, found = _best_so_far(ranks, *held[0])
+        else:
+            best, found = lowest_of_all(ranks, held)
+        some = np.flatnonzero(found)
+        rows = np.zeros(int(ranks.max()) + 1, np.int64)
         rows[ranks] = np.arange(seen.size)
-        places = pa.array(rows[best[high[some] - 1]])
+        places = pa.array(rows[best[some]])
         columns = [each.take(places) for each in seen.columns]
         self._aggregate.fold(partial, some, columns, np.zeros(len(some), np.int64))
         return partial
@@ -129,6 +139,17 @@ class CarriedAggregate(CarriedCall):
         aggregate.merge(self._partial, aggregate.spread(aggregate.load(saved), codes, size))
 
 
+def _best_so_far(ranks: Ints, low: Ints, high: Ints) -> tuple[Ints, Mask]:
+    """The lowest rank of stretches that begin with their partition, and whether they have any."""
+    width = int(ranks.max()) + 1
+    # partitions from the last to the first, so that the best so far never is of another one
+    begins = np.zeros(len(ranks) + 1, np.int64)
+    begins[low] = 1
+    turn = np.cumsum(begins[: len(ranks)])
+    best = np.minimum.accumulate(ranks - turn * width) + turn * width
+    return best[np.maximum(high, 1) - 1], high > low
+
+
 class Carried:
     """All calls of a node that are carried."""
 
@@ -138,9 +159,13 @@ class Carried:
 
     def of(self, given: RowsInPartitions, size: int) -> list[pa.Array]:
         if self._calls:
-            blocks = np.bincount(given.codes[given.starts] // _BLOCK)
-            self._touched.update(np.flatnonzero(blocks).tolist())
+            self.touch(given.codes[given.starts])
         return [call.of(given, size) for call in self._calls]
+
+    def touch(self, codes: Codes) -> None:
+        """What is carried for some partitions is to be saved."""
+        blocks = np.bincount(codes // _BLOCK)
+        self._touched.update(np.flatnonzero(blocks).tolist())
 
     def save(self, store: ChunkStore, size: int) -> None:
         for block in sorted(self._touched):

@@ -3,6 +3,8 @@ known, and the last few that are (IGNORE NULLS)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,14 +15,15 @@ from penstock.model.schema import Schema
 from penstock.model.types import Type
 from penstock.operators.folding.grown_column import GrownColumn
 from penstock.operators.folding.scatter import grown
-from penstock.operators.over.calls import KnownRows
+from penstock.operators.over.calls import KnownRows, ValueOverRows
 from penstock.operators.over.carried_call import CarriedCall
 from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.plan.expressions import Expression
-from penstock.plan.nodes.over_calls import RowFrame, ValueAt
+from penstock.plan.nodes.over_calls import FrameUnit, RowFrame, ValueAt
 from penstock.state.chunks import Tree
 
 _FEW = 1024  # values that may be kept for nobody
+_ALL = RowFrame(FrameUnit.ROWS, None, None)
 
 
 class CarriedFirst(CarriedCall):
@@ -28,6 +31,7 @@ class CarriedFirst(CarriedCall):
 
     def __init__(self, call: ValueAt, schema: Schema) -> None:
         self._value = compile_expression(call.value, schema)
+        self._without = ValueOverRows(call, schema) if call.frame.leaves_out else None
         self._firsts: pa.Array = pa.array([], call.value.type.arrow)
 
     def of(self, given: RowsInPartitions, size: int) -> pa.Array:
@@ -39,7 +43,11 @@ class CarriedFirst(CarriedCall):
             places[codes[new] - known] = given.starts[new]
             found = self._value(given.rows).take(pa.array(places))
             self._firsts = pa.concat_arrays([self._firsts, found])
-        return self._firsts.take(pa.array(given.codes))
+        firsts = self._firsts.take(pa.array(given.codes))
+        if self._without is None or size == known:
+            return firsts
+        own = self._without.of(given, np.arange(len(given)))
+        return pc.if_else(pa.array(given.codes < known), firsts, own)
 
     def save(self, codes: Codes) -> Tree:
         return self._firsts.take(pa.array(codes))
@@ -83,21 +91,18 @@ class CarriedFirstKnown(CarriedCall):
     """The first value of every partition that is known, or NULL as long as there is none."""
 
     def __init__(self, call: ValueAt, schema: Schema) -> None:
-        self._frame = call.frame
-        self._value = compile_expression(call.value, schema)
+        self._in_frames = ValueOverRows(call, schema)
+        self._in_all = ValueOverRows(replace(call, frame=_ALL), schema)
         self._firsts = ValueSlots(call.value.type)
 
     def of(self, given: RowsInPartitions, size: int) -> pa.Array:
         self._firsts.grow(size)
-        values = self._value(given.rows)
-        known = KnownRows(values)
-        low, high = given.bounds(self._frame, np.arange(len(given)))
-        first = known.before(low)
-        there = known.before(high) > first
-        own = values.take(pa.array(known.at(first, there), mask=~there))
+        own = self._in_frames.of(given, np.arange(len(given)))
         found = pc.coalesce(self._firsts.take(given.codes), own)
         last = given.stops - 1
-        self._firsts.put(given.codes[last], found.take(pa.array(last)))
+        codes = given.codes[last]
+        first = pc.coalesce(self._firsts.take(codes), self._in_all.of(given, last))
+        self._firsts.put(codes, first)
         return found
 
     def save(self, codes: Codes) -> Tree:
@@ -106,6 +111,33 @@ class CarriedFirstKnown(CarriedCall):
     def load(self, saved: Tree, codes: Codes, size: int) -> None:
         self._firsts.grow(size)
         self._firsts.put(codes, saved)
+
+
+class CarriedLast(CarriedCall):
+    """The last value of frames that leave rows out: what they hold may have come long before."""
+
+    def __init__(self, call: ValueAt, schema: Schema) -> None:
+        self._in_frames = ValueOverRows(call, schema)
+        self._in_all = ValueOverRows(replace(call, frame=_ALL), schema)
+        self._lasts = ValueSlots(call.value.type)
+
+    def of(self, given: RowsInPartitions, size: int) -> pa.Array:
+        self._lasts.grow(size)
+        found = self._last(self._in_frames, given, np.arange(len(given)))
+        last = given.stops - 1
+        self._lasts.put(given.codes[last], self._last(self._in_all, given, last))
+        return found
+
+    def _last(self, call: ValueOverRows, given: RowsInPartitions, targets: Ints) -> pa.Array:
+        own, there = call.found(given, targets)
+        return pc.if_else(pa.array(there), own, self._lasts.take(given.codes[targets]))
+
+    def save(self, codes: Codes) -> Tree:
+        return self._lasts.take(codes)
+
+    def load(self, saved: Tree, codes: Codes, size: int) -> None:
+        self._lasts.grow(size)
+        self._lasts.put(codes, saved)
 
 
 class CarriedLastKnown(CarriedCall):

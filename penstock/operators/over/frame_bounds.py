@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Ints, Mask
 from penstock.model.types import INT64_MAX, INT64_MIN
-from penstock.plan.nodes.over_calls import FrameUnit, RowFrame
+from penstock.plan.nodes.over_calls import Excluded, FrameUnit, RowFrame
+
+Stretches: TypeAlias = tuple[Ints, Ints]  # where they begin, and where they end
 
 
 @dataclass
@@ -81,8 +84,24 @@ class RowsInPartitions:
             places = np.where(self.timed, places, 0 if self.nulls_first else len(different) + 1)
         return different, self.numbers * (len(different) + 2) + places
 
-    def bounds(self, frame: RowFrame, targets: Ints) -> tuple[Ints, Ints]:
-        """The first row of the frames of some rows, and the one after the last."""
+    def held(self, frame: RowFrame, targets: Ints) -> list[Stretches]:
+        """What the frames of some rows hold: for each row one stretch of rows, or several of which
+        each stands behind the one before it."""
+        low, high = self.bounds(frame, targets)
+        if not frame.leaves_out:
+            return [(low, high)]
+        first, last = targets, targets + 1
+        if frame.excluded is not Excluded.CURRENT_ROW:
+            first, last = self.first_peer[targets], self.end_of_peers[targets]
+        first, last = np.clip(first, low, high), np.clip(last, low, high)
+        around = [(low, first), (last, high)]
+        if frame.excluded is Excluded.TIES:
+            around.insert(1, (np.clip(targets, low, high), np.clip(targets + 1, low, high)))
+        return around
+
+    def bounds(self, frame: RowFrame, targets: Ints) -> Stretches:
+        """The first row of the frames of some rows, and the one after the last, whatever they leave
+        out in between."""
         begin, end = self.begin[targets], self.end[targets]
         low = begin if frame.first is None else self._low(frame, targets)
         high = end if frame.last is None else self._high(frame, targets)

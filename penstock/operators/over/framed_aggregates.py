@@ -19,7 +19,7 @@ from penstock.model.schema import Schema
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.build import build
 from penstock.operators.folding.arguments import ArgumentsOf
-from penstock.operators.over.frame_bounds import RowsInPartitions
+from penstock.operators.over.frame_bounds import RowsInPartitions, Stretches
 from penstock.operators.over.sort_numbers import sort_numbers
 from penstock.plan.expressions import AggregateCall
 from penstock.plan.nodes.over_calls import RowFrame
@@ -53,7 +53,7 @@ class AggregateOverFrames:
         self.frame = frame
         self.arguments = ArgumentsOf(call, schema)
         self.aggregate: Aggregate[Any] = build(call)
-        self._over: Callable[[Seen, Ints, Ints], pa.Array] = self._expanded
+        self._over: Callable[[Seen, list[Stretches]], pa.Array] = self._expanded
         name = call.function.name
         if call.function.implementation is None and name in _LEAST | _GREATEST:
             self._over = self._chosen
@@ -63,8 +63,12 @@ class AggregateOverFrames:
 
     def of(self, given: RowsInPartitions, targets: Ints) -> pa.Array:
         seen = Seen(self.arguments, given.rows)
-        low, high = given.bounds(self.frame, targets)
-        return self._over(seen, seen.among(low), seen.among(high))
+        return self._over(seen, self.held(seen, given, targets))
+
+    def held(self, seen: Seen, given: RowsInPartitions, targets: Ints) -> list[Stretches]:
+        """What frames hold of the rows that the aggregate sees."""
+        held = given.held(self.frame, targets)
+        return [(seen.among(low), seen.among(high)) for low, high in held]
 
     # --- running totals --------------------------------------------------------------------------
 
@@ -77,15 +81,21 @@ class AggregateOverFrames:
         self.aggregate.accumulate(partial)
         return partial
 
-    def between(self, totals: Any, low: Ints, high: Ints) -> Any:
+    def between(self, totals: Any, held: list[Stretches]) -> Any:
         """Partial results over stretches, by running totals."""
+        partial, *others = (self._total(totals, *each) for each in held)
+        for other in others:
+            self.aggregate.merge(partial, other)
+        return partial
+
+    def _total(self, totals: Any, low: Ints, high: Ints) -> Any:
         partial = self.aggregate.take(totals, high)
         self.aggregate.subtract(partial, self.aggregate.take(totals, low))
         return partial
 
-    def _difference(self, seen: Seen, low: Ints, high: Ints) -> pa.Array:
-        partial = self.between(self.totals(seen), low, high)
-        return self.aggregate.finish(partial, np.arange(len(low)))
+    def _difference(self, seen: Seen, held: list[Stretches]) -> pa.Array:
+        partial = self.between(self.totals(seen), held)
+        return self.aggregate.finish(partial, np.arange(len(held[0][0])))
 
     # --- the least and the greatest --------------------------------------------------------------
 
@@ -106,9 +116,9 @@ class AggregateOverFrames:
         ranks = ranks.astype(np.int64)
         return count - 1 - ranks if self.greatest else ranks
 
-    def _chosen(self, seen: Seen, low: Ints, high: Ints) -> pa.Array:
+    def _chosen(self, seen: Seen, held: list[Stretches]) -> pa.Array:
         ranks = self.ranks(seen)
-        best, found = lowest_of_stretches(ranks, low, high)
+        best, found = lowest_of_all(ranks, held)
         return self.values(seen, ranks, best, found)
 
     def values(self, seen: Seen, ranks: Ints, best: Ints, found: Mask) -> pa.Array:
@@ -120,32 +130,46 @@ class AggregateOverFrames:
 
     # --- everything else -------------------------------------------------------------------------
 
-    def _expanded(self, seen: Seen, low: Ints, high: Ints) -> pa.Array:
+    def _expanded(self, seen: Seen, held: list[Stretches]) -> pa.Array:
         """Every row is folded once for each different frame that it is in."""
-        differs = np.ones(len(low), np.bool_)
-        differs[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+        ends = [end for stretches in held for end in stretches]
+        differs = np.ones(len(ends[0]), np.bool_)
+        differs[1:] = False
+        for each in ends:
+            differs[1:] |= each[1:] != each[:-1]
         which = np.cumsum(differs) - 1
-        low, high = low[differs], high[differs]
-        upto = np.cumsum(high - low)
+        held = [(low[differs], high[differs]) for low, high in held]
+        upto = np.cumsum(sum(high - low for low, high in held))
         parts, at = [], 0
-        while at < len(low):
+        while at < len(upto):
             before = int(upto[at - 1]) if at else 0
             stop = max(at + 1, int(np.searchsorted(upto, before + _AT_ONCE, side="right")))
-            parts.append(self._folded(seen, low[at:stop], high[at:stop]))
+            parts.append(self._folded(seen, [(low[at:stop], high[at:stop]) for low, high in held]))
             at = stop
-        results = pa.concat_arrays(parts) if parts else self._folded(seen, low, high)
+        results = pa.concat_arrays(parts) if parts else self._folded(seen, held)
         return results.take(pa.array(which))
 
-    def _folded(self, seen: Seen, low: Ints, high: Ints) -> pa.Array:
-        sizes = high - low
-        codes = np.repeat(np.arange(len(low)), sizes)
-        within = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        places = pa.array(np.repeat(low, sizes) + within)
-        partial = self.aggregate.new(len(low))
-        if len(codes):
-            columns = [each.take(places) for each in seen.columns]
-            self.aggregate.fold(partial, codes, columns, np.zeros(len(codes), np.int64))
-        return self.aggregate.finish(partial, np.arange(len(low)))
+    def _folded(self, seen: Seen, held: list[Stretches]) -> pa.Array:
+        count = len(held[0][0])
+        partial = self.aggregate.new(count)
+        for low, high in held:
+            sizes = high - low
+            codes = np.repeat(np.arange(count), sizes)
+            if len(codes):
+                within = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+                places = np.repeat(low, sizes) + within
+                columns = [each.take(pa.array(places)) for each in seen.columns]
+                self.aggregate.fold(partial, codes, columns, places)
+        return self.aggregate.finish(partial, np.arange(count))
+
+
+def lowest_of_all(ranks: Ints, held: list[Stretches]) -> tuple[Ints, Mask]:
+    """The lowest rank of several stretches each, and whether they have any."""
+    (best, found), *others = (lowest_of_stretches(ranks, *each) for each in held)
+    for other, there in others:
+        best = np.where(there & ~(found & (best < other)), other, best)
+        found |= there
+    return best, found
 
 
 def lowest_of_stretches(ranks: Ints, low: Ints, high: Ints) -> tuple[Ints, Mask]:

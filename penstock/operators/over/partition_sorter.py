@@ -42,13 +42,14 @@ class PartitionSorter:
 
     def _ticks(self, rows: pa.RecordBatch) -> tuple[Ints, Mask | None]:
         column = self._times[0](rows)
-        key = self._node.order[0].expression.type
-        if not column.null_count:
-            return to_ticks(column, key), None
-        timed = np.asarray(column.is_valid())
+        key = self._node.order[0]
+        timed = np.asarray(column.is_valid()) if column.null_count else None
         ticks = np.zeros(len(column), np.int64)
-        ticks[timed] = to_ticks(column.drop_null(), key)
-        return ticks, timed
+        ticks[timed if timed is not None else slice(None)] = to_ticks(
+            column.drop_null(), key.expression.type
+        )
+        # turned round, the greatest is the least, and distances are what they were
+        return ~ticks if key.descending else ticks, timed
 
     def answered(self, given: RowsInPartitions, targets: Ints) -> list[pa.Array]:
         """What the calls say of the rows at some places."""

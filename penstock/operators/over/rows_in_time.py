@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.compile import compile_expression
-from penstock.model.arrays import Ints
+from penstock.model.arrays import Codes, Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.schema import Schema
 from penstock.operators.batch import Batch
@@ -21,8 +21,9 @@ from penstock.operators.groups.grouped import as_batch
 from penstock.operators.open_results import OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.over.calls import CallOverRows, call_over_rows
-from penstock.operators.over.carried import Carried, carried_call
+from penstock.operators.over.carried import Carried, CarriedNumber, carried_call
 from penstock.operators.over.carried_call import CarriedCall
+from penstock.operators.over.first_of_each import FirstOfEach
 from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.history import History, HistoryRows, joined
 from penstock.operators.over.promises import Promises
@@ -32,7 +33,7 @@ from penstock.operators.waiting import InTurn, WaitingRows
 from penstock.physical.asked import Asked
 from penstock.plan.expressions import columns_of
 from penstock.plan.nodes.over import Over
-from penstock.plan.nodes.over_calls import NamedOver
+from penstock.plan.nodes.over_calls import NamedOver, Numbering, NumberKind
 from penstock.state.chunks import ChunkStore
 
 
@@ -60,6 +61,7 @@ class RowsInTime(Base):
             if place not in self._carried_calls
         }
         self._carried = Carried(list(self._carried_calls.values()))
+        self._first = FirstOfEach(self._order) if _once(node) else None
         self._history = History(node.rows_back, node.ticks_back or None, node.groups_back)
 
     def _divide(self, calls: tuple[NamedOver, ...], schema: Schema) -> tuple[NamedOver, ...]:
@@ -97,6 +99,8 @@ class RowsInTime(Base):
         """Rows that the bound has passed, in the order of their times, with what is asked."""
         rows, ticks = taken
         codes = self._keys.encode([column(rows) for column in self._partition], len(ticks))
+        if self._first is not None:
+            return self._once(self._first, taken, codes)
         order = self._order.sort(rows, codes, ticks)
         places = order.places
         peers = order.peers + self._peers
@@ -115,6 +119,21 @@ class RowsInTime(Base):
         columns = [made[place].take(pa.array(back)) for place in range(len(made))]
         batch = as_batch([*rows.columns, *columns], self._schema)
         return self._within_limit(batch, columns)
+
+    def _once(self, first: FirstOfEach, taken: InTurn, codes: Codes) -> pa.RecordBatch:
+        """The first rows of partitions that had none."""
+        number = self._carried_calls[0]
+        assert isinstance(number, CarriedNumber)
+        unseen = number.unseen(codes, len(self._keys))
+        rows, ticks = taken
+        if len(unseen) < len(codes):
+            rows, ticks, codes = rows.take(pa.array(unseen)), ticks[unseen], codes[unseen]
+        places = first.of(rows, codes, ticks)
+        codes = codes[places]
+        number.count_one(codes)
+        self._carried.touch(codes)
+        chosen = rows.take(pa.array(places))
+        return as_batch([*chosen.columns, pa.array(np.ones(len(places), np.int64))], self._schema)
 
     def _over_frames(self, own: HistoryRows, starts: Ints, bound: Bound) -> dict[int, pa.Array]:
         before = self._history.of(own.codes[starts])
@@ -160,6 +179,14 @@ class RowsInTime(Base):
         self._waiting.load(store, self._names)
         self._carried.load(store, len(self._keys))
         self._history.load(store, [self._names[place] for place in self._kept])
+
+
+def _once(node: Over) -> bool:
+    """Whether one row of every partition comes, and nothing else is asked."""
+    if node.most != (0, 1) or len(node.calls) != 1 or node.bare or node.skip:
+        return False
+    call = node.calls[0].call
+    return isinstance(call, Numbering) and call.kind is NumberKind.ROW_NUMBER
 
 
 def _columns_of_calls(calls: tuple[NamedOver, ...], schema: Schema) -> list[int]:

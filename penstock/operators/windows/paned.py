@@ -71,14 +71,9 @@ class Paned(Base):
         self._told: Bound | None = None  # the last window that progress has closed
         self._dead = DeadKeys(self.folder)
         self.waiting = SmallBatches()
-        # where windows are panes: those of large batches, until they leave or have to be panes
-        self._many = ManyPanes(self.folder, []) if self._gives_panes else None
+        # those of large batches, until they leave or have to be panes of their own
+        self._many = ManyPanes(self.folder, [], self._shape) if type(self) is Paned else None
         self.stragglers: list[LatePanes] = []
-
-    @property
-    def _gives_panes(self) -> bool:
-        """Whether a window is a pane, and nothing but progress on all tuples closes it."""
-        return type(self) is Paned and self.per_window == self.per_slide == 1
 
     # --- tuples ----------------------------------------------------------------------------------
 
@@ -125,7 +120,7 @@ class Paned(Base):
             self.folder.fold(self.panes.open(first), rows)
             return
         panes = floor_div(ticks, plus=-self.window.origin, by=self.pane)
-        if self._many is not None and self._many.worth_it(first, last):
+        if self._many is not None and self._many.worth_it(len(panes), first, last):
             self._many.fold(rows, panes)
             return
         narrow = _NARROW.get((last - first).bit_length() + 7 >> 3)
@@ -178,6 +173,9 @@ class Paned(Base):
         bounds = bounds_of(made.places)
         open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
         codes = self.folder.keys.encode(made.keys, len(made))
+        in_time = not (open_ > made.panes // self.per_slide).any()
+        if in_time and self._many is not None and self._many.takes(made, codes):
+            return 0
         late = 0
         for begin, end in made.runs():
             pane, own = int(made.panes[begin]), np.arange(begin, end)
@@ -204,8 +202,7 @@ class Paned(Base):
             return []  # tuples since then are in later windows
         self._told = last
         self._settle()
-        items: list[Item] = []
-        self._release_many(last)
+        items = self._release_many(last)
         unchanged: Unchanged | None = None
         window = self._next_with_tuples()
         while window is not None and window <= last:
@@ -225,22 +222,23 @@ class Paned(Base):
         items.append(results.progress(last, progress.ended))
         return items
 
-    def _release_many(self, last: Bound) -> None:
-        """Windows that are panes, all at once if no others are to come between them."""
-        if self._many is None or not self._many.pieces:
-            return
-        lowest = self.panes.lowest()
-        if self.stragglers or (lowest is not None and lowest <= last):
-            self._many.move_to(self.panes)
-            return
-        found = self._many.take(last)
-        if found is not None:
-            keys = self.folder.keys.take(found.codes)
-            everything = np.arange(len(found.codes))
-            self.results.add_windows(
-                found.panes, [*keys, *self.folder.results(found.partials, everything)]
-            )
-            self.next_window = int(found.panes[-1]) + 1
+    def _release_many(self, last: Bound) -> list[Item]:
+        """All windows at once, if it pays and no late tuples are to come between them."""
+        many = self._many
+        if many is None or not many.pieces or last == BEGINNING:
+            return []
+        together, few = not self.stragglers and many.pays, FEW + 2 * self.per_window
+        if not together or not many.take_from(self.panes, few, self.next_window):
+            many.move_to(self.panes)
+            return []
+        self.contents = contents_over(self.folder, self.panes)  # what was merged is gone
+        found = many.windows(self.next_window, last)
+        if found is None:
+            return []
+        self.next_window = int(found.panes[-1]) + 1
+        results = self.folder.results(found.partials, np.arange(len(found.codes)))
+        columns = [*self.folder.keys.take(found.codes), *results]
+        return list(self.results.of_windows(found.panes, columns))
 
     def _release_more(self, last: Bound) -> None:
         """Where something else than the stream can close windows, beyond the `last` one."""
@@ -347,9 +345,7 @@ class Paned(Base):
         if lowest is not None and highest is not None:
             stop = (highest + self.per_window) // self.per_slide
             spans.append((lowest // self.per_slide, stop))
-        many = None if self._many is None else self._many.bounds()
-        if many is not None:
-            spans.append((many[0], many[1] + 1))
+        spans += [] if self._many is None else self._many.spans()
         released = self.next_window
         cut = ((first if released is None else max(first, released), stop) for first, stop in spans)
         return open_spans(*cut)

@@ -68,13 +68,17 @@ class Results:
             self._columns.append(columns)
             self._rows += rows
 
-    def add_windows(self, ids: Ints, columns: list[pa.Array]) -> None:
-        """The keys and results of the groups of several windows, which ascend."""
+    def of_windows(self, ids: Ints, columns: list[pa.Array]) -> Iterator[Batch]:
+        """The keys and results of the groups of several windows, which ascend: in batches, as far
+        as they are many."""
         last = int(ids[-1])
         self._highest = last if self._highest is None else max(last, self._highest)
-        self._ids.append(ids)
-        self._columns.append(columns)
-        self._rows += len(ids)
+        for begin in range(0, len(ids), AT_ONCE):
+            some = ids[begin : begin + AT_ONCE]
+            self._ids.append(some)
+            self._columns.append([column.slice(begin, len(some)) for column in columns])
+            self._rows += len(some)
+            yield from self.many()
 
     def repeat(self, first: int, stop: int, columns: list[pa.Array]) -> Iterable[Batch]:
         """The same keys and results for the windows from `first` to before `stop`: in batches, as

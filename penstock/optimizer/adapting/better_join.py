@@ -33,7 +33,6 @@ def can_change_join(node: PhysicalNode) -> bool:
         and join.tree is not None
         and join.hint is None
         and not join.signed
-        and node.consistency is None  # which it would not keep to with containers
     )
 
 
@@ -85,13 +84,16 @@ def _with_others(join: Join, found: JoinStatistics, seen: Observations) -> JoinS
 def better_join(
     node: PhysicalNode, seen: Observations, expected: JoinStatistics
 ) -> tuple[Better, JoinStatistics]:
-    """The best tree by what has been seen; it may be the one that is there."""
+    """The best tree by what has been seen; it may be the one that is there.  Where rows follow
+    tuples, they would not do so with containers."""
     join = node.logical
     assert isinstance(join, Join)
     assert join.tree is not None
     statistics = observed_statistics(join, seen, expected)
     search = Search(JoinCosts(join, statistics))
-    found = (search.flat(), search.pipeline(), search.containing())
+    found = [search.flat()]
+    if node.consistency is None:
+        found += [search.pipeline(), search.containing()]
     best = min(found, key=lambda each: each.time)
     tuples = sum(each.rate for each in statistics.inputs)
     names = [each.name for each in statistics.inputs]
@@ -118,15 +120,16 @@ def in_words(tree: Joined, names: list[str]) -> str:
 
     >>> from penstock.plan.join_trees.join_tree import flat
     >>> in_words(flat(3, ((1, 2), (2, 0), (0, 1))), ["r", "s", "t"])
-    '(r s t), r: s t, s: t r, t: r s'
+    '(r s t) by r: s t, s: t r, t: r s'
     """
-    told = [tree.named(names)]
+    told = []
     parts = [[names[leaf] for leaf in part.leaves] for part in tree.parts]
     if len(parts) > 2:
         for own, order in enumerate(tree.probes):
             others = " ".join(",".join(parts[number]) for number in order)
             told.append(f"{','.join(parts[own])}: {others}")
-    return ", ".join(told)
+    whole = tree.named(names)
+    return f"{whole} by {', '.join(told)}" if told else whole
 
 
 def _news(join: Join, before: JoinStatistics, now: JoinStatistics) -> Iterator[str]:

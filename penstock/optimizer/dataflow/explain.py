@@ -4,20 +4,30 @@ takes, and the ways to put joins together that were considered."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from penstock.model.types import Kind
 from penstock.optimizer.dataflow.container import Container, slot
 from penstock.optimizer.dataflow.expression import DataflowExpression, timed
-from penstock.optimizer.dataflow.translate import JoinPlan, Translated, translate, window_of
+from penstock.optimizer.dataflow.search import EXACT
+from penstock.optimizer.dataflow.translate import (
+    JoinPlan,
+    Translated,
+    operations_of,
+    translate,
+    window_of,
+)
 from penstock.optimizer.estimates.sizes import rate
-from penstock.optimizer.logical.arrange_joins import candidates
+from penstock.optimizer.logical.arrange_joins import considered
 from penstock.optimizer.optimize import executed_query
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.plan.algorithms import duration, size_text
-from penstock.plan.join_trees.join_tree import Joined, JoinTree, flat
+from penstock.plan.join_trees.join_tree import Joined, JoinTree, flat, orders_of
 from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.plan.nodes.query import QueryPlan
+
+_TREES, _ORDERS = 5, 3  # that are shown one by one
 
 
 def explain_dataflow(query: QueryPlan, settings: Settings) -> str:
@@ -63,9 +73,13 @@ def _considered(plan: JoinPlan, settings: Settings) -> Iterator[str]:
     statistics = plan.costs.statistics
     tuples = sum(each.rate for each in statistics.inputs)
     yield str(plan)
-    for each in candidates(plan.join, settings):
+    ways = considered(plan.join, settings)
+    for place, each in enumerate(ways):
         mark = ", chosen" if each.tree == plan.tree else ""
-        yield f"  {each.tree.named(plan.names)}: {duration(each.time / tuples)} a tuple{mark}"
+        if place < _TREES or mark or each.tree.is_flat:
+            yield f"  {each.tree.named(plan.names)}: {duration(each.time / tuples)} a tuple{mark}"
+    if len(ways) > _TREES:
+        yield f"  {len(ways)} trees in all, up to {duration(ways[-1].time / tuples)} a tuple"
     for inside, above in _containers(plan.tree):
         yield f"  {_container(plan, inside, above)}"
     for known, word in ((True, "known"), (False, "assumed")):
@@ -76,6 +90,24 @@ def _considered(plan: JoinPlan, settings: Settings) -> Iterator[str]:
         ]
         if shown:
             yield f"  {word}: {', '.join(shown)}"
+    if 2 < len(plan.names) <= EXACT and not plan.join.signed:
+        yield "  tuples of one stream, where no intermediate results are kept"
+        for number in range(len(plan.names)):
+            yield from _orders(plan, number)
+
+
+def _orders(plan: JoinPlan, own: int) -> Iterator[str]:
+    """The orders in which tuples of a stream may look for the others, the fastest first."""
+    size, found = len(plan.names), []
+    for order in orders_of(size, own):
+        probes = tuple(order if n == own else next(orders_of(size, n)) for n in range(size))
+        alone = replace(plan, tree=flat(size, probes))
+        found.append(DataflowExpression(plan.names[own], tuple(operations_of(alone, own))))
+    found.sort(key=lambda each: each.time())
+    for each in found[:_ORDERS]:
+        yield f"  {each}: {duration(each.time())}"
+    if len(found) > _ORDERS:
+        yield f"  … {len(found)} orders, up to {duration(found[-1].time())}"
 
 
 def _containers(tree: JoinTree) -> Iterator[tuple[Joined, Joined]]:

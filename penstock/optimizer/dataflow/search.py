@@ -12,7 +12,14 @@ from functools import cache
 
 from penstock.optimizer.dataflow.join_costs import Inputs, JoinCosts
 from penstock.optimizer.dataflow.work import Work
-from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, left_deep, partitions
+from penstock.plan.join_trees.join_tree import (
+    Joined,
+    JoinInput,
+    JoinTree,
+    left_deep,
+    partitions,
+    trees_of,
+)
 
 EXACT = 6  # inputs
 
@@ -62,6 +69,16 @@ class Search:
         """Parts joined by one operator, each with its best order of probes."""
         tree = Joined(parts, self._probes([frozenset(part.leaves) for part in parts]))
         return Candidate(tree, self.time(tree))
+
+    def every(self) -> list[Candidate]:
+        """All trees, each with its best orders of probes."""
+        trees = map(self._with_best_orders, trees_of(range(self._costs.size)))
+        return [Candidate(tree, self.time(tree)) for tree in trees if isinstance(tree, Joined)]
+
+    def _with_best_orders(self, tree: JoinTree) -> JoinTree:
+        if isinstance(tree, JoinInput):
+            return tree
+        return self.completed(tuple(map(self._with_best_orders, tree.parts))).tree
 
     def time(self, tree: JoinTree) -> float:
         """Of any tree."""

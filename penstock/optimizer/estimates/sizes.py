@@ -166,13 +166,22 @@ def _assumed_volume(sql_type: Type) -> float:
 
 
 def rate(volume: float, sql_type: Type) -> str:
+    """
+    >>> from penstock.model.types import BIGINT
+    >>> [rate(volume, BIGINT) for volume in (0.3333, 1, 1.25, 12345)]
+    ['0.33 tuples a unit', '1 tuple a unit', '1.2 tuples a unit', '12,000 tuples a unit']
+    """
     match sql_type.kind:
         case Kind.TIMESTAMP:
-            return f"{counted(volume * 1_000_000, 'tuple')} a second"
+            number, unit = volume * 1_000_000, "second"
         case Kind.DATE:
-            return f"{counted(volume, 'tuple')} a day"
+            number, unit = volume, "day"
         case _:
-            return f"{counted(volume * Domain(sql_type).tick(1), 'tuple')} a unit"
+            number, unit = volume * Domain(sql_type).tick(1), "unit"
+    if number >= 10:
+        return f"{counted(number, 'tuple')} a {unit}"
+    few = float(f"{number:.2g}")
+    return f"{few:g} tuple{'s' * (few != 1)} a {unit}"
 
 
 def counted(amount: float, what: str) -> str:

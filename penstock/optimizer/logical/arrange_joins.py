@@ -4,6 +4,7 @@ tuples of each stream look for the others."""
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 from penstock.optimizer.dataflow.join_costs import JoinCosts
 from penstock.optimizer.dataflow.join_statistics import statistics_of
@@ -13,6 +14,7 @@ from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.plan.algorithms import JoinAlgorithm
+from penstock.plan.consistency import Consistency
 from penstock.plan.join_trees.arrangement import arranged
 from penstock.plan.join_trees.join_tree import Joined, flat, left_deep
 from penstock.plan.nodes.joins import Join
@@ -21,6 +23,8 @@ from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.properties.equalities import common_keys
 
 _MARGIN = 1.1  # times faster that containers have to be
+_SHOWN = 4  # inputs of which all trees are shown
+_SIDE_BY_SIDE = 2.0  # where tuples are handled in threads if there are none
 
 
 def arrange_joins(query: QueryPlan, settings: Settings) -> QueryPlan:
@@ -45,17 +49,24 @@ def arrange_joins(query: QueryPlan, settings: Settings) -> QueryPlan:
     >>> join.probes
     ((2, 1), (2, 0), (1, 0))
     """
-    contains = query.consistency is None  # otherwise, containers would be conflicts
-    made = with_inputs(query, lambda node: _arranged(node, settings, contains))
+    margin = margin_of(query.consistency)
+    made = with_inputs(query, lambda node: _arranged(node, settings, margin))
     return binary_joins(made, settings)
 
 
-def _arranged(node: Node, settings: Settings, contains: bool) -> Node:
-    node = with_inputs(node, lambda each: _arranged(each, settings, contains))
+def margin_of(asked: Consistency | None) -> float:
+    """How many times faster containers have to be.  They are conflicts: tuples are not handled side
+    by side where there are any, and results do not follow these one by one."""
+    if asked is None:
+        return _MARGIN
+    return _SIDE_BY_SIDE if asked.at_most is None else inf
+
+
+def _arranged(node: Node, settings: Settings, margin: float) -> Node:
+    node = with_inputs(node, lambda each: _arranged(each, settings, margin))
     if not isinstance(node, Join) or not can_be_arranged(node, settings):
         return node
-    tree = chosen(node, settings) if contains else candidates(node, settings)[0].tree
-    return put_together(node, tree)
+    return put_together(node, chosen(node, settings, margin=margin))
 
 
 def put_together(join: Join, tree: Joined) -> Join:
@@ -71,11 +82,11 @@ def can_be_arranged(node: Join, settings: Settings) -> bool:
     return settings.host is Host.LOCAL or (bool(common_keys(node, 0)) and not node.signed)
 
 
-def chosen(node: Join, settings: Settings, by_name: bool = True) -> Joined:
+def chosen(node: Join, settings: Settings, by_name: bool = True, margin: float = _MARGIN) -> Joined:
     """The tree that takes the least time, of those that may be taken; one operator, if that is not
     much slower: it keeps nothing but tuples, and what is assumed may be wrong."""
     found = candidates(node, settings, by_name)
-    return min(found, key=lambda each: each.time * (1 if each.tree.is_flat else _MARGIN)).tree
+    return min(found, key=lambda each: each.time * (1 if each.tree.is_flat else margin)).tree
 
 
 def candidates(node: Join, settings: Settings, by_name: bool = True) -> list[Candidate]:
@@ -88,7 +99,24 @@ def candidates(node: Join, settings: Settings, by_name: bool = True) -> list[Can
         free = by_name and not node.signed
         cascade = left_deep(connected(node) if free else range(len(node.branches)))
         return [Candidate(cascade, search.time(cascade))]
-    if settings.host is Host.SPARK or node.signed or node.hint is not None:
+    if not _may_contain(node, settings):
         return [search.flat()]
     found = [search.flat(), search.pipeline(), search.containing()]
     return [each for number, each in enumerate(found) if each not in found[:number]]
+
+
+def _may_contain(node: Join, settings: Settings) -> bool:
+    """Whether intermediate results may be kept."""
+    several = len(node.branches) > 2 and settings.host is Host.LOCAL
+    return several and not node.signed and node.hint is None
+
+
+def considered(node: Join, settings: Settings) -> list[Candidate]:
+    """All trees that are worth showing, the fastest first: those of every kind, and of a few inputs
+    all that there are."""
+    found = candidates(node, settings)
+    if len(node.branches) <= _SHOWN and _may_contain(node, settings):
+        known = [each.tree for each in found]
+        every = Search(JoinCosts(node, statistics_of(node))).every()
+        found += [each for each in every if each.tree not in known]
+    return sorted(found, key=lambda each: each.time)

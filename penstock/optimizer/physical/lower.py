@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from penstock.optimizer.logical.binary_joins import binary_joins
 from penstock.optimizer.physical.revisions import (
     asked_below,
     asked_of,
@@ -67,7 +68,8 @@ def lower(query: QueryPlan, settings: Settings) -> PhysicalPlan:
     """
     host, asked = settings.host, asked_of_results(query)
     # executors are handed the data, and must not be sent it along with the plan
-    planned = with_inputs(query, _without_sources) if host is Host.SPARK else query
+    joined = binary_joins(query, settings)  # what no rule has put together
+    planned = with_inputs(joined, _without_sources) if host is Host.SPARK else joined
     root = lower_node(planned.input, asked, host)
     if query.in_order:
         ports = (Port(root, keys=()),)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from penstock.optimizer.dataflow.translate import translate
-from penstock.optimizer.logical.arrange_joins import chosen
+from penstock.optimizer.logical.arrange_joins import chosen, margin_of
 from penstock.optimizer.scheduling.conflicts import Conflicts, Removal, shown_matrix
 from penstock.optimizer.scheduling.order_invariance import order_matters
 from penstock.optimizer.scheduling.scheduling_graph import SchedulingGraph
@@ -31,12 +31,15 @@ def explain_conflicts(query: QueryPlan, settings: Settings) -> str:
     return "\n".join(_lines(query, settings))
 
 
-def conflicts_of(node: Node, settings: Settings, containers: bool = True) -> Conflicts:
-    """Of the expressions that a query is translated into: with containers where they pay, or
-    without any."""
+def conflicts_of(
+    node: Node, settings: Settings, containers: bool = True, margin: float | None = None
+) -> Conflicts:
+    """Of the expressions that a query is translated into: with containers where they pay, by some
+    margin, or without any."""
+    least = margin_of(None) if margin is None else margin
 
     def arrange(join: Join) -> Joined:
-        return chosen(join, settings) if containers else flat(len(join.branches))
+        return chosen(join, settings, margin=least) if containers else flat(len(join.branches))
 
     return Conflicts(translate(node, arrange).expressions)
 
@@ -64,7 +67,7 @@ def _lines(query: QueryPlan, settings: Settings) -> Iterator[str]:
     yield from _schedules(query, settings, conflicts)
     reasons = order_matters(query.input)
     yield f"Order invariant: {'no, ' + '; '.join(reasons) if reasons else 'yes'}"
-    yield from _asked(query.consistency)
+    yield _asked(query.consistency) + _containers(query, settings, conflicts)
 
 
 def _removals(conflicts: Conflicts) -> Iterator[str]:
@@ -98,10 +101,18 @@ def _schedules(query: QueryPlan, settings: Settings, conflicts: Conflicts) -> It
         yield f"  {names}: {dashed} dashed edge{'s' * (dashed != 1)}, {rounds} rounds"
 
 
-def _asked(consistency: Consistency | None) -> Iterator[str]:
+def _asked(consistency: Consistency | None) -> str:
     if consistency is None:
-        yield "CONSISTENCY is not said: tuples are handled batch by batch"
-    elif consistency.at_most is None:
-        yield f"{consistency}: order is relaxed, rows agree at the end"
-    else:
-        yield f"{consistency}: the output is recorded in the order of items"
+        return "CONSISTENCY is not said: tuples are handled batch by batch"
+    if consistency.at_most is None:
+        return f"{consistency}: order is relaxed, rows agree at the end"
+    return f"{consistency}: the output is recorded in the order of items"
+
+
+def _containers(query: QueryPlan, settings: Settings, conflicts: Conflicts) -> str:
+    """What becomes of those that there are if nobody says anything."""
+    if query.consistency is None or not conflicts.containers:
+        return ""
+    kept = conflicts_of(query.input, settings, margin=margin_of(query.consistency)).containers
+    names = ", ".join(sorted(kept or conflicts.containers))
+    return f"; {names} {'kept, which pays more than threads' if kept else 'not kept'}"

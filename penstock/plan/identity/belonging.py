@@ -13,7 +13,8 @@ def check_query(found: list[str], own: list[str], where: str) -> None:
     names the checkpoint."""
     if found != own:
         raise CheckpointError(
-            f"{where} belongs to another query; they differ in:" + _shown(differences(found, own)),
+            f"{where} belongs to another query; they differ in:"
+            + _shown(_for_people(differences(found, own))),
             expected="the query that it was made by (lines with -)",
             hint=_BEGIN_ANEW,
         )
@@ -65,6 +66,23 @@ def check_format(found: int, own: int, where: str) -> None:
             f"version reads {own}",
             hint=f"run it with the version that wrote it; or {_BEGIN_ANEW}",
         )
+
+
+def _for_people(changes: list[str]) -> list[str]:
+    """Without lines that only stand further in, or further out, than before, unless nothing else
+    has changed; nor how windows of joins are written inside, where the condition says it, too.
+
+    >>> _for_people(["-a", "-  b", "+ b", "+c", "-  window Bands(bands=())", "+  on x = y"])
+    ['-a', '+c', '+  on x = y']
+    """
+
+    def said(sign: str) -> set[str]:
+        return {line[1:].strip() for line in changes if line[0] == sign}
+
+    moved = said("-") & said("+")
+    kept = [line for line in changes if line[1:].strip() not in moved]
+    plain = [line for line in kept if not line[1:].lstrip().startswith("window Bands(")]
+    return plain or kept or changes
 
 
 def _shown(lines: list[str]) -> str:

@@ -35,6 +35,16 @@ class FrameUnit(Enum):
     GROUPS = "GROUPS"
 
 
+class Excluded(Enum):
+    """Whom a frame leaves out of what lies between its ends: the row that looks, the group of rows
+    that are equal to it in the whole order, or only the others of that group."""
+
+    NO_OTHERS = "NO OTHERS"
+    CURRENT_ROW = "CURRENT ROW"
+    GROUP = "GROUP"
+    TIES = "TIES"
+
+
 @dataclass(frozen=True, slots=True)
 class RowFrame:
     """The rows of a partition from `first` to `last`, counted from the row that looks at them; None
@@ -44,11 +54,17 @@ class RowFrame:
     unit: FrameUnit
     first: int | None
     last: int | None
+    excluded: Excluded = Excluded.NO_OTHERS
 
     @property
     def runs(self) -> bool:
         """Whether it grows with every row: from the beginning of the partition to the row."""
         return self.first is None and self.last == 0
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether rows between its ends are not in it."""
+        return self.excluded is not Excluded.NO_OTHERS
 
     @property
     def has_lengths(self) -> bool:
@@ -58,7 +74,8 @@ class RowFrame:
 
     def __str__(self) -> str:
         ends = [_end(self.first, "PRECEDING"), _end(self.last, "FOLLOWING")]
-        return f"{self.unit.value} BETWEEN {' AND '.join(ends)}"
+        without = f" EXCLUDE {self.excluded.value}" if self.leaves_out else ""
+        return f"{self.unit.value} BETWEEN {' AND '.join(ends)}{without}"
 
 
 def _end(offset: int | None, side: str) -> str:

@@ -50,10 +50,10 @@ class RowsOver(Unary):
 
     def _check_lengths(self) -> None:
         (*others, key) = self.order or (None,)
-        if others or key is None or key.descending or key.expression.type.kind not in TIMES:
+        if others or key is None or key.expression.type.kind not in TIMES:
             raise PlanError(
                 "RANGE with lengths is measured on one column that ORDER BY names",
-                expected="ORDER BY a time or a number, ascending",
+                expected="ORDER BY a time or a number",
             )
 
     @cached_property

@@ -34,18 +34,26 @@ _RANGES: dict[Kind, Range] = {
     Kind.INTERVAL: _INT64,
 }
 _SMALL = {  # results that are far from the ends of a BIGINT, whatever the argument
-    **dict.fromkeys(("length", "strpos", "cardinality"), (0, 2**31)),
+    **dict.fromkeys(("length", "strpos", "cardinality", "octet_length", "ascii"), (0, 2**31)),
     **dict.fromkeys(("crc32", "bit_count"), (0, 2**32)),
-    **dict.fromkeys(("quarter", "month", "week", "day", "dayofweek", "dayofyear"), (0, 366)),
+    **dict.fromkeys(("quarter", "month", "week", "day", "isodow", "dayofyear"), (0, 366)),
     **dict.fromkeys(("hour", "minute", "second", "sign"), (-1, 60)),
     "year": (-(2**23), 2**23),
     "epoch": (INT64_MIN // 1_000_000, INT64_MAX // 1_000_000),
     "epoch_ms": (INT64_MIN // 1_000, INT64_MAX // 1_000),
 }
 _BY_PATTERN = {"regexp_like", "regexp_count", "regexp_extract", "regexp_replace"}
-_BY_PATTERN |= {"date_format", "try_to_timestamp", "json_get", "json_text"}
+_BY_PATTERN |= {
+    "date_format",
+    "try_to_timestamp",
+    "json_get",
+    "json_text",
+    "json_value",
+    "json_query",
+}
 _FAILING = {"date_trunc", "time_bucket", "number_bucket"}  # below the first of all times
 _FAILING |= {"to_timestamp", "add_months", "at_time_zone", "shiftleft", "shiftright"}
+_FAILING |= {"repeat", "chr"}
 _FACTORS = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1_000, "timestamp_micros": 1}
 
 

@@ -44,6 +44,8 @@ def rising_operands(expression: Expression) -> tuple[Expression, ...]:
             return (inner,) if written(months) is not None else ()
         case Call("greatest" | "least", arguments):
             return arguments
+        case Call("promised_as", (_, lower)):
+            return (lower,)
         case Call("time_bucket" | "number_bucket", (width, inner, *origin)) if _positive(width):
             return (inner,) if all(written(each) is not None for each in origin) else ()
         case Call(name, arguments, _, None) if name in SCALARS and SCALARS[name].monotone:

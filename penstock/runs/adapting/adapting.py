@@ -43,7 +43,8 @@ class Adapting:
         """At those operators of a part of the graph that have worked long enough."""
         told = self._adaptation
         for each in several:
-            if each.worked * told.share >= each.looked and each.came >= told.rows:
+            rested = each.total_work >= each.rests_until
+            if rested and each.worked * told.share >= each.looked and each.came >= told.rows:
                 self._look(each)
 
     def _look(self, watched: Watched) -> None:
@@ -57,9 +58,11 @@ class Adapting:
         except (PenstockError, pa.ArrowException) as error:  # of a sample; the run may go on
             _LOG.debug("%s is left as it is: %s", node.name, error)
             found = None
-        watched.looked = perf_counter_ns() - begun
-        if found is None:
+        took = perf_counter_ns() - begun
+        if found is None:  # which took little, and says nothing about a look that finds anything
+            watched.rests_until = watched.total_work + took / self._adaptation.share
             return
+        watched.looked = took
         if found.before == found.after or found.times < self._adaptation.margin:
             watched.agreed = 0
             return
@@ -69,19 +72,25 @@ class Adapting:
             self._decide(watched, found)
 
     def _decide(self, watched: Watched, found: Better) -> None:
+        times = found.now, found.then
+        self.change(watched, found.node, found.before, found.after, found.because, times)
+
+    def change(
+        self,
+        watched: Watched,
+        planned: PhysicalNode,
+        before: str,
+        after: str,
+        because: str,
+        times: tuple[float, float] | None = None,
+    ) -> None:
+        """Exchange an operator, and write down why."""
         node, begun = watched.node, perf_counter_ns()
-        self.exchange(node, found.node)
+        self.exchange(node, planned)
         watched.changed()
-        decision = Decision(
-            node.name,
-            node.measured.flow.rows_in,
-            found.before,
-            found.after,
-            found.now,
-            found.then,
-            found.because,
-            perf_counter_ns() - begun,
-        )
+        now, then = times or (None, None)
+        tuples, took = node.measured.flow.rows_in, perf_counter_ns() - begun
+        decision = Decision(node.name, tuples, before, after, now, then, because, took)
         self.decisions.append(decision)
         _LOG.info("%s", decision)
 

@@ -45,11 +45,13 @@ class _Seen:
 
 
 class Watched:
-    """`looked` is the time that a look took, in nanoseconds, the last time."""
+    """`looked` is the time that a look took, in nanoseconds, the last time that there was anything
+    to see; after one without, the operator `rests_until` it has worked so long altogether."""
 
     def __init__(self, node: AtWork) -> None:
         self.node = node
         self.looked = 2_000_000
+        self.rests_until = 0.0
         self.agreed = 0  # looks in a row that have found the same to be better
         self.found: str = ""
         self._planned: JoinStatistics | None = None
@@ -59,7 +61,12 @@ class Watched:
     @property
     def worked(self) -> int:
         """Nanoseconds since the last look."""
-        return self.node.measured.flow.nanoseconds - self._seen.nanoseconds
+        return self.total_work - self._seen.nanoseconds
+
+    @property
+    def total_work(self) -> int:
+        """Nanoseconds."""
+        return self.node.measured.flow.nanoseconds
 
     @property
     def came(self) -> int:
@@ -113,6 +120,10 @@ class Watched:
         bounds, results, nanoseconds = saved["seen"]
         self._seen = _Seen(ports, tuple(bounds), results, nanoseconds)
         self.looked, self.agreed, self.found = saved["found"]
+
+    def begin_anew(self) -> None:
+        """What has come so far says nothing about what is best."""
+        self._seen, self.agreed = self._now(), 0
 
     def changed(self) -> None:
         """The operator has been exchanged: what it was decided by is what is expected from now."""

@@ -57,8 +57,8 @@ def fit_objects(values: Sequence[object], sql_type: Type) -> Converted:
     except _FAILURES:
         pass  # a value that does not fit: find it below
     cells = [plain_value(value, sql_type) for value in values]
-    bad = np.fromiter((cell is _BAD for cell in cells), dtype=np.bool_, count=len(cells))
-    return to_arrow([None if cell is _BAD else cell for cell in cells], sql_type), bad
+    bad = np.fromiter((cell is BAD for cell in cells), dtype=np.bool_, count=len(cells))
+    return to_arrow([None if cell is BAD else cell for cell in cells], sql_type), bad
 
 
 def fit_row(values: Sequence[object], types: Sequence[Type]) -> Values | None:
@@ -69,7 +69,7 @@ def fit_row(values: Sequence[object], types: Sequence[Type]) -> Values | None:
             if type(value) not in _AT_ONCE.get(sql_type.kind, ()):
                 return None
             value = plain_value(value, sql_type)
-            if value is _BAD:
+            if value is BAD:
                 return None
         found.append(value)
     return tuple(found)
@@ -86,17 +86,18 @@ def why_misfit(value: object, sql_type: Type) -> str:
     return is_not(found, sql_type)
 
 
-_BAD: Any = object()
+BAD: Any = object()
 
 
 def plain_value(value: object, sql_type: Type) -> Any:
+    """The value as those of the type are written, or `BAD` if it is none."""
     value = scalar_of(value)
     if value is None:
         return None
     if sql_type.is_nested:
         return _nested(value, sql_type)
     reader = _READERS.get(sql_type.kind)
-    return reader(value, sql_type) if reader else _BAD
+    return reader(value, sql_type) if reader else BAD
 
 
 def _nested(value: object, sql_type: Type) -> Any:
@@ -110,17 +111,17 @@ def _nested(value: object, sql_type: Type) -> Any:
         if not isinstance(pairs, list | tuple) or any(
             not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs
         ):
-            return _BAD
+            return BAD
         made = tuple((plain_value(k, parts[0]), plain_value(v, parts[1])) for k, v in pairs)
-        bad = any(k is _BAD or k is None or v is _BAD for k, v in made)
-        return _BAD if bad else made
+        bad = any(k is BAD or k is None or v is BAD for k, v in made)
+        return BAD if bad else made
     if sql_type.kind is Kind.ARRAY and isinstance(value, list | tuple):
         made = tuple(plain_value(each, parts[0]) for each in value)
     elif sql_type.kind is Kind.STRUCT and isinstance(value, Mapping):
         made = tuple(plain_value(value.get(name), part) for name, part in sql_type.parts)
     else:
-        return _BAD
-    return _BAD if any(each is _BAD for each in made) else made
+        return BAD
+    return BAD if any(each is BAD for each in made) else made
 
 
 def scalar_of(value: object) -> object:
@@ -143,13 +144,13 @@ def _moment(value: np.datetime64) -> object:
 
 
 def _boolean(value: object, _: Type) -> Any:
-    return value if isinstance(value, bool) else _BAD
+    return value if isinstance(value, bool) else BAD
 
 
 def _integer(value: object, sql_type: Type) -> Any:
     low, high = _INTS[sql_type.kind]
     whole = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-    return value if whole else _BAD
+    return value if whole else BAD
 
 
 def _double(value: object, _: Type) -> Any:
@@ -157,28 +158,28 @@ def _double(value: object, _: Type) -> Any:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _EXACT_DOUBLE:
         return float(value)
-    return _BAD
+    return BAD
 
 
 def _decimal(value: object, sql_type: Type) -> Any:
     if not isinstance(value, int | Decimal) or isinstance(value, bool):
-        return _BAD
+        return BAD
     exact = exact_decimal(Decimal(value), sql_type)
-    return _BAD if exact is None else exact
+    return BAD if exact is None else exact
 
 
 def _string(value: object, _: Type) -> Any:
     if not isinstance(value, str):
-        return _BAD
+        return BAD
     try:
         value.encode()
     except UnicodeEncodeError:  # half a surrogate pair
-        return _BAD
+        return BAD
     return value
 
 
 def _binary(value: object, _: Type) -> Any:
-    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else _BAD
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else BAD
 
 
 def _date(value: object, sql_type: Type) -> Any:
@@ -190,7 +191,7 @@ def _date(value: object, sql_type: Type) -> Any:
 def _timestamp(value: object, sql_type: Type) -> Any:
     if isinstance(value, datetime.datetime):
         if getattr(value, "nanosecond", 0):  # of a pandas Timestamp
-            return _BAD
+            return BAD
         if value.utcoffset() is None:
             value = value.replace(tzinfo=datetime.UTC)
         return int((value - _EPOCH) // datetime.timedelta(microseconds=1))
@@ -202,7 +203,7 @@ def _timestamp(value: object, sql_type: Type) -> Any:
 def _text_or_integer(value: object, sql_type: Type) -> Any:
     if isinstance(value, str):
         parsed = parse_cell(value, sql_type)
-        return _BAD if parsed is None else parsed
+        return BAD if parsed is None else parsed
     return _integer(value, sql_type)
 
 

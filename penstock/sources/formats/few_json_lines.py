@@ -13,9 +13,13 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
+from penstock.model.row_form import RowForm
 from penstock.model.schema import Schema
 from penstock.model.types import Kind, Type
+from penstock.sources.fitting.cells import parse_cell
+from penstock.sources.fitting.objects import BAD, plain_value
 from penstock.sources.fitting.text import parse_column
+from penstock.sources.source import Chunk
 
 FEW = 16  # lines
 _CLASSES: dict[Kind, tuple[type, ...]] = {
@@ -42,6 +46,43 @@ def _whole(digits: str) -> int | float:
 _DECODE = json.JSONDecoder(parse_int=_whole, parse_constant=_refuse).decode
 
 
+class LinesAlone:
+    """Reads lines that come alone, one after the other."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._form = RowForm(schema)
+        self._columns = [
+            (each.name, each.type, _CLASSES.get(each.type.kind, ()), _is_text(each.type))
+            for each in schema
+        ]
+
+    def read(self, line: bytes) -> Chunk | None:
+        """The row, or None if it needs a closer look."""
+        try:
+            found = _DECODE(line.decode())
+        except _FAILURES:
+            return None
+        if type(found) is not dict:
+            return None
+        values = []
+        for name, sql_type, classes, is_text in self._columns:
+            value = found.get(name)
+            if value is not None:
+                kind = type(value)
+                if kind not in classes or (kind is float and not isfinite(value)):
+                    return None
+                if is_text:
+                    value = parse_cell(value, sql_type)
+                elif sql_type.kind is not Kind.DOUBLE:
+                    value = plain_value(value, sql_type)
+                elif kind is int:
+                    value = _as_double(value)
+                if value is None or value is BAD:
+                    return None
+            values.append(value)
+        return Chunk.single(tuple(values), self._form)
+
+
 def read_few_lines(lines: bytes, schema: Schema) -> pa.RecordBatch | None:
     """The rows, or None if one of them needs a closer look."""
     try:
@@ -66,7 +107,19 @@ def _column(values: list[Any], sql_type: Type) -> pa.Array | None:
             return None
         if type(value) is float and not isfinite(value):
             return None
-    if sql_type.kind not in (Kind.DATE, Kind.TIMESTAMP):
+    if not _is_text(sql_type):
         return pa.array(values, sql_type.arrow)
     column, bad = parse_column(pa.array(values, pa.string()), sql_type)
     return None if np.count_nonzero(bad) else column
+
+
+def _as_double(value: int) -> float | None:
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _is_text(sql_type: Type) -> bool:
+    """Whether JSON has it as a text that means something else."""
+    return sql_type.kind in (Kind.DATE, Kind.TIMESTAMP)

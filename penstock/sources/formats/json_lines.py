@@ -97,7 +97,11 @@ def _pieces(file: DataFile, block: int, offset: int = 0) -> Iterator[bytes]:
 
 
 def read_block(
-    lines: bytes, schema: Schema, source: str, rows_before: int, rejects: StreamRejects
+    lines: bytes,
+    schema: Schema,
+    source: str,
+    rows_before: int,
+    rejects: StreamRejects,
 ) -> tuple[pa.RecordBatch, int]:
     """The rows of some lines that fit, and how many lines there are apart from blank ones."""
     read = read_few_lines if lines.count(b"\n") < FEW else read_at_once

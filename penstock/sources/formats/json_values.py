@@ -72,7 +72,8 @@ def _object(line: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise _BadLineError(f"not UTF-8 at byte {error.start + 1}") from error
     except json.JSONDecodeError as error:
-        raise _BadLineError(f"not JSON: {error.msg} at character {error.pos + 1}") from error
+        what = error.msg.removesuffix(" at")
+        raise _BadLineError(f"not JSON: {what} at character {error.pos + 1}") from error
     except RecursionError as error:
         raise _BadLineError("nested too deeply") from error
     if not isinstance(value, dict):

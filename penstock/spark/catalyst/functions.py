@@ -269,6 +269,7 @@ FUNCTIONS: dict[str, Build] = {
     "ceil": _to_whole(F.ceil),
     "sqrt": _simple(F.sqrt),
     "length": lambda _, given: F.length(given[0]).cast("bigint"),
+    "octet_length": lambda _, given: F.octet_length(given[0]).cast("bigint"),
     "trim": _simple(F.trim),
     "ltrim": _simple(F.ltrim),
     "rtrim": _simple(F.rtrim),
@@ -296,7 +297,7 @@ FUNCTIONS: dict[str, Build] = {
         name: _field(name)
         for name in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
     },
-    **{name: _field(name) for name in ("dayofweek", "dayofyear", "epoch", "epoch_ms")},
+    **{name: _field(name) for name in ("isodow", "dayofyear", "epoch", "epoch_ms")},
     "date_part": date_part,
     "date_trunc": date_trunc,
     "epoch_us": _simple(F.unix_micros),
@@ -311,13 +312,21 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         (
             *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"),
-            *("degrees", "radians"),
+            *("degrees", "radians", "asinh", "acosh", "atanh", "expm1", "log1p"),
         ),
         _OTHER_DIGITS,
     ),
     "bit_count": "Spark gives an INT",
+    "repeat": "Spark makes texts of any length",
+    "chr": "Spark begins anew at 256",
+    **dict.fromkeys(
+        ("btrim", "trim_leading", "trim_trailing"), "Spark leaves what it is told with no character"
+    ),
+    **dict.fromkeys(("ascii", "to_base64", "translate"), "few look at whole columns of them"),
     **dict.fromkeys(("shiftleft", "shiftright"), "Spark takes any number of places"),
-    **dict.fromkeys(("json_get", "json_text"), "Spark writes numbers in another way"),
+    **dict.fromkeys(
+        ("json_get", "json_text", "json_value", "json_query"), "Spark writes numbers in another way"
+    ),
     "add_months": "Spark makes a DATE of it",
     "at_time_zone": "Spark knows other zones",
     **dict.fromkeys(
@@ -336,13 +345,15 @@ LEFT_OUT: dict[str, str] = {
                 "cardinality",
                 "array_contains",
             ),
+            *("array_concat", "array_reverse", "array_slice", "array_distinct"),
+            *("array_max", "array_min", "array_position"),
             *("map_keys", "map_values", "string_split", "array_join"),
         ),
         "Spark fails where there is no element, and counts NULL in another way",
     ),
     "date_format": "Spark writes years before 1 and after 9999 in another way",
     **dict.fromkeys(("to_timestamp", "try_to_timestamp"), "Spark reads other texts"),
-    **dict.fromkeys(("time_bucket", "number_bucket"), "Spark has no such function"),
+    **dict.fromkeys(("time_bucket", "number_bucket", "promised_as"), "Spark has no such function"),
     "upper": "Java and Python know different versions of Unicode",
     "lower": "Java and Python know different versions of Unicode",
     "ilike": "Spark compares small letters, by other tables of Unicode",

@@ -20,7 +20,7 @@ _OF_DATES: dict[str, Callable[[SparkColumn], SparkColumn]] = {
     "week": F.weekofyear,
     "day": F.dayofmonth,
     "dayofyear": F.dayofyear,
-    "dayofweek": lambda date: F.weekday(date) + 1,
+    "isodow": lambda date: F.weekday(date) + 1,
 }
 _WITHIN_DAYS = {  # the unit, and how many of them there are before the next larger one
     "hour": (MICROSECONDS["HOUR"], 24),

@@ -18,16 +18,19 @@ from penstock.model.names import LATE, free_name
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.properties.late_columns import late_layouts
+from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account, LateColumns
 from penstock.sources.rejects import REJECT_COLUMNS
 from penstock.spark.tasks.messages import Packed, PackedKind, unpack_rows
 from penstock.spark.tasks.worker_memory import settle
+from penstock.state.chunks import unpack
 
 Positions: TypeAlias = tuple[int | None, ...]
 
 COUNTED = ("read", "late", "rejected")  # in the order that an account has them
 NOTHING = Account(0, 0, 0)
 _COUNTS = tuple(f"_penstock_{name}" for name in COUNTED)
+_DECISIONS = "_penstock_decisions"
 
 
 def counted_in(packed: Iterable[Packed]) -> Account:
@@ -39,26 +42,48 @@ def counted_in(packed: Iterable[Packed]) -> Account:
 @dataclass(frozen=True)
 class FrameColumns:
     """Rows of one `kind` as columns.  `positions` says where each column is in what comes out, None
-    if it is not there at all: always, or by the names of what comes out."""
+    if it is not there at all: always, or by the names of what comes out.  Where buckets may decide
+    on other operators, a column beside the `counts` has their `decisions`, in words."""
 
     kind: PackedKind
     shown: pa.Schema
     positions: Positions | Mapping[tuple[str, ...], Positions]
     counts: tuple[str, ...]
+    decisions: str | None = None
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The columns that users do not see."""
+        return self.counts if self.decisions is None else (*self.counts, self.decisions)
 
     @property
     def arrow(self) -> pa.Schema:
-        """With the columns of the counts, which users do not see."""
-        return pa.schema([*self.shown, *((name, pa.int64()) for name in self.counts)])
+        """With the columns that users do not see."""
+        return pa.schema([*self.shown, *self._beside_types])
+
+    @property
+    def _beside_types(self) -> list[pa.Field]:
+        texts = [] if self.decisions is None else [pa.field(self.decisions, pa.string())]
+        return [*(pa.field(name, pa.int64()) for name in self.counts), *texts]
 
     def tables(self, packed: Sequence[Packed]) -> Iterator[pa.Table]:
         """The rows, and what was counted beside them."""
         made = [unpack_rows(each.payload) for each in packed if each.kind == self.kind]
         tables = [self.fitted(rows) for rows in made]
-        counted = counted_in(packed)
-        if counted != NOTHING:  # with other rows: every table costs Spark a little
-            tables[-1:] = [pa.concat_tables([*tables[-1:], self.counted(counted)]).combine_chunks()]
+        counted, decided = counted_in(packed), self._decided(packed)
+        if counted != NOTHING or decided is not None:
+            told = self.counted(counted, decided)
+            # with other rows: every table costs Spark a little
+            tables[-1:] = [pa.concat_tables([*tables[-1:], told]).combine_chunks()]
         yield from tables
+
+    def _decided(self, packed: Iterable[Packed]) -> str | None:
+        """What buckets have decided, in words, a line each."""
+        if self.decisions is None:
+            return None
+        said = [each.payload for each in packed if each.kind == PackedKind.STATUS and each.payload]
+        found = [status.get("decisions", ()) for status in map(unpack, said)]
+        return "\n".join(str(Decision.load(one)) for several in found for one in several) or None
 
     def unpacked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same for what was packed by tasks before."""
@@ -67,11 +92,12 @@ class FrameColumns:
                 yield from table.to_batches()
         settle()
 
-    def counted(self, account: Account) -> pa.Table:
-        """A row with nothing but counts."""
+    def counted(self, account: Account, decided: str | None = None) -> pa.Table:
+        """A row with nothing but counts, and what was decided."""
         nothing = [pa.nulls(1, field.type) for field in self.shown]
-        numbers = [pa.array([number], pa.int64()) for number in astuple(account)]
-        return pa.Table.from_arrays([*nothing, *numbers], schema=self.arrow)
+        values = zip([*astuple(account), decided], self._beside_types, strict=False)
+        beside = [pa.array([value], field.type) for value, field in values]
+        return pa.Table.from_arrays([*nothing, *beside], schema=self.arrow)
 
     def fitted(self, rows: pa.Table) -> pa.Table:
         places = self.positions
@@ -81,7 +107,7 @@ class FrameColumns:
             self._column(rows, position, field)
             for position, field in zip(places, self.shown, strict=True)
         ]
-        uncounted = [pa.nulls(rows.num_rows, pa.int64())] * len(self.counts)
+        uncounted = [pa.nulls(rows.num_rows, field.type) for field in self._beside_types]
         return pa.Table.from_arrays([*columns, *uncounted], schema=self.arrow)
 
     def _column(self, rows: pa.Table, position: int | None, field: pa.Field) -> pa.ChunkedArray:
@@ -92,15 +118,16 @@ class FrameColumns:
         return rows.column(position)
 
 
-def result_columns(query: QueryPlan, streaming: bool) -> FrameColumns:
+def result_columns(query: QueryPlan, streaming: bool, decides: bool = False) -> FrameColumns:
     """Rows of a table are final; those of a stream have a sign if they may be taken back.  Items of
-    a difference always have one."""
+    a difference always have one.  `decides` if operators may be exchanged meanwhile."""
     schema = pa.schema([(each.name, each.type.arrow) for each in query.schema])
     taken = {name.lower() for name in schema.names}
     if query.signed or (query.revises and streaming):
         schema = schema.append(pa.field(_free(sign_name([]), taken), pa.int8()))
     counts = tuple(_free(name, taken) for name in _COUNTS)
-    return FrameColumns(PackedKind.ROWS, schema, tuple(range(len(schema))), counts)
+    decisions = _free(_DECISIONS, taken) if decides else None
+    return FrameColumns(PackedKind.ROWS, schema, tuple(range(len(schema))), counts, decisions)
 
 
 def reject_columns() -> FrameColumns:

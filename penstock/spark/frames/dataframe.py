@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from penstock.errors import EngineError
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.nodes.query import QueryPlan
+from penstock.runs.adapting.adaptation import Adaptation
 from penstock.sources.rejects import Reject
-from penstock.spark.frames.observing import ObservedBy, free_name, observed_plainly
+from penstock.spark.frames.observing import ObservedBy, free_name
 from penstock.spark.run.job import Job
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
 from penstock.spark.sources.dataframe import DataFrameSource
@@ -48,23 +49,27 @@ def dataframe(
     buckets: int,
     wanted: Wanted = Wanted.ROWS,
     metrics: ObservedBy | None = None,
+    adaptation: Adaptation | None = None,
 ) -> DataFrame:
-    """`metrics` is the name of the counts, or an Observation that gets them."""
+    """`metrics` is the name of the counts, or an Observation that gets them; `adaptation` is when
+    operators are exchanged while a streaming query gives its rows."""
     # read whenever somebody asks
     directory = Path(tempfile.gettempdir()) / f"penstock-{uuid.uuid4().hex}"
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     sources = _sources(plan.query, spark, strict, buckets, wanted, directory)
     tables = TableFiles(plan.query, spark, directory, strict, buckets)
-    job = Job([plan], sources, buckets, strict, tables=[tables])
+    told = adaptation if wanted is Wanted.ROWS else None  # nobody could be told otherwise
+    job = Job([plan], sources, buckets, strict, tables=[tables], adaptation=told)
     _tell(tables.rejects)
     name = metrics if metrics is not None else free_name(job.frames)
     match wanted:
         case Wanted.ROWS:
-            plain = job.plain_rows()
-            if plain is not None:  # a table is not observed unless somebody asks: what is done
-                # to it later could not be pushed into its scan
-                unasked = metrics is None and not plain.isStreaming
-                return plain if unasked else observed_plainly(plain, name)
+            # a table is not observed unless somebody asks: what is done to it later could not be
+            # pushed into its scan
+            unasked = metrics is None and not job.streaming
+            plain = job.plain_rows(None if unasked else name)
+            if plain is not None:
+                return plain
             rows = job.rows()
         case Wanted.LATE:
             rows = job.late_rows()

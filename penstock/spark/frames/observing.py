@@ -1,4 +1,5 @@
-"""Counts among the metrics that Spark observes: rows read, late, rejected and given.
+"""Counts among the metrics that Spark observes: rows read, late, rejected and given, and beside
+them what was decided about operators.
 
 `lastProgress.observedMetrics` of a streaming query has them for every micro-batch, an `Observation`
 for a table.
@@ -33,11 +34,14 @@ class FrameWithCounts(NamedTuple):
 
     def observed(self, metrics: ObservedBy) -> DataFrame:
         """The rows alone, while Spark sums up the counts."""
-        counts = self.columns.counts
+        counts, decisions = self.columns.counts, self.columns.decisions
         own = F.col(counts[0]).isNull()
         sums = [_sum(F.col(count), name) for count, name in zip(counts, COUNTED, strict=True)]
         sums.append(_sum(own.cast("bigint"), "rows"))
-        return _observed(self.frame, metrics, sums).where(own).drop(*counts)
+        if decisions is not None:
+            lines = F.split(F.col(decisions), "\n")
+            sums.append(F.flatten(F.collect_list(lines)).alias("decisions"))
+        return _observed(self.frame, metrics, sums).where(own).drop(*self.columns.beside)
 
 
 def observed_plainly(rows: DataFrame, metrics: ObservedBy) -> DataFrame:
@@ -45,6 +49,20 @@ def observed_plainly(rows: DataFrame, metrics: ObservedBy) -> DataFrame:
     counted, because then no filter could be pushed into the scan."""
     nothing = [F.lit(0).cast("bigint").alias(name) for name in ("late", "rejected")]
     return _observed(rows, metrics, [*nothing, F.count(F.lit(1)).alias("rows")])
+
+
+def observed_while_read(
+    frame: DataFrame, metrics: ObservedBy, fit: Column, given: Column
+) -> DataFrame:
+    """Rows of a stream that progresses on their way through a plan that is Catalyst's alone: those
+    that are not `fit` are rejected, those that are `given` come out."""
+    columns = [
+        F.count(F.lit(1)).alias("read"),
+        F.lit(0).cast("bigint").alias("late"),
+        F.count_if(~fit).alias("rejected"),
+        F.count_if(given).alias("rows"),
+    ]
+    return _observed(frame, metrics, columns)
 
 
 def _observed(frame: DataFrame, metrics: ObservedBy, columns: list[Column]) -> DataFrame:

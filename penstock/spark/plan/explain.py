@@ -149,7 +149,7 @@ def _catalyst(scan: Scan, frames: Frames, what_else: str) -> Iterator[str]:
 
 
 def _all_by_catalyst(entry: Entry, frames: Frames) -> str:
-    from penstock.spark.tasks.passing import plain  # needs PySpark, which explaining does not
+    from penstock.spark.catalyst.plain import plain  # needs PySpark, which explaining does not
 
     assert isinstance(entry.leaf, Scan)
     found = frames.get(entry.leaf.stream.name)

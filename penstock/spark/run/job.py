@@ -20,15 +20,17 @@ from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.runs.adapting.adaptation import Adaptation
+from penstock.runs.adapting.watched import can_change
 from penstock.sources.rejects import Reject, rejects_batch
 from penstock.spark.catalyst.columns import SETTINGS
+from penstock.spark.catalyst.plain import plain
 from penstock.spark.frames.columns import (
     FrameColumns,
     late_frame_columns,
     reject_columns,
     result_columns,
 )
-from penstock.spark.frames.observing import FrameWithCounts
+from penstock.spark.frames.observing import FrameWithCounts, ObservedBy, observed_plainly
 from penstock.spark.plan.config import StageConfig
 from penstock.spark.plan.readings import StreamReading, WayToEnd, readings_of
 from penstock.spark.plan.stages import Entry, InCommon, PanesInCommon, Stage, entries_of
@@ -40,7 +42,6 @@ from penstock.spark.sources.feeds import streams_of
 from penstock.spark.sources.given import Sources
 from penstock.spark.sources.tables import TableFiles
 from penstock.spark.tasks.messages import Packed, PackedKind, pack_rows
-from penstock.spark.tasks.passing import plain
 
 
 class Job:
@@ -102,6 +103,12 @@ class Job:
         """Whether anything is ever open."""
         return any(isinstance(end.entry.leaf, Stage) for end in self.ends)
 
+    @property
+    def adapts(self) -> bool:
+        """Whether operators may be exchanged while it runs."""
+        nodes = [node for plan in self._plans for node in plan.root.walk()]
+        return self.streaming and self._adaptation.on and any(map(can_change, nodes))
+
     def packed(self) -> DataFrame:
         """Results and all else that comes out, packed."""
         with installed_packages(self._spark):
@@ -109,7 +116,7 @@ class Job:
 
     def rows(self) -> FrameWithCounts:
         """The results as columns."""
-        columns = result_columns(self.query, self.streaming)
+        columns = result_columns(self.query, self.streaming, self.adapts)
         with installed_packages(self._spark):
             return FrameWithCounts(self._all(columns), columns)
 
@@ -155,22 +162,28 @@ class Job:
         known = [self._spark.createDataFrame(table) for table in columns.tables([packed])]
         return made._replace(frame=reduce(DataFrame.union, [made.frame, *known]))
 
-    def plain_rows(self) -> DataFrame | None:
-        """The results by Catalyst alone, filters pushed into the scan; None if it cannot give them.
-        A feed beside a DataFrame says only that the stream has ended, which nobody here awaits."""
-        made = []
+    def plain_rows(self, metrics: ObservedBy | None = None) -> DataFrame | None:
+        """The results by Catalyst alone; None if it cannot give them.  `metrics` is where they are
+        counted.  A feed beside a DataFrame says only that the stream has ended, which nobody here
+        awaits."""
+        made, progress = [], False
         for entry in (end.entry for end in self.ends):
             if not isinstance(entry.leaf, Scan):
                 return None
             given = self._sources.frames[entry.leaf.stream.name]
-            if given[0].fed:
+            progresses = entry.leaf.stream.progress is not None
+            if given[0].fed or (progresses and self._strict):
+                return None
+            progress = progress or progresses
+            if progress and metrics is not None and len(self.ends) > 1:  # one name, several counts
                 return None
             with setting(given[0].frame.sparkSession, SETTINGS):
-                rows = plain(entry, given[0].frame)
+                rows = plain(entry, given[0].frame, metrics)
             if isinstance(rows, str):
                 return None
             made.append(rows)
-        return reduce(DataFrame.union, made)
+        frame = reduce(DataFrame.union, made)
+        return frame if progress or metrics is None else observed_plainly(frame, metrics)
 
     def _all(self, columns: FrameColumns | None) -> DataFrame:
         """Everything that comes out, packed, or the rows of some columns."""

@@ -5,7 +5,8 @@ archive is compiled again in every process.  On one machine there is no need for
 be the Python of this process, and find the packages that it finds.
 
 The process that Spark starts to plan a stateful step prints what it does before it has read a line
-of ours, so it is the script of these workers that keeps this away from the user's terminal.
+of ours, so it is the script of these workers that keeps this away from the user's terminal; and if
+it can, it has the question answered where PySpark is imported already (`planner.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from penstock.spark.session.planner import planner_pipe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +39,7 @@ def installed_packages(spark: SparkSession) -> Iterator[None]:
     chosen = {
         "PENSTOCK_PYTHON": sys.executable,
         "PENSTOCK_PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "PENSTOCK_PLANNER": str(planner_pipe()),
     }
     try:
         context.pythonExec, context.environment = str(_SCRIPT), {**environment, **chosen}

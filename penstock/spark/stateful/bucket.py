@@ -18,11 +18,13 @@ from penstock.operators.measured import Measured
 from penstock.operators.moving import drop_all, load_moved, movable
 from penstock.operators.operator import LateRows, Operator, Progress, TakesPartials
 from penstock.optimizer.adapting.better_join import as_tree
-from penstock.physical.node import PhysicalNode
+from penstock.optimizer.adapting.better_window import algorithm_of, can_change_window
+from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.plan.identity.identity import origins
 from penstock.plan.join_trees.join_tree import Joined
 from penstock.plan.nodes.joins import Join, Lookup
 from penstock.plan.nodes.stateless import Scan
+from penstock.plan.properties.reading import scans_of
 from penstock.plan.streams import StreamDefinition
 from penstock.promises.by_sub_source import NOTHING
 from penstock.promises.group_promises import GroupPromises
@@ -124,7 +126,10 @@ class Bucket:
                 self._told[port] = told
         yield from outgoing.add(self.measured.on_time(self.clock.now()))
         if self._watched is not None:
-            self._adapting.look([self._watched])
+            if any(message.panes for message in messages):  # which are for the one that is planned
+                self._watched.begin_anew()
+            else:
+                self._adapting.look([self._watched])
         yield from outgoing.rest(self._sources(), late, self._decided())
 
     def _port(self, entry: int) -> int:
@@ -159,7 +164,7 @@ class Bucket:
         """Partial results of tuples, which came as early as what their sub-source had promised, or
         of results, which are never late; how many tuples missed windows."""
         register = self.registers[message.entry]
-        operator = cast(TakesPartials, self.operator)  # the physical plan says so
+        operator = self._taking_partials()
 
         def bounds_of(places: Ints) -> Ints:
             bounds = np.full(len(places), NOTHING)
@@ -246,9 +251,10 @@ class Bucket:
 
     @property
     def name(self) -> str:
-        """For people who read decisions."""
-        stage = self.config.identity.stage
-        return f"{type(self.node.logical).__name__} of stage {stage}, bucket {self.number}"
+        """For people who read decisions: EXPLAIN has the numbers of stages, for a query alone."""
+        kind, stage = type(self.node.logical).__name__, self.config.identity.stage
+        streams = dict.fromkeys(scan.stream.name for scan in scans_of(self.node.logical))
+        return f"{kind} of {', '.join(streams)}, stage {stage}, bucket {self.number}"
 
     @property
     def is_clear(self) -> bool:
@@ -267,13 +273,28 @@ class Bucket:
         if isinstance(node.logical, Join) and node.logical.tree is not None:
             self._tree = node.logical.tree.save()
 
-    def _join_as_before(self, store: ChunkStore) -> None:
-        """In the way that was decided on, by another worker or in an earlier run."""
-        self._tree = store.get(_TREE) if self._watched is not None else None
+    def _taking_partials(self) -> TakesPartials:
+        """The operator of the plan, if tuples that came as they are are folded now."""
+        if not isinstance(self.operator, TakesPartials):
+            assert self._watched is not None, "nobody else has exchanged it"
+            planned = self.config.stage.physical
+            before, after = algorithm_of(self.node).name, algorithm_of(planned).name
+            because = "tuples come folded into panes"
+            self._adapting.change(self._watched, planned, before, after, because)
+        return cast(TakesPartials, self.operator)
+
+    def _go_on_as_decided(self, store: ChunkStore, was: str | None) -> None:
+        """With what was decided on, by another worker or in an earlier run."""
+        if self._watched is None:
+            return
+        self._tree = store.get(_TREE)
         if self._tree is not None:
             self.node = as_tree(self.node, Joined.load(self._tree))
-            self.operator = self.measured.operator = operator_for(self.node, self.clock)
-            self.measured.name = self.node.operator.value
+        elif was is not None and can_change_window(self.node):
+            decided = replace(self.node, operator=OperatorKind(was))
+            self.node = decided if can_change_window(decided) else self.node
+        self.operator = self.measured.operator = operator_for(self.node, self.clock)
+        self.measured.name = self.node.operator.value
 
     def _decided(self) -> Tree:
         """What has been decided since the last time that somebody asked."""
@@ -325,9 +346,10 @@ class Bucket:
     def _load_operator(self, store: ChunkStore) -> None:
         """State that is of another algorithm moves."""
         self._exits.load(store)
-        self._join_as_before(store)
+        said = self.config.identity.operator(store)
+        self._go_on_as_decided(store, said)
         node = self.node
-        was = self.config.identity.operator(store) or node.operator.value
+        was = said or node.operator.value
         own = Within(store, "operator/")
         self._moved = load_moved(self.operator, node, was, own, self.clock)
         self._identified = not self._moved

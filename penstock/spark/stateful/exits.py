@@ -32,7 +32,10 @@ class Exits:
     def __init__(self, config: StageConfig, bucket: int, clock: Clock, measured: Measured) -> None:
         self.config = config
         self._measured = measured
-        self.parts = [_part(node, measured.operator, clock) for node in config.stage.parts]
+        self.parts = [
+            _part(f"{number}", node, measured.operator, clock)
+            for number, node in enumerate(config.stage.parts)
+        ]
         self.leaving = [Leaving(config, each, bucket, clock) for each in config.destinations]
         self.of_part: list[list[int]] = [[] for _ in range(max(1, len(self.parts)))]
         for place, each in enumerate(config.destinations):
@@ -127,11 +130,11 @@ class Leaves:
             yield Packed(self._exits.leaving[0].key, PackedKind.STATUS, work_done(done))
 
 
-def _part(node: PhysicalNode, folding: Operator, clock: Clock) -> Measured:
+def _part(name: str, node: PhysicalNode, folding: Operator, clock: Clock) -> Measured:
     operator = operator_for(node, clock)
     assert isinstance(operator, WindowsOfPanesOperator)
     assert isinstance(folding, SharedPanesOperator)
-    operator.share(folding)
+    operator.share(folding, name)
     return Measured(operator, node.operator.value)
 
 

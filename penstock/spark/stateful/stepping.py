@@ -153,8 +153,9 @@ class _StateStore:
         found = self._state.getValue((key,))
         return None if found is None else unpack(bytes(found[0]))
 
-    def names(self) -> Iterable[str]:
-        return [name for (name,) in self._state.keys()]  # noqa: SIM118
+    def names(self, prefix: str = "") -> Iterable[str]:
+        names = (name for (name,) in self._state.keys())  # noqa: SIM118
+        return [name for name in names if name.startswith(prefix)]
 
     def put(self, key: str, chunk: Tree) -> None:
         self._state.updateValue((key,), (pack(chunk),))

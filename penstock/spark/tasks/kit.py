@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from penstock.spark.plan.config import StageConfig
 
 _MANY = 1 << 20  # keys, or sub-sources, that are remembered
+_GAIN = 1.25  # rows that a partial result has to stand for: otherwise they go as they are,
+_BATCHES = 16  # so many batches, until folding is tried anew
 
 
 @dataclass
@@ -40,6 +42,7 @@ class Kit:
         stage, port = config.stage, config.stage.entries[entry].port
         self.router = PortRouter(stage, port, config.buckets)
         self.maker = PaneMaker(stage.node) if stage.makes_panes(port) else None  # type: ignore[arg-type]
+        self._as_they_are = 0  # batches that are not worth folding
         self._of_groups: Ints = np.zeros(0, np.int64)
         self._sub_sources: SubSources | None = None
 
@@ -61,14 +64,25 @@ class Kit:
                 )
             outgoing[bucket].rows.append(replace(own, copies=copies))
 
+    def folds(self) -> bool:
+        """Whether the next batch is to be folded: not if those before had almost as many groups in
+        their panes as rows.  To the buckets it is the same, so every task can see for itself."""
+        if self.maker is None or not self._as_they_are:
+            return self.maker is not None
+        self._as_they_are -= 1
+        return False
+
     def fold(self, batch: Batch, outgoing: list[Outgoing]) -> int | None:
-        """Partial results of the rows, and how many they are; None if one has no value.  Perhaps it
-        came too late to count, which a bucket can tell."""
+        """Partial results of the rows, and how many they are; None if they are too many, or if one
+        has no value.  Perhaps it came too late to count, which a bucket can tell."""
         maker = self.maker
         assert maker is not None
         try:
             made, groups = maker.panes(batch.rows, batch.places)
         except RunError:
+            return None
+        if len(made) * _GAIN > batch.num_rows:
+            self._as_they_are = _BATCHES
             return None
         buckets = self._bucket_of_groups(maker)[groups]
         for bucket, pairs in by_bucket(buckets):

@@ -150,7 +150,7 @@ class Way:
         self.waiting += batch.num_rows
         if batch.places is not None and not (batch.places != 0).any():
             batch = replace(batch, places=None)
-        if self._kit.maker is None or not _worth_panes(batch.places):
+        if not _worth_panes(batch.places) or not self._kit.folds():
             self._route_rows(batch)
             return
         apart = np.zeros(batch.num_rows, np.bool_)

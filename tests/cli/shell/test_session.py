@@ -86,10 +86,13 @@ def test_how_a_running_query_is_worked_on(
     [
         ("SELECT x FROM s;", "unknown column"),
         ("\\wach counts", "try: \\watch"),
+        ("\\watch", "\\watch of what?\n  expected: \\watch and the name of a query"),
+        ("\\stall ;", "\\stall of what?"),
+        ("\\read", "\\read of what?\n  expected: \\read and the name of a file"),
+        ("\\read nowhere.sql", "cannot read nowhere.sql: No such file or directory"),
         ("\\watch counts", "no query called 'counts' is running"),
         ("\\unwatch counts", "counts is not watched"),
         ("\\stall counts", "no query called 'counts' is running"),
-        ("\\read nowhere.sql", "cannot read nowhere.sql"),
         ("SELECT 'a", "not terminated"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from penstock.plan.nodes.joins import Join
 from penstock.plan.nodes.node import Node
 from penstock.reference.engine import answer as definition
 from penstock.runs.adapting.adaptation import Adaptation
+from penstock.runs.adapting.adapting import Adapting
 from penstock.runs.adapting.watched import can_change, sample
 from penstock.runs.gathered import Gathered
 from tests.planning import in_process
@@ -52,13 +54,13 @@ def stream(seed: int, before: tuple[int, int], after: tuple[int, int], rows: int
     return pa.table({"a": keys[0][order], "b": keys[1][order], "t": times[order]})
 
 
-def drifting(few: int = 500, many: int = 4, rows: int = 2400) -> ps.Query:
+def drifting(few: int = 500, many: int = 4, rows: int = 2400, words: str = "") -> ps.Query:
     db = ps.connect("local")
     for seed, name in enumerate("rsu"):
         table = stream(seed, (few, many), (many, few), rows if name == "r" else rows // 2)
         db.stream(name, table.to_batches(max_chunksize=max(1, rows // 40)), progress=DELAY)
     windows = "r [RANGE 10, WA t], s [RANGE 10, WA t], u [RANGE 10, WA t]"
-    found = db.sql(f"SELECT r.t, s.t, u.t FROM {windows} WHERE r.a = s.a AND r.b = u.b")
+    found = db.sql(f"SELECT r.t, s.t, u.t FROM {windows} WHERE r.a = s.a AND r.b = u.b {words}")
     assert isinstance(found, ps.Query)
     return found
 
@@ -96,6 +98,17 @@ def test_a_drift_changes_the_plan_and_no_row(caplog: pytest.LogCaptureFixture) -
     assert node.node.logical.tree.named("rsu") in last.after
 
 
+def test_rows_follow_tuples_while_plans_change() -> None:
+    """Nothing is kept but tuples, and these look for others in another order."""
+    plan = in_process(drifting(words="CONSISTENCY SERIAL").plan)
+    made, rows = run(plan, EAGER)
+    never, expected = run(plan, replace(EAGER, on=False))
+    assert any("r: u s" in each.after for each in made.adapting.decisions)
+    assert all(each.after.startswith("(r s u)") for each in made.adapting.decisions)
+    assert not never.adapting.decisions
+    assert bag(tuples(rows)) == bag(tuples(expected))
+
+
 def test_never_if_it_is_switched_off() -> None:
     made, _ = run(as_tree(drifting(), left_deep((0, 1, 2))), replace(EAGER, on=False))
     assert made.adapting.looks == 0
@@ -122,6 +135,20 @@ def test_looks_are_paid_for_by_work() -> None:
     assert made.adapting.looks == 0
     made, _ = run(as_tree(drifting(), flat(3)), replace(EAGER, rows=10**9))
     assert made.adapting.looks == 0
+
+
+def test_a_look_that_finds_nothing_makes_the_next_one_no_cheaper() -> None:
+    """It ends before anything is compared, and is repeated by what it has cost itself."""
+    adapting = Adapting(Adaptation(share=0.5, rows=1), ManualClock())
+    watched = Mock(looked=1_000, rests_until=0.0, total_work=2_000, worked=2_000, came=5)
+    watched.look.return_value = None
+    adapting.look([watched])
+    assert (adapting.looks, watched.looked) == (1, 1_000)
+    adapting.look([watched])
+    assert adapting.looks == 1
+    watched.total_work = watched.rests_until
+    adapting.look([watched])
+    assert adapting.looks == 2
 
 
 @settings(deadline=None, max_examples=10)

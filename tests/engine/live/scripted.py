@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import penstock as ps
+from penstock.model.row_form import RowForm
 from penstock.model.schema import Schema
 from penstock.sources.live import LiveSource, nothing
 from penstock.sources.rejects import StreamRejects
@@ -37,7 +38,7 @@ class Scripted(LiveSource):
                 self.clock.advance(each.seconds * SECOND)
                 yield nothing(schema)
             elif isinstance(each, list):
-                yield Chunk(read_rows(each, schema, 0, rejects))
+                yield read_rows(each, schema, 0, rejects, RowForm(schema))
             else:
                 each()
 

@@ -18,6 +18,7 @@ from penstock.engine.live.engine import LiveEngine
 from penstock.engine.options import Scheduling
 from penstock.errors import EngineError
 from penstock.model.clock import ManualClock
+from penstock.model.row_form import RowForm
 from penstock.model.schema import Schema
 from penstock.runs.isolated import IsolatedOutlet
 from penstock.sinks.sink import Collected
@@ -73,7 +74,7 @@ class Told(LiveSource):
     ) -> Iterator[Chunk]:
         with attention.bell.closing(lambda: self.said.put(None)):
             while (rows := self.said.get()) is not None:
-                yield Chunk(read_rows(rows, schema, 0, rejects))
+                yield read_rows(rows, schema, 0, rejects, RowForm(schema))
 
 
 @dataclass

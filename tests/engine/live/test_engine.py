@@ -146,7 +146,7 @@ def test_streams_that_can_be_read_again_are_read_from_their_beginning() -> None:
 
 
 class Throwing:
-    """Fails at the value 13."""
+    """Fails at the value 13, and leaves the program at 17."""
 
     def init(self) -> int:
         return 0
@@ -154,6 +154,8 @@ class Throwing:
     def accumulate(self, state: int, column: Any) -> int:
         if 13 in column.to_pylist():
             raise ValueError("thirteen")
+        if 17 in column.to_pylist():
+            raise SystemExit("seventeen")
         return state + len(column)
 
     def merge(self, one: int, other: int) -> int:
@@ -192,6 +194,41 @@ def test_who_fails_stops_alone() -> None:
         live.add("sink", "SELECT v FROM a")
         live.say("a", 26)
         assert live.values("sink") == [26]
+
+
+def test_whoever_wants_to_leave_the_program_stops_alone() -> None:
+    with Live("a") as live:
+        live.db.aggregate("fussy", Throwing(), returns="BIGINT", arguments=["INT"])
+        live.add("good", COUNT)
+        live.add("leaving", COUNT.replace("count(*)", "fussy(v)"))
+        live.add("also good", "SELECT v FROM a WHERE v > 0")
+        live.say("a", 1, 2)
+        live.say("a", 17)
+        live.say("a", 25)
+        states = live.states()
+        assert states == {"good": "running", "leaving": "failed", "also good": "running"}
+        assert live.rows["good"].table.column("n").to_pylist() == [2, 1]
+        assert live.values("also good") == [1, 2, 17, 25]
+
+
+def test_an_engine_that_has_broken_down_says_why_and_takes_nothing_on(monkeypatch: Any) -> None:
+    live = Live("a", "b")
+    live.engine.start()
+    live.add("one", "SELECT v FROM a")
+    live.add("other", "SELECT v FROM b")
+    monkeypatch.setattr(live.engine._run, "deliver", _break_down)
+    live.sources["a"].said.put([1])
+    assert live.engine.wait(timeout=20)
+    join(live.engine._thread)
+    assert live.states() == {"one": "failed", "other": "failed"}
+    with pytest.raises(EngineError, match="has stopped, because of AssertionError: a mistake"):
+        live.add("late", "SELECT v FROM a")
+    with pytest.raises(AssertionError, match="a mistake"):
+        live.engine.stop()
+
+
+def _break_down(*_: object) -> None:
+    raise AssertionError("a mistake of ours")
 
 
 def test_a_source_that_breaks_off_stops_those_that_read_it() -> None:

@@ -88,6 +88,7 @@ ON: dict[str, list[Type]] = {
 }
 CONSTANTS: dict[str, list[Literal]] = {
     "quantile": [Literal(share, DOUBLE) for share in (0.0, 0.25, 0.1, 0.3, 1.0)],
+    "quantile_disc": [Literal(share, DOUBLE) for share in (0.0, 0.25, 0.1, 0.3, 1.0)],
     "approx_quantile": [Literal(0.5, DOUBLE), Literal(0.9, DOUBLE)],
     "string_agg": [Literal(", ", STRING), Literal("", STRING)],
     "top_k": [Literal(1, INT), Literal(2, INT)],

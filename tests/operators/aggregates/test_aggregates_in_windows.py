@@ -32,6 +32,7 @@ CONSTANTS = {
     "min_by": ", k",
     "max_by": ", x",
     "quantile": ", 0.3",
+    "quantile_disc": ", 0.3",
     "approx_quantile": ", 0.3",
     "top_k": ", 2",
     "string_agg": ", '+'",

@@ -33,6 +33,7 @@ CALLS = [
 PLACES = ["lag(i)", "lead(s, 3, 'none')", "first_value(s)", "last_value(x)", "row_number()"]
 KNOWN = ["lag(i IGNORE NULLS)", "lag(s, 3, 'none' IGNORE NULLS)"]
 KNOWN_IN_FRAMES = ["first_value(s IGNORE NULLS)", "last_value(x IGNORE NULLS)"]
+EXCLUDED = ["CURRENT ROW", "GROUP", "TIES", "NO OTHERS"]
 SHARES = ["ntile(7)", "percent_rank()", "cume_dist()", "lead(x, 2 IGNORE NULLS)"]
 SHARES += ["nth_value(s, 3 IGNORE NULLS)"]
 LIMITS = [
@@ -136,6 +137,37 @@ def test_nulls_that_are_passed_over(table: pa.Table, partition: str, cut: int) -
     _same(table, made, cut)
 
 
+@pytest.mark.parametrize("excluded", EXCLUDED)
+@pytest.mark.parametrize("cut", [61, SIZE])
+def test_rows_that_frames_leave_out(table: pa.Table, excluded: str, cut: int) -> None:
+    """Over time, where rows are answered one time after the other, and over whole partitions."""
+    frames = [*FRAMES[:-1], "RANGE UNBOUNDED PRECEDING"]
+    made = [
+        f"{call} OVER (PARTITION BY k ORDER BY t {frame} EXCLUDE {excluded})"
+        for call in ("count(*)", "sum(i)", "min(s)", "max(x)", "bool_or(i > 7)")
+        for frame in frames
+    ]
+    made += [f"median(i) OVER (ORDER BY t {frames[0]} EXCLUDE {excluded})"]
+    rows = [
+        "ROWS 2 PRECEDING",
+        "ROWS UNBOUNDED PRECEDING",
+        "ROWS BETWEEN 4 PRECEDING AND 2 PRECEDING",
+    ]
+    for call in (*PLACES[2:4], *KNOWN_IN_FRAMES):
+        made += [f"{call} OVER (PARTITION BY k ORDER BY t, n {e} EXCLUDE {excluded})" for e in rows]
+    made.append(f"nth_value(x, 2) OVER (PARTITION BY k ORDER BY t, n {rows[0]} EXCLUDE {excluded})")
+    _same(table, made, cut)
+    ends = ["BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING", "BETWEEN 1 FOLLOWING AND 2 FOLLOWING"]
+    made = [
+        f"{call} OVER (PARTITION BY {{bucket}}, k ORDER BY i NULLS LAST {unit} {end}"
+        f" EXCLUDE {excluded})"
+        for call in ("count(x)", "sum(x)", "min(s)")
+        for unit in ("RANGE", "GROUPS")
+        for end in ends
+    ]
+    _same_in_buckets(table, made, cut)
+
+
 @pytest.mark.parametrize("cut", [61, SIZE])
 def test_shares_of_partitions(table: pa.Table, cut: int) -> None:
     made = [
@@ -143,7 +175,26 @@ def test_shares_of_partitions(table: pa.Table, cut: int) -> None:
         for call in SHARES
         for order in ("i NULLS LAST, n", *(["x NULLS LAST"] if call.endswith("()") else []))
     ]
-    shown = ", ".join(f"{each} AS c{place}" for place, each in enumerate(made))
+    _same_in_buckets(table, made, cut)
+
+
+@pytest.mark.parametrize("cut", [61, SIZE])
+def test_lengths_in_descending_order(table: pa.Table, cut: int) -> None:
+    made = [
+        f"{call} OVER (PARTITION BY {{bucket}}, k ORDER BY i DESC NULLS {nulls} RANGE {frame})"
+        for call in ("count(*)", "sum(x)", "max(s)")
+        for nulls in ("FIRST", "LAST")
+        for frame in (
+            "BETWEEN 7 PRECEDING AND 3 FOLLOWING",
+            "BETWEEN 12 PRECEDING AND 2 PRECEDING",
+            "BETWEEN 2 FOLLOWING AND UNBOUNDED FOLLOWING",
+        )
+    ]
+    _same_in_buckets(table, made, cut)
+
+
+def _same_in_buckets(table: pa.Table, calls: list[str], cut: int) -> None:
+    shown = ", ".join(f"{each} AS c{place}" for place, each in enumerate(calls))
     sql = f"SELECT n, {shown} FROM s"
     given = ours(table, sql.format(bucket="time_bucket(90, t)"), cut)
     assert given == theirs(table, sql.format(bucket="floor(t / 90.0)"))

@@ -36,12 +36,18 @@ BACK = [
     "RANGE CURRENT ROW",
     "GROUPS BETWEEN 2 PRECEDING AND CURRENT ROW",
     "GROUPS BETWEEN 3 PRECEDING AND 1 PRECEDING",
+    "ROWS 3 PRECEDING EXCLUDE CURRENT ROW",
+    "ROWS BETWEEN 4 PRECEDING AND 1 PRECEDING EXCLUDE TIES",
+    "RANGE BETWEEN 6 PRECEDING AND CURRENT ROW EXCLUDE GROUP",
 ]
 RUNNING = [
     "",
     "ROWS UNBOUNDED PRECEDING",
     "RANGE UNBOUNDED PRECEDING",
     "GROUPS UNBOUNDED PRECEDING",
+    "ROWS UNBOUNDED PRECEDING EXCLUDE GROUP",
+    "RANGE UNBOUNDED PRECEDING EXCLUDE CURRENT ROW",
+    "RANGE UNBOUNDED PRECEDING EXCLUDE TIES",
 ]
 AHEAD = [
     "RANGE BETWEEN 4 PRECEDING AND 3 FOLLOWING",
@@ -50,11 +56,14 @@ AHEAD = [
     "ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING",
     "GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
     "GROUPS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
+    "ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING EXCLUDE TIES",
+    "RANGE BETWEEN 3 PRECEDING AND 3 FOLLOWING EXCLUDE CURRENT ROW",
 ]
 WHOLE = [
     "RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
     "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
     "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING",
+    "GROUPS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE GROUP",
 ]
 CARRIED = [
     *("count(*)", "count(x)", "sum(i)", "sum(x)", "avg(x)", "avg(i)", "stddev(x)", "min(x)"),
@@ -62,7 +71,7 @@ CARRIED = [
     *("first_value(x) IGNORE NULLS", "last_value(k) IGNORE NULLS"),
     *("last_value(i)", "sum(i) FILTER (WHERE i > 0)", "max(i) FILTER (WHERE x > 0)"),
 ]
-OTHERS = ["median(x)", "count(DISTINCT i)", "string_agg(k, ',')", "nth_value(x, 2)"]
+OTHERS = ["median(x)", "count(DISTINCT i)", "string_agg(k, ',')", "array_agg(k)", "nth_value(x, 2)"]
 OTHERS += ["nth_value(k, 2) IGNORE NULLS"]
 NUMBERS = ["row_number()", "rank()", "dense_rank()"]
 NEIGHBOURS = ["lag(x)", "lag(k, 2)", "lag(i, 1, 7)", "lag(x, 0)"]
@@ -140,6 +149,7 @@ def test_rows_ahead(
         max_size=3,
     ),
     number=st.sampled_from([*NUMBERS, *NEIGHBOURS, *SHARES, "lead(k)"]),
+    measured=st.sampled_from(["i NULLS FIRST", "i DESC", "i DESC NULLS LAST"]),
 )
 def test_complete_partitions(
     rows: list[Row],
@@ -148,11 +158,12 @@ def test_complete_partitions(
     order: str,
     calls: list[tuple[str, str]],
     number: str,
+    measured: str,
 ) -> None:
     made = [over(number, f"PARTITION BY {partition} ", order, "")]
     for call, frame in calls:
         lengths = "RANGE BETWEEN" in frame and frame[14:].lstrip()[:1].isdigit()
-        by = "i NULLS FIRST" if lengths else order
+        by = measured if lengths else order
         made.append(over(call, f"PARTITION BY {partition} ", by, frame))
     shown = ", ".join(f"{each} AS c{place}" for place, each in enumerate(made))
     sql = f"SELECT k, i, x, t, {shown} FROM s LATE SIDE"

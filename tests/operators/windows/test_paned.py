@@ -38,7 +38,8 @@ OTHERS = (
     " count(DISTINCT x) AS j, sum(DISTINCT x) AS k, stddev_samp(y) AS l,"
     " sum(x) FILTER (WHERE x > 1) AS m, approx_quantile(y, 0.5) AS n, min(s) AS o,"
     " min_by(s, y) AS r, max_by(x, s) AS u,"
-    " approx_top_k(y, 2) AS p, approx_heavy_hitters(s, 0.25) AS q"
+    " approx_top_k(y, 2) AS p, approx_heavy_hitters(s, 0.25) AS q,"
+    " quantile_disc(s, 0.5) AS v"
 )
 LISTS = {
     "differential": DIFFERENTIAL,

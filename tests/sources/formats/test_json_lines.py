@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import SourceError
 from penstock.model.plain_values import to_python
+from penstock.model.row_form import RowForm
 from penstock.model.schema import Field, Schema
 from penstock.model.types import (
     BIGINT,
@@ -25,7 +26,7 @@ from penstock.model.types import (
 )
 from penstock.sources.formats import json_lines
 from penstock.sources.formats.data_file import DataFile
-from penstock.sources.formats.few_json_lines import read_few_lines
+from penstock.sources.formats.few_json_lines import LinesAlone, read_few_lines
 from penstock.sources.formats.json_lines import read_at_once, read_json_lines
 from penstock.sources.formats.json_values import read_lines
 from penstock.sources.rejects import RejectLog
@@ -125,6 +126,7 @@ def test_wrong_values(read_file: Any, listed: Any, value: str, sql_type: str, re
         (b'"x"', "the string 'x' is not an object"),
         (b"nonsense", "not JSON: Expecting value at character 1"),
         (b'{"v":1', "not JSON: Expecting ',' delimiter at character 7"),
+        (b'{"v":"1', "not JSON: Unterminated string starting at character 6"),
         (b'{"v":1} {"v":2}', "not JSON: Extra data at character 9"),
         (b'{"v":1}null{"v":2}', "not JSON: Extra data at character 8"),
         (b'{"v":Inf}', "not JSON: Expecting value at character 6"),
@@ -257,6 +259,10 @@ def test_arrow_and_lines_agree(lines: list[str], end: str) -> None:
     if block:
         compare(read_at_once(block, ALL), block, ALL)
         compare(read_few_lines(block, FEW), block, FEW)
+        if b"\n" not in block:
+            alone = LinesAlone(FEW).read(block)
+            compare(alone and alone.batch, block, FEW)
+            assert alone is None or alone.values == RowForm(FEW).values(alone.batch)
 
 
 def compare(fast: pa.RecordBatch | None, block: bytes, schema: Schema) -> None:
@@ -282,3 +288,4 @@ def test_good_lines_go_at_once(lines: list[str]) -> None:
     odd = any(text in block for text in (b"Inf", b"NaN", b"1e400", b"1e999", b"\\u"))
     if not len(log) and not odd:
         assert read_at_once(block, ALL) is not None
+        assert LinesAlone(FEW).read(lines[0].encode()) is not None

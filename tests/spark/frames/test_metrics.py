@@ -56,7 +56,7 @@ def test_every_micro_batch_is_counted(
     assert tuples(found.rows) == ROWS
     assert total(found.metrics) == COUNTS
     first = found.metrics[0]["penstock"].asDict()
-    assert first == {"read": 3, "late": 0, "rejected": 0, "rows": 2}
+    assert first == {"read": 3, "late": 0, "rejected": 0, "rows": 2, "decisions": []}
 
 
 def test_what_stages_before_have_counted(

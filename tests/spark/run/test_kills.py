@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock.spark.run.books import read_books
 from tests.queries import FOLDER
 from tests.spark.processes import (
     DISTURBED,
+    EXCHANGED,
     Differences,
     Driver,
     assert_reference,
@@ -31,18 +33,23 @@ def run_killed(directory: Path, seed: int, kills: int, sinks: str, asked: str = 
     moments = random.Random(seed)
     query = write_disturbed(directory / "query", seed, asked)
     output = directory / "output"
+    # enough to look at operators between two kills
+    portions = 2 * PORTIONS if asked == EXCHANGED else PORTIONS
     for _ in range(kills):
-        driver = Driver("local[2]", PORTIONS, output, query, sinks=sinks)
+        driver = Driver("local[2]", portions, output, query, sinks=sinks)
         driver.hear("started")
         if moments.random() < 0.5:
             driver.hear("committed")
         time.sleep(moments.uniform(0, 1.5))
         driver.kill()
-    Driver("local[2]", PORTIONS, output, query, sinks=sinks).wait()
+    Driver("local[2]", portions, output, query, sinks=sinks).wait()
     found = differences(query, output)
     told = f"{kills} kills, {found.lost} lost, {found.doubled} doubled"
     print(f"{asked}, {sinks}, seed {seed}: {told}")
     assert found == Differences(lost=0, doubled=0)
+    if asked == EXCHANGED:
+        (books,) = read_books(output / query.stem / "checkpoint" / "penstock", 1)
+        assert books.all.decisions
 
 
 def test_a_driver_that_is_killed(tmp_path: Path) -> None:
@@ -52,7 +59,7 @@ def test_a_driver_that_is_killed(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 2 + len(SINKS) * len(DISTURBED)))
 def test_drivers_that_are_killed(tmp_path: Path, seed: int) -> None:
-    """70 kills in all, five of every query and kind of output."""
+    """100 kills in all, five of every query and kind of output."""
     asked = list(DISTURBED)[seed // len(SINKS) % len(DISTURBED)]
     run_killed(tmp_path, seed, 5, SINKS[seed % len(SINKS)], asked)
 

@@ -29,8 +29,9 @@ from tests.waiting import join
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Several sub-sources, SLACK, tuples that miss some windows, two stages, revisions.
-SOME = ("per", "slack", "subquery", "late_amend_group")
+# Several sub-sources, SLACK, tuples that miss some windows, two stages, revisions, running answers,
+# rows beside each other.
+SOME = ("per", "slack", "subquery", "late_amend_group", "running_join", "over_ahead")
 
 
 def run_with_failures(

@@ -14,9 +14,9 @@ from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.language.binding.scalars.nested import refuse_nested
 from penstock.language.binding.scope import Scope
+from penstock.language.binding.windows.window_columns import WindowColumns
 from penstock.language.syntax import SelectItem
-from penstock.model.schema import Field
-from penstock.model.types import BIGINT, BOOLEAN, INTERVAL, STRING, Kind
+from penstock.model.types import BIGINT, BOOLEAN, STRING, Kind
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import (
     AggregateCall,
@@ -65,16 +65,13 @@ class GroupBinder(ExpressionBinder):
         scope: Scope,
         catalog: Catalog,
         keys: list[Named],
-        window: list[Field],
-        tick_back: bool = False,
+        window: WindowColumns,
         sets: GroupingSets | None = None,
     ) -> None:
-        """With `tick_back`, the window_end that is shown is a tick before that of `window`."""
         super().__init__(scope, catalog, "an aggregate")
         self.tuples = ExpressionBinder(scope, catalog, "an aggregate")
         self.keys = keys
-        self.window = {field.name: field for field in window}
-        self._tick_back = tick_back
+        self.window = window
         self._sets = sets
         self.aggregates: list[NamedAggregate] = []
         self._named: dict[str, list[NamedAggregate]] = {}  # those that are written alike
@@ -109,11 +106,7 @@ class GroupBinder(ExpressionBinder):
 
     def column(self, syntax: exp.Column) -> Expression:
         name = syntax.name.lower()
-        if not syntax.table and name in self.window:
-            column = Column.of(self.window[name], span_of(syntax))
-            if name == "window_end" and self._tick_back:
-                tick = Literal(-1, INTERVAL if column.type.kind is Kind.TIMESTAMP else BIGINT)
-                return Call("add", (column, tick), column.type, span=column.span)
+        if not syntax.table and (column := self.window.bind(name, span_of(syntax))) is not None:
             return column
         if not syntax.table and syntax.name.casefold() in self._aliases:
             return self.bind(self._aliases[syntax.name.casefold()])
@@ -255,7 +248,7 @@ def _ordered(syntax: exp.Expr) -> exp.Anonymous | None:
         made = exp.Anonymous(this=called.this, expressions=[ordered])
         made.meta.update(called.meta)
         return made
-    shares = str(called.name).lower() in ("percentile_cont", "mode")
+    shares = str(called.name).lower() in ("percentile_cont", "percentile_disc", "mode")
     if others or key.args.get("desc") or not (shares or key.this == _value(called)):
         raise _own_order(called, syntax)
     if not shares:

@@ -65,13 +65,17 @@ class RowsBeside:
         completes = any(node.promise(each) for each in partition)
         if not completes and running is None:
             known = next((each.field.qualified for each in node.progress), "ts")
-            window = f"[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA {known}]"
+            ways = [
+                f"[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA {known}] after the SELECT list",
+                f"LIMIT {limit.rows or 10} BY {known}",
+            ]
+            if known.rpartition(".")[2].startswith("window_"):  # there are windows
+                ways.reverse()
             raise BindError(
                 "the first rows of an endless stream are never known",
                 span=limit.span,
                 expected="a window, or a column that progresses behind LIMIT … BY",
-                hint=f"{window} after the SELECT list, or LIMIT {limit.rows or 10} BY {known}; or"
-                f" {HOW_TO_RUN}",
+                hint=f"{', or '.join(ways)}; or {HOW_TO_RUN}",
             )
         name = free_name("row_number() OVER", [field.name for field in node.schema])
         calls = (NamedOver(name, Numbering(NumberKind.ROW_NUMBER)),)

@@ -15,7 +15,8 @@ from penstock.language.binding.scalars.coercion import alike
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.model.names import free_name
-from penstock.plan.expressions import Column, Expression, Literal, Named, columns_of
+from penstock.model.schema import Schema
+from penstock.plan.expressions import Column, Expression, Named, columns_of
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.over_calls import (
     FramedAggregate,
@@ -32,6 +33,7 @@ from penstock.plan.nodes.over_calls import (
     frames_of,
 )
 from penstock.plan.nodes.stateless import Project
+from penstock.scalars.evaluate import evaluator
 
 _NUMBERINGS = {kind.value: kind for kind in NumberKind}
 _NEIGHBOURS = {"lag": -1, "lead": 1}
@@ -253,7 +255,8 @@ class OverCalls:
 
     def _whole(self, syntax: exp.Expr, name: str, least: int, what: str = "rows") -> int:
         found = self._binder.bind(syntax)
-        value = found.value if isinstance(found, Literal) and found.type.is_integer else None
+        constant = found.type.is_integer and not columns_of(found)
+        value = evaluator(found, Schema(()))(()) if constant else None
         if value is None or value < least:
             raise BindError(
                 f"{name} takes a constant number of {what}, from {least} on", span=span_of(syntax)

@@ -9,7 +9,7 @@ from penstock.language.binding.scalars.literals import span_of, ticks
 from penstock.language.binding.windows.peer_windows import length_of
 from penstock.model.domain import Domain
 from penstock.model.types import Type
-from penstock.plan.nodes.over_calls import FrameUnit, RowFrame
+from penstock.plan.nodes.over_calls import Excluded, FrameUnit, RowFrame
 from penstock.plan.nodes.rows_over import TIMES
 
 _TRY = "ROWS BETWEEN 5 PRECEDING AND CURRENT ROW"
@@ -23,8 +23,6 @@ def default_frame(ordered: bool) -> RowFrame:
 def frame_of(spec: exp.WindowSpec, order: Type | None, span: Span | None) -> RowFrame:
     """The frame that is written; `order` is the type of the first column of the order."""
     unit = FrameUnit(str(spec.args.get("kind")).upper())
-    if spec.args.get("exclude"):
-        raise BindError("EXCLUDE is not part of the dialect", span=span, hint=_TRY)
     if order is None and unit is not FrameUnit.ROWS:
         raise BindError(
             f"{unit.value} is measured on what ORDER BY names", span=span, hint="ORDER BY ts"
@@ -40,7 +38,8 @@ def frame_of(spec: exp.WindowSpec, order: Type | None, span: Span | None) -> Row
     last = 0 if spec.args.get("end") is None else _offset(spec, "end", unit, order, span)
     if first is not None and last is not None and first > last:
         raise BindError("the frame ends before it begins", span=span, hint=_TRY)
-    return RowFrame(unit, first, last)
+    excluded = spec.args.get("exclude")
+    return RowFrame(unit, first, last, Excluded(str(excluded).upper() if excluded else "NO OTHERS"))
 
 
 def _offset(

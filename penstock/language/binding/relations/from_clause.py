@@ -125,6 +125,7 @@ class FromBinder:
         bound = [[self._apart(source) for source in sources] for sources in bound]
         self._sources = [source for sources in bound for source in sources]
         distinct_columns(self._sources)
+        self._hidden.update(*(each.hidden for each in self._sources))
         tree: Tree | None = None
         for chain, sources in zip(chains, bound, strict=True):
             tree = self._chain(tree, chain, sources)

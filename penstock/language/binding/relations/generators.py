@@ -1,5 +1,5 @@
 """explode and unnest in a SELECT list, as Spark and DuckDB have them: the relation is unnested, and
-its item stands in their place."""
+its item, and what comes with it, stand in their place."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from sqlglot import exp
 
 from penstock.errors import BindError
 from penstock.language.binding.scalars.literals import span_of
-from penstock.language.syntax import JoinChain, Name, Select, SelectItem, UnnestedRelation
+from penstock.language.syntax import (
+    JoinChain,
+    Name,
+    Relation,
+    Select,
+    SelectItem,
+    UnnestedRelation,
+)
 from penstock.plan.catalog import Catalog
 
-_GENERATORS = ("unnest", "explode", "explode_outer")
-_WITH_NUMBERS = ("posexplode", "posexplode_outer")
+_ONE = ("unnest", "explode", "explode_outer")  # with a MAP, two as well
+_NUMBERED = ("posexplode", "posexplode_outer")
 _HINT = "FROM s LATERAL VIEW explode(s.items) u AS item"
 
 
@@ -36,12 +43,6 @@ def unnested_items(select: Select, catalog: Catalog) -> Select:
     if len(found) > 1:
         second = span_of(found[1][1])
         raise BindError("a SELECT takes one collection apart", span=second, hint=_HINT)
-    if name in _WITH_NUMBERS:
-        raise BindError(
-            f"{name} gives two columns, and stands behind LATERAL VIEW",
-            span=span,
-            hint=f"FROM s LATERAL VIEW {name}(s.items) u AS pos, item",
-        )
     if item.expression is not call or len(call.expressions) != 1:
         raise BindError(
             f"{name} stands alone in a SELECT list, with an ARRAY", span=span, hint=_HINT
@@ -55,26 +56,41 @@ def unnested_items(select: Select, catalog: Catalog) -> Select:
                 span=span,
                 hint="CROSS JOIN UNNEST(a.items) AS u(item) behind the relation",
             )
-    column, alias = Name(item.text, item.span), Name(f"{name} of a SELECT list", item.span)
-    outer = name.endswith("_outer")
+    taken, inside = _taken(item, call, relation, bool(select.group_by))
+    items = tuple(taken if each is item else each for each in select.items)
+    return replace(select, items=items, chains=(JoinChain(inside, ()),))
+
+
+def _taken(
+    item: SelectItem, call: exp.Anonymous, relation: Relation, grouped: bool
+) -> tuple[SelectItem, UnnestedRelation]:
+    """What stands in the place of the call, and what it is taken from, whose columns are found by
+    the name of the relation alone.  Only if there may be several, they are a star."""
+    name = str(call.name).lower()
+    alias = Name(item.text if name == "unnest" else f"{name}()", item.span)
+    columns = item.aliases or ((item.alias,) if item.alias is not None else ())
     inside = UnnestedRelation(
-        relation, call.expressions[0], alias, (column,), outer, False, item.span
+        relation,
+        call.expressions[0],
+        alias,
+        columns,
+        name.endswith("_outer"),
+        name in _NUMBERED,
+        item.span,
+        "UNNEST" if name == "unnest" else name,
+        hidden=True,
     )
+    if item.aliases or name in _NUMBERED or (item.alias is None and not grouped):
+        star = exp.Column(this=exp.Star(), table=exp.to_identifier(alias.text, quoted=True))
+        star.meta.update(call.meta)
+        return replace(item, expression=star, alias=None, text="*"), inside
+    column = item.alias or Name(item.text if name == "unnest" else "col", item.span)
     part = exp.column(column.text, table=alias.text, quoted=True)
     part.meta.update(call.meta)
-    called = item.alias or Name(item.text if name == "unnest" else "col", item.span)
-    taken = replace(item, expression=part, alias=called)
-    items = tuple(taken if each is item else _without(each, column) for each in select.items)
-    return replace(select, items=items, chains=(JoinChain(inside, ()),))
+    taken = replace(item, expression=part, alias=column)
+    return taken, replace(inside, columns=(column,))
 
 
 def _is_generator(call: exp.Anonymous, catalog: Catalog) -> bool:
     name = str(call.name).lower()
-    return name in (*_GENERATORS, *_WITH_NUMBERS) and catalog.function(name) is None
-
-
-def _without(item: SelectItem, column: Name) -> SelectItem:
-    """`*` is what the relation had before."""
-    if not isinstance(item.expression, exp.Star):
-        return item
-    return replace(item, without=(*item.without, column))
+    return name in (*_ONE, *_NUMBERED) and catalog.function(name) is None

@@ -12,7 +12,7 @@ from penstock.errors import BindError, PenstockError, Span
 from penstock.language.binding.relations.unnest import unnest
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of, ticks
-from penstock.language.binding.scope import Scope
+from penstock.language.binding.scope import Hidden, Scope
 from penstock.language.binding.windows.windowed import with_windows
 from penstock.language.binding.windows.windows import check_progress, only_progressing
 from penstock.language.syntax import (
@@ -49,6 +49,7 @@ class BoundSource(NamedTuple):
     alias: str
     window: WindowClause | None
     span: Span
+    hidden: Hidden = frozenset()  # columns that are found under the name of their relation alone
 
 
 class RelationBinder:
@@ -112,7 +113,8 @@ class RelationBinder:
         source = self.bind(relation.relation)
         binder = ExpressionBinder(Scope(source.node.schema), self.catalog, "UNNEST")
         node = pointing_at(relation.span, lambda: unnest(source.node, relation, binder))
-        return source._replace(node=node)
+        hidden = {(each.name, each.relation) for each in node.fields if relation.hidden}
+        return source._replace(node=node, hidden=source.hidden | hidden)
 
     def _union(self, relation: UnionRelation) -> BoundSource:
         branches = [self.bind(branch) for branch in relation.branches]

@@ -16,7 +16,7 @@ def unnest(node: Node, relation: UnnestedRelation, binder: ExpressionBinder) -> 
     collection = binder.bind(relation.collection)
     if collection.type.kind not in (Kind.ARRAY, Kind.MAP):
         raise BindError(
-            f"UNNEST takes an ARRAY or MAP, not {collection.type.a}",
+            f"{relation.called} takes an ARRAY or MAP, not {collection.type.a}",
             span=span_of(relation.collection),
         )
     alias = relation.alias.text if relation.alias is not None else "unnest"
@@ -32,7 +32,7 @@ def unnest(node: Node, relation: UnnestedRelation, binder: ExpressionBinder) -> 
     names = [name.text for name in relation.columns] or [name for name, _ in given]
     if len(names) != len(types):
         raise BindError(
-            f"UNNEST has {len(types)} column{'s' * (len(types) != 1)} here",
+            f"{relation.called} has {len(types)} column{'s' * (len(types) != 1)} here",
             span=relation.columns[0].span if relation.columns else relation.span,
             expected=", ".join(map(str, types)),
         )

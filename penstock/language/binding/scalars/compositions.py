@@ -10,16 +10,18 @@ from collections.abc import Callable
 
 from penstock.errors import BindError, Span
 from penstock.functions.operators import arithmetic
+from penstock.language.binding.scalars.arrays import ARRAYS, concatenated
+from penstock.language.binding.scalars.calls import called, takes
+from penstock.language.binding.scalars.composed_choices import CHOICES
+from penstock.language.binding.scalars.composed_numbers import NUMBERS
+from penstock.language.binding.scalars.composed_texts import TEXTS
+from penstock.language.binding.scalars.composed_times import TIMES
 from penstock.language.binding.scalars.nested import NESTED
 from penstock.language.binding.scalars.time_formats import TIME_FORMATS
 from penstock.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, Kind
 from penstock.plan.expressions import Call, Case, Cast, Expression, Literal, cast_to
 
 MOST_PADDED = 10_000  # characters
-
-
-def _wrong(name: str, takes: str) -> BindError:
-    return BindError(f"{name} is called with other arguments", expected=f"{name}({takes})")
 
 
 def as_text(value: Expression) -> Expression:
@@ -29,9 +31,16 @@ def as_text(value: Expression) -> Expression:
     return cast_to(value, STRING)
 
 
+def joined(pieces: list[Expression]) -> Expression:
+    """`||` between ARRAYs, or between texts."""
+    if any(each.type.kind is Kind.ARRAY for each in pieces):
+        return concatenated(pieces, "||")
+    return called("concat", [as_text(each) for each in pieces])
+
+
 def _mod(given: list[Expression]) -> Expression:
     if len(given) != 2:
-        raise _wrong("mod", "number, number")
+        raise takes("mod", "number, number")
     types = arithmetic("mod", given[0].type, given[1].type)
     operands = (cast_to(given[0], types.left), cast_to(given[1], types.right))
     return Call("mod", operands, types.result)
@@ -40,7 +49,7 @@ def _mod(given: list[Expression]) -> Expression:
 def _concat_ws(given: list[Expression]) -> Expression:
     """The texts that are not NULL, each behind a separator, without the first separator."""
     if len(given) < 2:
-        raise _wrong("concat_ws", "separator, text, …")
+        raise takes("concat_ws", "separator, text, …")
     separator, *texts = map(as_text, given)
     pieces = tuple(
         Call(
@@ -59,7 +68,7 @@ def _padded(left: bool) -> Callable[[list[Expression]], Expression]:
 
     def build(given: list[Expression]) -> Expression:
         if not 2 <= len(given) <= 3:
-            raise _wrong(name, "text, length [, filling]")
+            raise takes(name, "text, length [, filling]")
         text, *constants = given
         values = [each.value for each in constants if isinstance(each, Literal)]
         length, filling = [*values, " "][:2] if len(values) == len(constants) else (None, None)
@@ -84,18 +93,12 @@ def _padded(left: bool) -> Callable[[list[Expression]], Expression]:
 def _moved(operator: str, name: str) -> Callable[[list[Expression]], Expression]:
     def build(given: list[Expression]) -> Expression:
         if len(given) != 2 or given[0].type.kind not in (Kind.DATE, Kind.TIMESTAMP):
-            raise _wrong(name, "time, number of days")
+            raise takes(name, "time, number of days")
         if not given[1].type.is_integer:
             raise BindError(f"argument 2 of {name} is {given[1].type.a}", expected="whole days")
         return Call(operator, (_day(given[0]), cast_to(given[1], BIGINT)), DATE)
 
     return build
-
-
-def _datediff(given: list[Expression]) -> Expression:
-    if len(given) != 2 or any(e.type.kind not in (Kind.DATE, Kind.TIMESTAMP) for e in given):
-        raise _wrong("datediff", "end, start")
-    return Call("subtract", (_day(given[0]), _day(given[1])), BIGINT)
 
 
 def _day(value: Expression) -> Expression:
@@ -105,7 +108,7 @@ def _day(value: Expression) -> Expression:
 def _log(given: list[Expression]) -> Expression:
     """The natural logarithm, or that to a base, which comes first."""
     if not 1 <= len(given) <= 2 or not all(each.type.is_number for each in given):
-        raise _wrong("log", "[base,] number")
+        raise takes("log", "[base,] number")
     parts = [Call("ln", (cast_to(each, DOUBLE),), DOUBLE) for each in reversed(given)]
     return parts[0] if len(parts) == 1 else Call("divide", tuple(parts), DOUBLE)
 
@@ -113,7 +116,7 @@ def _log(given: list[Expression]) -> Expression:
 def _constant(name: str, value: float) -> Callable[[list[Expression]], Expression]:
     def build(given: list[Expression]) -> Expression:
         if given:
-            raise _wrong(name, "")
+            raise takes(name, "")
         return Literal(value, DOUBLE)
 
     return build
@@ -122,7 +125,7 @@ def _constant(name: str, value: float) -> Callable[[list[Expression]], Expressio
 def _sha2(given: list[Expression]) -> Expression:
     bits = given[1].value if len(given) == 2 and isinstance(given[1], Literal) else None
     if bits not in (0, 224, 256, 384, 512) or given[0].type.kind not in (Kind.STRING, Kind.NULL):
-        raise _wrong("sha2", "text, 224 | 256 | 384 | 512")
+        raise takes("sha2", "text, 224 | 256 | 384 | 512")
     return Call(f"sha{bits or 256}", (cast_to(given[0], STRING),), STRING)
 
 
@@ -133,13 +136,17 @@ COMPOSED: dict[str, Callable[[list[Expression]], Expression]] = {
     "rpad": _padded(left=False),
     "date_add": _moved("add", "date_add"),
     "date_sub": _moved("subtract", "date_sub"),
-    "datediff": _datediff,
     "log": _log,
     "pi": _constant("pi", math.pi),
     "e": _constant("e", math.e),
     "sha2": _sha2,
+    **CHOICES,
+    **NUMBERS,
+    **TEXTS,
+    **TIMES,
     **TIME_FORMATS,
     **NESTED,
+    **ARRAYS,
 }
 
 

@@ -11,8 +11,9 @@ from penstock.errors import BindError, Span, nearest, shortened
 from penstock.functions.scalar import ALIASES, SCALARS, scalar
 from penstock.language.binding.scalars.arithmetic import ARITHMETIC, chain
 from penstock.language.binding.scalars.buckets import bucket
+from penstock.language.binding.scalars.calls import called
 from penstock.language.binding.scalars.coercion import alike, cast_null, castable
-from penstock.language.binding.scalars.compositions import COMPOSED, as_text, escaped
+from penstock.language.binding.scalars.compositions import COMPOSED, escaped, joined
 from penstock.language.binding.scalars.literals import (
     constant,
     number,
@@ -24,7 +25,8 @@ from penstock.language.binding.scalars.nested import path, refuse_nested
 from penstock.language.binding.scalars.operators import OPERATORS
 from penstock.language.binding.scalars.patterns import PATTERNS, check_pattern
 from penstock.language.binding.scalars.structs import STRUCTS, struct_call
-from penstock.language.binding.scalars.units import check_unit
+from penstock.language.binding.scalars.time_calls import TIME_CALLS, time_call
+from penstock.language.binding.scalars.units import unit_of
 from penstock.language.binding.scalars.user_functions import user_call
 from penstock.language.binding.scope import Scope
 from penstock.language.syntax import QuerySyntax
@@ -56,6 +58,7 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
 }
 _NOT_DETERMINED = {
     "now",
+    "proctime",
     "current_timestamp",
     "current_date",
     "current_time",
@@ -118,10 +121,6 @@ class ExpressionBinder:
                 if isinstance(syntax, exp.NullSafeNEQ):
                     return distinct
                 return Call("not", (distinct,), BOOLEAN, span=span)
-            case exp.Between():
-                low = self._compare("ge", syntax.this, syntax.args["low"], span)
-                high = self._compare("le", syntax.this, syntax.args["high"], span)
-                return Call("and", (low, high), BOOLEAN, span=span)
             case exp.In():
                 return self._in(syntax, span)
             case exp.Exists():
@@ -131,8 +130,9 @@ class ExpressionBinder:
             case exp.Escape() if isinstance(syntax.this, exp.Like | exp.ILike):
                 return self._like(syntax.this, span, syntax.expression)
             case exp.DPipe():
-                pieces = [as_text(self.bind(piece)) for piece in _spine(syntax, exp.DPipe)]
-                return self.call("concat", pieces, span)
+                return replace(
+                    joined([self.bind(piece) for piece in _spine(syntax, exp.DPipe)]), span=span
+                )
             case exp.Case():
                 return self._case(syntax, span)
             case exp.Cast() | exp.TryCast():
@@ -152,7 +152,7 @@ class ExpressionBinder:
                 return chain(self, syntax)
             case _ if type(syntax) in _COMPARISONS:
                 name = _COMPARISONS[type(syntax)]
-                return self._compare(name, syntax.this, syntax.expression, span)
+                return self.compare(name, syntax.this, syntax.expression, span)
             case _ if type(syntax) in OPERATORS:
                 return OPERATORS[type(syntax)](self, syntax, span)
             case exp.Star():
@@ -204,6 +204,10 @@ class ExpressionBinder:
             self.known(name, span)
         if any(isinstance(argument, exp.Distinct | exp.Star) for argument in syntax.expressions):
             raise BindError(f"{name} is not an aggregate, so it takes no * or DISTINCT", span=span)
+        if user is None and name.lower() in TIME_CALLS:
+            made = time_call(self, syntax)
+            if made is not None:
+                return replace(made, span=span)
         arguments = [self.bind(argument) for argument in syntax.expressions]
         if user is not None:
             return user_call(user, arguments, span)
@@ -256,18 +260,13 @@ class ExpressionBinder:
         self, name: str, arguments: list[Expression], span: Span | None, shown: str | None = None
     ) -> Call:
         """A call by the name of a function, which messages call as it is `shown`."""
-        function = scalar(name)
-        assert function is not None
-        types = function.signature.convert(shown or function.name, [e.type for e in arguments])
-        converted = tuple(
-            cast_to(each, wanted) for each, wanted in zip(arguments, types, strict=True)
-        )
-        if function.name in ("date_trunc", "date_part"):
-            check_unit(function.name, converted[0])
-        if function.name in _COMPARING:
-            refuse_nested(types[0], f"{function.name} cannot compare", span)
-        made = Call(function.name, converted, function.returns(types), span=span)
-        if function.name in PATTERNS:
+        made = replace(called(name, arguments, shown), span=span)
+        if made.function in ("date_trunc", "date_part"):
+            unit, *rest = made.arguments
+            made = replace(made, arguments=(unit_of(made.function, unit), *rest))
+        if made.function in _COMPARING:
+            refuse_nested(made.arguments[0].type, f"{made.function} cannot compare", span)
+        if made.function in PATTERNS:
             check_pattern(made)
         return made
 
@@ -288,7 +287,7 @@ class ExpressionBinder:
         wide = result if result and operand.type.is_integer else operand.type
         return Call("negate", (cast_to(operand, wide),), wide, span=span)
 
-    def _compare(self, name: str, left: exp.Expr, right: exp.Expr, span: Span | None) -> Expression:
+    def compare(self, name: str, left: exp.Expr, right: exp.Expr, span: Span | None) -> Expression:
         return Call(name, self._align(left, right), BOOLEAN, span=span)
 
     def _align(self, left: exp.Expr, right: exp.Expr) -> tuple[Expression, Expression]:
@@ -345,7 +344,7 @@ class ExpressionBinder:
         conditions, values = [], []
         for branch in syntax.args["ifs"]:
             if syntax.this is not None:
-                condition = self._compare("eq", syntax.this, branch.this, span)
+                condition = self.compare("eq", syntax.this, branch.this, span)
             else:
                 condition = self.condition(branch.this, "WHEN")
             conditions.append(condition)

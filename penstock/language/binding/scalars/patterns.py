@@ -17,6 +17,8 @@ _FORMATS: dict[str, Callable[[str], object]] = {
     "try_to_timestamp": reading_of,
     "json_get": path_of,
     "json_text": path_of,
+    "json_value": path_of,
+    "json_query": path_of,
     "at_time_zone": zone_of,
 }
 PATTERNS = {*REGULAR_EXPRESSIONS, *_FORMATS}

@@ -7,9 +7,10 @@ are selected come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -39,9 +40,11 @@ _VALUES = ("WINDOW", "SESSION_WINDOW")  # of Spark, which have fields
 _BOUNDS = {
     **{f"{kind}_START": "window_start" for kind in ("TUMBLE", "HOP", "SESSION")},
     **{f"{kind}_END": "window_end" for kind in ("TUMBLE", "HOP", "SESSION")},
+    **{f"{kind}_ROWTIME": "window_time" for kind in ("TUMBLE", "HOP", "SESSION")},
 }
 _FIELDS = {"start": "window_start", "end": "window_end"}
-_COLUMNS = ("window_start", "window_end")
+_Column: TypeAlias = Callable[[exp.Expr], exp.Expr | None]  # ours, where something stands for one
+_COLUMNS = ("window_start", "window_end", "window_time")
 
 
 def in_our_words(select: Select) -> Select:
@@ -55,7 +58,8 @@ def in_our_words(select: Select) -> Select:
         _refuse_two(select, grouped)
         clause = window_of(str(grouped.name).upper(), grouped.expressions, span_of(grouped))
         others = tuple(each for each in select.group_by if each is not grouped)
-        return _with_bounds(replace(select, window=clause, group_by=others), str(grouped.name))
+        made = replace(select, window=clause, group_by=others)
+        return _with_columns(made, lambda syntax: _bound(syntax, grouped))
     return _from_a_window_function(select)
 
 
@@ -106,6 +110,8 @@ def length_of(syntax: exp.Expr) -> Quantity:
                 return Quantity(Decimal(syntax.this.name), unit.upper(), place)
             case exp.Interval():
                 return Quantity(Decimal(parse_duration(syntax.this.name)), "MICROSECONDS", place)
+            case exp.Cast(this=exp.Literal() | exp.Interval() as inner):  # '5 minutes'::interval
+                return length_of(inner)
             case exp.Literal() if syntax.is_string:
                 length = parse_duration(syntax.name.removeprefix("interval "))
                 return Quantity(Decimal(length), "MICROSECONDS", place)
@@ -134,50 +140,56 @@ def _refuse_two(select: Select, grouped: exp.Anonymous) -> None:
         raise BindError("the aggregate has two windows", span=span_of(calls[1]))
 
 
-def _with_bounds(select: Select, name: str) -> Select:
-    """TUMBLE_START(…), window.start and the like as our columns."""
-    items = tuple(_item(each, name) for each in select.items)
-    having = None if select.having is None else _translated(select.having, name)
+def _with_columns(select: Select, column: _Column) -> Select:
+    """With our columns where something stands for them, behind SELECT and HAVING."""
+    items = tuple(_item(each, column) for each in select.items)
+    having = None if select.having is None else _translated(select.having, column)
     return replace(select, items=items, having=having)
 
 
-def _item(item: SelectItem, name: str) -> SelectItem:
-    made, alias = _translated(item.expression, name), item.alias
+def _item(item: SelectItem, column: _Column) -> SelectItem:
+    made, alias = _translated(item.expression, column), item.alias
     if made is item.expression:
         return item
-    if alias is None and isinstance(item.expression, exp.Column):  # window.start is called start
+    if alias is None and isinstance(item.expression, exp.Column | exp.Dot):
+        # window.start is called start
         alias = Name(item.expression.name, item.span)
     return replace(item, expression=made, alias=alias)
 
 
-def _translated(syntax: exp.Expr, name: str) -> exp.Expr:
-    found = [(each, made) for each in syntax.walk() if (made := _bound(each, name))]
+def _translated(syntax: exp.Expr, column: _Column) -> exp.Expr:
+    found = [(each, made) for each in syntax.walk() if (made := column(each))]
     if not found:
         return syntax
     if found[0][0] is syntax:
         return found[0][1]
     copied = syntax.copy()
     for each in list(copied.walk()):
-        made = _bound(each, name)
+        made = column(each)
         if made is not None:
             each.replace(made)
     return copied
 
 
-def _bound(syntax: exp.Expr, name: str) -> exp.Expr | None:
-    """Our columns in place of an expression that stands for them."""
-    column = None
-    if isinstance(syntax, exp.Anonymous):
-        column = _BOUNDS.get(str(syntax.name).upper())
-    elif isinstance(syntax, exp.Column) and name.upper() in _VALUES:
-        if syntax.table.upper() == name.upper():
+def _bound(syntax: exp.Expr, grouped: exp.Anonymous) -> exp.Expr | None:
+    """Our columns in place of an expression that stands for them: TUMBLE_START(…), `window.start`,
+    `window`, and the window as it is written behind GROUP BY."""
+    kind, column = str(grouped.name).upper(), None
+    match syntax:
+        case exp.Anonymous() if kind in _VALUES and syntax == grouped:
+            return _value(syntax)
+        case exp.Anonymous():
+            column = _BOUNDS.get(str(syntax.name).upper())
+        case exp.Dot() if kind in _VALUES and syntax.this == grouped:
+            column = _FIELDS.get(syntax.expression.name.lower())
+        case exp.Column() if kind in _VALUES and syntax.table.upper() == kind:
             column = _FIELDS.get(syntax.name.lower())
-        elif not syntax.table and syntax.name.upper() == name.upper():
+        case exp.Column() if kind in _VALUES and not syntax.table and syntax.name.upper() == kind:
             return _value(syntax)
     return None if column is None else _column(syntax, column)
 
 
-def _value(syntax: exp.Column) -> exp.Expr:
+def _value(syntax: exp.Expr) -> exp.Expr:
     """
     before: window
     after:  {'start': window_start, 'end': window_end}
@@ -224,13 +236,13 @@ def _from_a_window_function(select: Select) -> Select:
     clause = clause_of(windowed)
     alias = windowed.alias or windowed.relation.alias
     inner = replace(windowed.relation, alias=alias, window=None)
-    return replace(
+    made = replace(
         select,
         window=clause,
         chains=(JoinChain(inner, ()),),
         group_by=tuple(each for each in select.group_by if each not in keys),
-        items=tuple(_unqualified(each, windowed) for each in select.items),
     )
+    return _with_columns(made, lambda syntax: _unqualified(syntax, windowed))
 
 
 def _check_sessions(select: Select, windowed: WindowedRelation, keys: list[exp.Expr]) -> None:
@@ -260,10 +272,10 @@ def clause_of(windowed: WindowedRelation) -> WindowClause:
     return window_of(windowed.kind, (windowed.time, *windowed.lengths), windowed.span)
 
 
-def _unqualified(item: SelectItem, windowed: WindowedRelation) -> SelectItem:
-    if not _is_window_column(item.expression, windowed):
-        return item
-    return replace(item, expression=_column(item.expression, item.expression.name.lower()))
+def _unqualified(syntax: exp.Expr, windowed: WindowedRelation) -> exp.Expr | None:
+    if not _is_window_column(syntax, windowed):
+        return None
+    return _column(syntax, syntax.name.lower())
 
 
 def _is_window_column(syntax: exp.Expr, windowed: WindowedRelation) -> bool:

@@ -7,6 +7,7 @@ from penstock.errors import BindError
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import ticks
 from penstock.language.binding.windows.peer_windows import clause_of, length_of
+from penstock.language.binding.windows.window_columns import has_last_moment, last_moment
 from penstock.language.binding.windows.windows import WindowBinder
 from penstock.language.syntax import WindowClause, WindowedRelation
 from penstock.model.domain import Domain
@@ -28,7 +29,7 @@ def with_windows(
     before: HOP(TABLE s, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '2' MINUTE)
     after:  Union of s with the window that began last, and s with the one before it
     """
-    for name in ("window_start", "window_end"):
+    for name in ("window_start", "window_end", *["window_time"] * relation.described):
         if name in {field.name.casefold() for field in node.schema}:
             raise BindError(f"the relation has a column {name} already", span=relation.span)
     if time.type.kind not in (Kind.TIMESTAMP, Kind.DATE, Kind.INT, Kind.BIGINT):
@@ -63,34 +64,41 @@ class _Copies:
         length, slide = window.range, window.slide
         offset = window.origin - length  # ours are counted by their ends
         self._check(length, slide)
-        last = self._bucket(slide, offset)
+        last, most = self._bucket(slide, offset), -(-length // slide)
+        earliest = self._moved(last, (1 - most) * slide)
         copies: list[Node] = []
-        for number in range(-(-length // slide)):
-            start = self._moved(last, -number * slide)
-            end = self._moved(start, length)
+        for number in range(most):
+            start = self._later(self._moved(last, -number * slide), earliest)
+            end = self._later(
+                self._moved(last, length - number * slide), self._moved(earliest, length)
+            )
             inside = (number + 1) * slide <= length  # whatever the time is
             copies.append(self._copy(start, end, None if inside else self._before(end)))
         return self._united(copies)
 
     def cumulating(self) -> Node:
         """Windows that begin together, each a step longer than the one before it."""
-        if len(self.relation.lengths) != 2:
+        if len(self.relation.lengths) not in (2, 3):
             raise BindError(
-                "CUMULATE takes a step and the longest length",
+                "CUMULATE takes a step and the longest length, and an offset if there is one",
                 span=self.relation.span,
                 hint="CUMULATE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '1' HOUR)",
             )
-        step, length = (ticks(length_of(each), self.domain) for each in self.relation.lengths)
+        step, length, *more = (
+            ticks(length_of(each), self.domain) for each in self.relation.lengths
+        )
+        offset = more[0] if more else 0
         self._check(length, step)
         if length % step:
             raise BindError(
                 "the longest window is not a multiple of the step", span=self.relation.span
             )
-        start, last = self._bucket(length, 0), self._bucket(step, 0)
+        start, last = self._bucket(length, offset), self._bucket(step, offset)
         longest = self._moved(start, length)
+        earliest = self._moved(last, step)
         copies: list[Node] = []
         for number in range(length // step):
-            end = self._moved(last, (number + 1) * step)
+            end = self._later(self._moved(last, (number + 1) * step), earliest)
             fits = Call("le", (end, longest), BOOLEAN) if number else None
             copies.append(self._copy(start, end, fits))
         return self._united(copies)
@@ -118,6 +126,12 @@ class _Copies:
     def _moved(self, value: Expression, by: int) -> Expression:
         return Call("add", (value, self._length(by)), self.bounds) if by else value
 
+    def _later(self, value: Expression, earliest: Expression) -> Expression:
+        """The bound of a later window, which promises no more than the earliest one does."""
+        if value == earliest:
+            return value
+        return Call("promised_as", (value, earliest), self.bounds)
+
     def _before(self, end: Expression) -> Expression:
         return Call("lt", (self.time, end), BOOLEAN)
 
@@ -126,6 +140,8 @@ class _Copies:
         columns = [Named(field.name, Column.of(field)) for field in self.node.schema]
         columns.append(Named("window_start", cast_to(start, self.shown)))
         columns.append(Named("window_end", cast_to(end, self.shown)))
+        if self.relation.described and has_last_moment(self.shown):
+            columns.append(Named("window_time", last_moment(cast_to(end, self.shown))))
         return Project(given, tuple(columns), self.alias or None)
 
     def _united(self, copies: list[Node]) -> Node:

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from penstock.model.arrays import Codes
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.operators.folding.folder import Folder, Partials
-from penstock.state.chunks import ChunkStore
+from penstock.state.chunks import ChunkStore, Tree
 
 FEW = 8  # windows below which it is not worth looking for those that are alike
 
@@ -116,11 +116,34 @@ class Panes:
         for number in gone:
             store.drop(f"panes/{number}")
 
-    def load(self, store: ChunkStore) -> None:
+    @property
+    def has_gone(self) -> bool:
+        """Whether panes are gone that are stored."""
+        return bool(self._gone)
+
+    def save_gone(self, store: ChunkStore) -> None:
+        """Only drop those that are gone."""
+        gone = {number for number in self._gone if number not in self._panes}
+        for number in gone:
+            store.drop(f"panes/{number}")
+        self._stored -= gone
+        self._gone -= gone
+
+    def drop_stored(self, store: ChunkStore) -> None:
+        """Nobody saves these panes any more."""
+        for number in self._stored:
+            store.drop(f"panes/{number}")
+
+    def load(self, store: ChunkStore, change: Callable[[Tree], Tree] | None = None) -> None:
+        """If what was saved has to `change`, it is saved anew."""
         for key in store.names():
             folder, _, number = key.partition("/")
             if folder == "panes":
-                self.restore(int(number), self._folder.load(store.get(key)))
+                saved = store.get(key)
+                if change is not None:
+                    saved = change(saved)
+                    self._touched.add(int(number))
+                self.restore(int(number), self._folder.load(saved))
 
 
 class SomeGroups(Panes):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Callable
 
 from penstock.operators.folding.folder import Folder, Partials
 from penstock.operators.windows.panes.contents import Panes
-from penstock.state.chunks import ChunkStore
+from penstock.state.chunks import ChunkStore, Tree
 
 
 class KeptPanes(Panes):
@@ -55,6 +56,6 @@ class KeptPanes(Panes):
         self.lowest()  # which no longer names those that are gone
         return panes
 
-    def load(self, store: ChunkStore) -> None:
-        super().load(store)
+    def load(self, store: ChunkStore, change: Callable[[Tree], Tree] | None = None) -> None:
+        super().load(store, change)
         self.numbers = sorted(self._panes)

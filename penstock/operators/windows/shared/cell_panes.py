@@ -6,18 +6,22 @@ cells.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import Bound
+from penstock.operators.aggregates.counts import Counts
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.stateless.many_filters import ManyFilters
 from penstock.operators.windows.shared.cell_ranges import groups_of, merged_ranges, nothing, put_in
 from penstock.operators.windows.shared.filter_cells import FilterCells
 from penstock.operators.windows.shared.pane_part import PanePart, SortedRows
+from penstock.operators.windows.shared.piece_log import PieceLog
 from penstock.plan.nodes.shared_panes import SharedPanes
+from penstock.state.chunks import Tree
 
 FEW = 3  # filters below which each is looked at by itself
 _MANY = 32  # filters above which even single rows are folded by cell
@@ -27,22 +31,33 @@ _SPARSE = 4  # groups of cells for a row, beyond which rows are folded for every
 
 class CellPanes:
     """Pieces are kept until progress passes them, or until somebody wants to know what there is.
-    `parts` are those of the panes that they go to, `folder` has the aggregates of all."""
+    `parts` are those of the panes that they go to, `folder` has the aggregates of all, which a
+    store knows by their `numbers`, and `log` is told of what is handed over."""
 
-    def __init__(self, node: SharedPanes, parts: Sequence[PanePart], folder: Folder) -> None:
+    def __init__(
+        self,
+        node: SharedPanes,
+        parts: Sequence[PanePart],
+        folder: Folder,
+        numbers: Sequence[int],
+        log: PieceLog,
+    ) -> None:
         self._unit = 1
         self._folder = folder
+        self._numbers = list(numbers)
+        self._log = log
         self._schema = node.input.schema
-        holds = {part.predicate: part.holds for part in parts}
-        self._filters = list(holds)
+        self._holds = {part.predicate: part.holds for part in parts}
+        self._filters = list(self._holds)
         self.parts = list(parts)
-        self._cells = FilterCells(holds, node.input.schema)
+        self._cells = FilterCells(self._holds, self._schema)
         needed = [(part, part.needed) for part in parts]
         self._any = [part for part, within in needed if within is None]
         self._ranged = [part for part, within in needed if within is not None]
         self._many = ManyFilters([each for _, each in needed if each is not None], self._schema)
         self._width = 0  # groups of a cell that there is room for
         self._pieces: dict[int, Partials] = {}
+        self._touched: set[int] = set()  # of these, since they were saved
         self._ranges: _FilterRanges | None = None
 
     def concerned(self, batch: pa.RecordBatch) -> list[PanePart]:
@@ -77,6 +92,7 @@ class CellPanes:
                 if piece is None:
                     piece = self._pieces[number] = self._folder.folded(rows.slice(0, 0), size)
                 self._folder.fold_apart(piece, rows.slice(begin, end), size)
+                self._touched.add(number)
         return True
 
     def _pays(self, groups: int, pieces: int, rows: int) -> bool:
@@ -88,9 +104,13 @@ class CellPanes:
     def hand_over(self, before: Bound = np.inf) -> None:
         """Let filters have the pieces before a number."""
         for number in sorted(each for each in self._pieces if each < before):
-            self._hand_over(number, self._pieces.pop(number))
+            piece = self._pieces.pop(number)
+            self._touched.discard(number)
+            saved = partial(self._saved, number, piece)
+            self._hand_over(number, piece, self._log.add(number * self._unit, saved))
 
-    def _hand_over(self, number: int, piece: Partials) -> None:
+    def _hand_over(self, number: int, piece: Partials, turn: int) -> None:
+        """To all parts that have not had that turn."""
         folder, groups = self._folder, min(self._width, len(self._folder.keys))
         if self._ranges is None or self._ranges.cells < len(self._cells):
             self._ranges = _FilterRanges(self._cells)
@@ -104,9 +124,69 @@ class CellPanes:
             put_in(folder, passing, filters, more, groups)
         of = {filter_: place for place, filter_ in enumerate(self._filters)}
         for part in self.parts:
-            begin = of[part.predicate] * groups
-            own = np.arange(begin, begin + groups)
-            part.leave_for_later(number * self._unit // part.pane, passing, own)
+            if part.turn < turn:
+                begin = of[part.predicate] * groups
+                own = np.arange(begin, begin + groups)
+                part.leave_for_later(number * self._unit // part.pane, passing, own)
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def pieces_to_save(self) -> tuple[dict[int, Tree], list[int]]:
+        """Those that have changed since the last time, and the numbers of all."""
+        changed = {each: self._saved(each, self._pieces[each]) for each in self._touched}
+        self._touched = set()
+        return changed, list(self._pieces)
+
+    def _saved(self, number: int, piece: Partials) -> Tree:
+        """A piece with a row of each of its cells, which are numbered in another way tomorrow."""
+        codes = np.flatnonzero(piece.rows.rows)
+        cells, groups = np.divmod(codes, self._width)
+        found, places = np.unique(cells, return_inverse=True)
+        own = self._folder.take_apart(piece, codes)
+        return {
+            "number": number,
+            "unit": self._unit,
+            "width": self._width,
+            "calls": self._numbers,
+            "cells": self._cells.rows(found),
+            **self._folder.save(own, places * self._width + groups),
+        }
+
+    def take_back(self, saved: Tree, turn: int) -> None:
+        """Hand a piece that was saved over to the parts that have not had that turn."""
+        cells = self._cells.of(saved["cells"])
+        if cells is None:  # together with those of other pieces, they are too many
+            self._cells, self._ranges = FilterCells(self._holds, self._schema), None
+            cells = self._cells.of(saved["cells"])
+            assert cells is not None
+        self._unit, self._width = saved["unit"], max(1, len(self._folder.keys))
+        places, groups = np.divmod(saved["codes"], saved["width"])
+        own = cells[places]
+        left = np.flatnonzero(own >= 0)  # the filters of others may be gone
+        if not len(left):
+            return
+        entries = self._loaded(saved)
+        codes = own[left] * self._width + groups[left]
+        size = len(self._cells) * self._width
+        piece = nothing(self._folder, entries, size)
+        while len(left):  # cells that are one today, one after the other
+            codes_now, first = np.unique(codes, return_index=True)
+            some = self._folder.take_apart(entries, left[first])
+            self._folder.merge_apart(piece, self._folder.spread_apart(some, codes_now, size))
+            codes, left = np.delete(codes, first), np.delete(left, first)
+        self._hand_over(saved["number"], piece, turn)
+
+    def _loaded(self, saved: Tree) -> Partials:
+        """With the aggregates that there are today; nobody asks for those that it does not have."""
+        rows, parts = Counts.load(saved["rows"]), []
+        places = {number: place for place, number in enumerate(saved["calls"])}
+        for number, aggregate in zip(self._numbers, self._folder.aggregates, strict=True):
+            place = places.get(number)
+            known = place is not None
+            parts.append(
+                aggregate.load(saved["parts"][place]) if known else aggregate.new(len(rows.rows))
+            )
+        return Partials(rows, parts)
 
 
 class _FilterRanges:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.model.arrays import Ints, Mask
 from penstock.model.schema import Schema
 from penstock.operators.windows.shared.filter_tests import tests_of
-from penstock.plan.expressions import Expression
+from penstock.plan.expressions import Expression, columns_of
 
 Holds: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
 _MANY = 1 << 12  # cells that are too many to be worth it
@@ -25,16 +25,20 @@ _WIDE = 1 << 16  # combinations of answers that have a table
 
 class FilterCells:
     """Cells are numbered as they are found.  `passing` says, for each, which filters its tuples
-    pass; `places` puts cells next to each other that differ little."""
+    pass; `places` puts cells next to each other that differ little.  A row of each cell is kept:
+    others can tell by it which of their filters the tuples of the cell pass."""
 
     def __init__(self, filters: Mapping[Expression | None, Holds | None], schema: Schema) -> None:
         """Conditions, and what tells whether they hold."""
         self._holds = list(filters.values())
         self._tests = tests_of([each for each in filters if each is not None], schema)
+        named = [each for filter_ in filters if filter_ is not None for each in columns_of(filter_)]
+        self._looked_at = {each.position(schema) for each in named}
         self._numbers: dict[bytes, int] = {}  # by which filters are passed
         self._known: dict[tuple[int, ...], int] = {}  # by what tests have answered
         self.passing: list[Mask] = []
         self.places: list[tuple[int, ...]] = []
+        self._rows: list[pa.RecordBatch] = []
 
     def __len__(self) -> int:
         return len(self.passing)
@@ -73,9 +77,29 @@ class FilterCells:
         if fresh:
             some = batch.take(pa.array(rows[fresh]))
             passed = np.stack([self._passed(number, some) for number in range(len(self._holds))], 1)
-            for place, row in zip(fresh, passed, strict=True):
-                self._known[keys[place]] = self._number(row, keys[place])
+            some = self._only_looked_at(some)
+            for number, (place, row) in enumerate(zip(fresh, passed, strict=True)):
+                known = self._number(row, keys[place])
+                self._known[keys[place]] = known
+                if known == len(self._rows):
+                    self._rows.append(some.slice(number, 1))
         return [self._known[key] for key in keys]
+
+    def rows(self, cells: Ints) -> pa.RecordBatch:
+        """A row of each of some cells, with the columns that filters look at."""
+        (batch,) = (
+            pa.Table.from_batches([self._rows[cell] for cell in cells.tolist()])
+            .combine_chunks()
+            .to_batches()
+        )
+        return batch
+
+    def _only_looked_at(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [
+            column if place in self._looked_at else pa.nulls(rows.num_rows, column.type)
+            for place, column in enumerate(rows.columns)
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
 
     def _passed(self, number: int, rows: pa.RecordBatch) -> Mask:
         holds = self._holds[number]

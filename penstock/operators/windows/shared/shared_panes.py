@@ -7,7 +7,7 @@ have masks over the same codes.  Every query gives out its own windows (`windows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
 
 import numpy as np
@@ -27,13 +27,21 @@ from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.windows.shared.cell_panes import FEW, CellPanes
 from penstock.operators.windows.shared.pane_part import PanePart, SortedRows, common_panes
+from penstock.operators.windows.shared.piece_log import PieceLog
+from penstock.operators.windows.shared.saved_parts import (
+    SavedParts,
+    drop_part,
+    load_panes,
+    saved_parts,
+)
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
-from penstock.plan.expressions import Expression
+from penstock.plan.expressions import AggregateCall, Expression
 from penstock.plan.nodes.aggregates import NamedAggregate
 from penstock.plan.nodes.shared_panes import SharedPanes
-from penstock.state.chunks import ChunkStore, Within
+from penstock.state.chunks import ChunkStore, Tree
 from penstock.windows.columns import extreme_quotients, floor_div
 
+_FEW_ROWS = 128  # that are saved as they are
 _SMALL = 1 << 12  # rows of a batch that filters may be looked up for
 _NARROW_FILTERS = 8  # at most one of so many has rows, where they are folded one by one
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
@@ -51,7 +59,11 @@ class SharedPanesOperator(Base):
         self._users: list[WindowsOfPanesOperator] = []
         self._begun = False
         self._parts: list[PanePart] = []
-        self._calls: list[NamedAggregate] = []  # of all parts
+        self._calls: dict[int, NamedAggregate] = {}  # of all parts, by numbers that stores know
+        self._next_call = self._next_part = 0
+        self._saved = SavedParts()
+        self._log = PieceLog()
+        self._kept_rows = False  # whether a store has rows that wait
         self._cells: CellPanes | None = None  # where filters are many
         self._holistic: list[PanePart] = []  # which are folded by themselves
         self._joined = False  # whether somebody has, since these were made
@@ -69,30 +81,50 @@ class SharedPanesOperator(Base):
     def _take_up(self, user: WindowsOfPanesOperator) -> None:
         """What has come is not for a query that is new."""
         self._hand_over()
-        keys, known = self._folder.keys, {each.call for each in self._calls}
-        fresh = [each for each in user.node.aggregates if each.call not in known]
-        if fresh:
-            self._calls += fresh
+        keys, known = self._folder.keys, set(self._numbers)
+        self._number_calls([user])
+        if self._numbers.keys() != known:
             self._folder = self._new_folder()
             self._folder.keys = keys
             self._dead = DeadKeys(self._folder)
         pane = user.pane
-        part = PanePart(self.node, user.predicate, pane, [user], self._calls)
-        self._parts.append(part)
+        self._add_part(user.predicate, pane, [user])
         self._unit, self._told = gcd(self._unit, pane), None
         self._joined = True  # filters are put together when there is something to fold
-        part.folder.keys = keys
+        self._parts[-1].folder.keys = keys
         user.number_groups_by(keys)
 
+    def _add_part(
+        self, predicate: Expression | None, pane: int, users: Sequence[WindowsOfPanesOperator]
+    ) -> None:
+        number, self._next_part = self._next_part, self._next_part + 1
+        calls = list(self._calls.values())
+        part = PanePart(self.node, predicate, pane, users, calls, number, self._log.turn)
+        self._parts.append(part)
+        self._saved.touch(part)
+
+    def _number_calls(self, users: Iterable[WindowsOfPanesOperator]) -> None:
+        known = self._numbers
+        for each in (each for user in users for each in user.node.aggregates):
+            if each.call not in known:
+                known[each.call] = self._next_call
+                self._calls[self._next_call] = each
+                self._next_call += 1
+
+    @property
+    def _numbers(self) -> dict[AggregateCall, int]:
+        return {each.call: number for number, each in self._calls.items()}
+
     def _new_folder(self) -> Folder:
-        node = self.node
-        return Folder(node.keys, self._calls, node.input.schema, node.key_order)
+        node, calls = self.node, list(self._calls.values())
+        return Folder(node.keys, calls, node.input.schema, node.key_order)
 
     def let_go(self, user: WindowsOfPanesOperator) -> None:
         self._users.remove(user)
         for part in self._parts:
-            part.let_go(user)
-        self._parts = [part for part in self._parts if part.users]
+            if part.let_go(user):
+                self._saved.touch(part)
+        self._parts = self._saved.without_users(self._parts)
         self._holistic = [part for part in self._holistic if part.users]
         if self._cells is not None:
             self._cells.parts = [part for part in self._cells.parts if part.users]
@@ -102,8 +134,7 @@ class SharedPanesOperator(Base):
         if self._begun:
             return
         self._begun, joined = True, self._users
-        calls = {each.call: each for user in joined for each in user.node.aggregates}
-        node, self._calls = self.node, list(calls.values())
+        self._number_calls(joined)
         self._folder = self._new_folder()
         self._dead = DeadKeys(self._folder)
         by_predicate: dict[Expression | None, list[WindowsOfPanesOperator]] = {}
@@ -111,7 +142,7 @@ class SharedPanesOperator(Base):
             by_predicate.setdefault(user.predicate, []).append(user)
         for predicate, own in by_predicate.items():
             for pane, users in common_panes(own):
-                self._parts.append(PanePart(node, predicate, pane, users, self._calls))
+                self._add_part(predicate, pane, users)
         self._unit = gcd(*(part.pane for part in self._parts))
         self._by_cell()
         self._tell_keys()
@@ -123,7 +154,10 @@ class SharedPanesOperator(Base):
         parts = [part for part in self._parts if not part.holistic]
         self._holistic = [part for part in self._parts if part.holistic]
         if len({part.predicate for part in parts}) >= FEW:
-            self._cells = CellPanes(self.node, parts, self._folder)
+            self._cells = self._cells_of(parts)
+
+    def _cells_of(self, parts: Sequence[PanePart]) -> CellPanes:
+        return CellPanes(self.node, parts, self._folder, list(self._calls), self._log)
 
     def _tell_keys(self) -> None:
         """All number groups alike."""
@@ -185,7 +219,8 @@ class SharedPanesOperator(Base):
         if self._joined:
             self._by_cell()
         for part in self._parts_for(batch, order, some):
-            part.fold(batch, order, some, unit)
+            if part.fold(batch, order, some, unit):
+                self._saved.touch(part)
 
     def _parts_for(
         self, batch: pa.RecordBatch, order: Ints | None, some: SortedRows
@@ -216,8 +251,7 @@ class SharedPanesOperator(Base):
         self._take_in()
         if self._cells is not None:
             self._cells.hand_over(passed)
-        for part in self._parts:
-            part.forget()
+        self._saved.forget_panes(self._parts)
         self._dead.forget(self._mark, self._renumber)
         self._tell_keys()
         yield progress
@@ -238,6 +272,8 @@ class SharedPanesOperator(Base):
                 return folder.take(partials, codes)
 
             part.panes.renumber(change)
+            self._saved.touch(part)
+        self._log.begin_anew()
         for user in self._users:
             user.renumber(codes, place)
 
@@ -250,24 +286,95 @@ class SharedPanesOperator(Base):
         return NOTHING_OPEN  # they are those of the queries
 
     def save(self, store: ChunkStore) -> None:
-        self.begin()
-        self.gather()
+        """What has come since the last save: to parts, or to all of them in pieces.  A few rows are
+        written as they are.  Nothing is there as long as others may join."""
+        if not self._begun:
+            return
+        if not self._log.used:
+            self._hand_over()
+            for part in self._parts:
+                self._saved.touch(part)
+        self._log.forget(self._parts)
+        waiting = self._waiting_rows()
+        pieces = ({}, []) if self._cells is None else self._cells.pieces_to_save()
         self._folder.keys.save(store)
-        for number, part in enumerate(self._parts):
-            part.panes.save(Within(store, f"parts/{number}/"))
-        store.put("parts", [part.pane for part in self._parts])
+        self._saved.save(store, self._log.turn, self._numbers)
+        self._log.save(store, *pieces)
+        if waiting is not None:
+            store.put("rows", waiting)
+        elif self._kept_rows:
+            store.drop("rows")
+        self._kept_rows = waiting is not None
+
+    def _waiting_rows(self) -> pa.RecordBatch | None:
+        """Those that wait to be folded, if they are few."""
+        if self._waiting.rows_held > _FEW_ROWS:
+            self._take_in()
+        batches = [batch.rows for batch in self._waiting.batches]
+        return pa.concat_batches(batches) if batches else None
 
     def load(self, store: ChunkStore) -> None:
         """When all queries are there."""
-        saved = store.get("parts")
-        if saved is None:
-            return
+        parts = store.get("parts")
+        if parts is not None:
+            self._load_whole(store, parts)
+        elif saved := saved_parts(store):
+            self._load_parts(store, saved)
+
+    def _load_parts(self, store: ChunkStore, saved: Mapping[int, Tree]) -> None:
+        """The parts of those queries that are there, then the pieces that these have not had."""
+        self._begun, named = True, {user.name: user for user in self._users}
+        users = {
+            number: [named[name] for name in part["users"] if name in named]
+            for number, part in saved.items()
+        }
+        for number, part in saved.items():
+            for user in users[number]:
+                calls = zip(part["users"][user.name], user.node.aggregates, strict=True)
+                self._calls |= dict(calls)
+        self._calls = dict(sorted(self._calls.items()))  # as they had been numbered
+        self._folder = self._new_folder()
+        self._folder.keys.load(store)
+        self._dead = DeadKeys(self._folder)
+        for number, own in users.items():
+            if not own:
+                drop_part(store, number)
+                continue
+            self._next_part, pane = number, saved[number]["pane"]
+            self._add_part(own[0].predicate, pane, own)
+            part = self._parts[-1]
+            wanted = [self._numbers[each.call] for each in part.calls]
+            had = saved[number]["calls"]
+            if len(own) == len(saved[number]["users"]) and wanted == had:
+                self._saved.is_saved(part)  # otherwise, others may get the names that are gone
+            part.turn, part.folder.keys = saved[number]["turn"], self._folder.keys
+            load_panes(part, store, None if wanted == had else [*map(had.index, wanted)])
+        self._next_part = max(saved) + 1
+        self._unit = gcd(*(part.pane for part in self._parts))
+        self._by_cell()
+        self._tell_keys()
+        pieces = self._log.load(store, max(part["turn"] for part in saved.values()))
+        numbers = [each["calls"] for each in pieces.values()]
+        numbers += [each for part in saved.values() for each in part["users"].values()]
+        self._next_call = max((each for some in numbers for each in some), default=-1) + 1
+        if pieces:
+            back = self._cells_of([part for part in self._parts if not part.holistic])
+            for turn, piece in pieces.items():
+                back.take_back(piece, turn)
+        rows = store.get("rows")
+        if rows is not None:
+            self._kept_rows = True
+            self._waiting.add(Batch(rows))
+
+    def _load_whole(self, store: ChunkStore, panes: list[int]) -> None:
+        """As earlier versions have saved it: all panes of all parts, which have no names."""
         self.begin()
-        if saved != [part.pane for part in self._parts]:
+        if panes != [part.pane for part in self._parts]:
             raise CheckpointError(
                 "the checkpoint has panes of other lengths",
                 hint="run the queries that it is of, or begin anew with another checkpoint",
             )
         self._folder.keys.load(store)
-        for number, part in enumerate(self._parts):
-            part.panes.load(Within(store, f"parts/{number}/"))
+        for part in self._parts:
+            load_panes(part, store)
+        store.drop("parts")

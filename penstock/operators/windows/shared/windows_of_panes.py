@@ -33,10 +33,6 @@ class FoldsPanes(Protocol):
 
     def let_go(self, user: WindowsOfPanesOperator) -> None: ...
 
-    def begin(self) -> None:
-        """Nobody else joins."""
-        ...
-
     def gather(self) -> None:
         """Fold everything that has come."""
         ...
@@ -53,11 +49,18 @@ class WindowsOfPanesOperator(Paned):
         self._holds = None if node.predicate is None else compile_predicate(node.predicate, schema)
         self._folding: FoldsPanes | None = None
         self._settle_panes: Callable[[], None] | None = None
+        self._passed_before: Bound = BEGINNING  # when it was saved
+        self.name = ""
+        self._changed: Callable[[], None] | None = None
 
     # --- what it shares --------------------------------------------------------------------------
 
-    def share(self, folding: FoldsPanes) -> None:
-        """Whatever comes from now on."""
+    def share(
+        self, folding: FoldsPanes, name: str, changed: Callable[[], None] | None = None
+    ) -> None:
+        """Whatever comes from now on.  Its `name` tells it apart when it is back after a restart.
+        `changed` is called when others have changed what it has to save."""
+        self.name, self._changed = name, changed
         folding.join(self)
         self._folding = folding
 
@@ -80,6 +83,7 @@ class WindowsOfPanesOperator(Paned):
         self.per_window = self.window.range // pane
         self.per_slide = self.window.slide // pane
         self.panes = self._own = PanesOfQuery(panes, self.folder, aggregates)
+        self._own.passed = self._passed_before
         self.contents = contents_over(self.folder, self.panes)
 
     def number_groups_by(self, keys: KeyCodes) -> None:
@@ -96,6 +100,8 @@ class WindowsOfPanesOperator(Paned):
 
     def renumber(self, codes: Codes, place: Codes) -> None:
         self._renumber(codes, place)
+        if self.stragglers and self._changed is not None:
+            self._changed()
 
     def _settle(self) -> None:
         """Whoever folds tuples has folded those that count before it hands progress on."""
@@ -142,17 +148,15 @@ class WindowsOfPanesOperator(Paned):
 
     def save(self, store: ChunkStore) -> None:
         """Panes are saved where they are folded."""
-        assert self._folding is not None
-        self._folding.begin()
-        passed = None if self._own.passed == BEGINNING else int(self._own.passed)
+        passed = None if self.passed == BEGINNING else int(self.passed)
         store.put("run", {**self._run(), "passed": passed})
 
     def load(self, store: ChunkStore) -> None:
         saved = store.get("run")
         if saved is None:
             return
-        assert self._folding is not None
-        self._folding.begin()
         self._load_run(saved)
         if saved["passed"] is not None:
-            self._own.drop_before(saved["passed"])
+            self._passed_before = saved["passed"]
+            if isinstance(self.panes, PanesOfQuery):
+                self._own.drop_before(saved["passed"])

@@ -1,0 +1,63 @@
+"""Functions with words between their arguments, as in standard SQL: TRIM, OVERLAY and POSITION."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+if TYPE_CHECKING:
+    from penstock.language.parsing.parser import Parser
+
+
+_SIDES = {"BOTH": "btrim", "LEADING": "trim_leading", "TRAILING": "trim_trailing"}
+
+
+def _trim(parser: Parser) -> exp.Expr:
+    """[BOTH | LEADING | TRAILING] [characters] FROM text, or text"""
+    is_column = parser._next.token_type in (TokenType.R_PAREN, TokenType.COMMA, TokenType.DOT)
+    side = ""
+    if not is_column:
+        side = next((word for word in _SIDES if parser.accept(word)), "")
+    first = None if parser.at("FROM") else parser.scalar("a text")
+    if side or parser.at("FROM"):
+        parser.expect("FROM")
+        text = parser.scalar("a text")
+        characters = first if first is not None else exp.Literal.string(" ")
+        return exp.Anonymous(this=_SIDES[side or "BOTH"], expressions=[text, characters])
+    assert first is not None
+    others = []
+    while parser._match(TokenType.COMMA):
+        others.append(parser.scalar("a text"))
+    return exp.Anonymous(this="trim", expressions=[first, *others])
+
+
+def _overlay(parser: Parser) -> exp.Expr:
+    """text PLACING other FROM place [FOR length], or with commas"""
+    given = [parser.scalar("a text")]
+    if parser.accept("PLACING"):
+        given.append(parser.scalar("a text"))
+        parser.expect("FROM")
+        given.append(parser.scalar("a place"))
+        if parser.accept("FOR"):
+            given.append(parser.scalar("a length"))
+    while parser._match(TokenType.COMMA):
+        given.append(parser.scalar("a value"))
+    return exp.Anonymous(this="overlay", expressions=given)
+
+
+def _position(parser: Parser) -> exp.Expr:
+    """part IN text; what has a comma is refused later"""
+    given = parser._parse_csv(parser._parse_bitwise)
+    if parser._match(TokenType.IN):
+        return exp.StrPosition(this=parser._parse_bitwise(), substr=given[0])
+    return exp.Anonymous(this="position", expressions=given)
+
+
+WORDY: dict[str, Callable[[Parser], exp.Expr]] = {
+    "TRIM": _trim,
+    "OVERLAY": _overlay,
+    "POSITION": _position,
+}
