@@ -11,6 +11,7 @@ from penstock.optimizer.logical.arrange_joins import arrange_joins
 from penstock.optimizer.logical.canonical_order import canonical_order
 from penstock.optimizer.logical.choose_algorithm import choose_algorithm
 from penstock.optimizer.logical.derive_predicates import derive_predicates
+from penstock.optimizer.logical.difference_below_join import difference_below_join
 from penstock.optimizer.logical.drop_needless_distinct import drop_needless_distinct
 from penstock.optimizer.logical.filter_below_project import filter_below_project
 from penstock.optimizer.logical.filter_below_union import filter_below_union
@@ -70,6 +71,7 @@ _STEPS: tuple[RewriteRule, ...] = (
     flatten_subqueries,
     drop_needless_distinct,
     merge_adjacent,
+    difference_below_join,
 )
 SIMPLIFYING: tuple[RewriteRule, ...] = (*_STEPS, share_subplans)
 PHYSICAL: dict[Host, tuple[RewriteRule, ...]] = {
@@ -176,4 +178,5 @@ def physical_plan(
     if simplified is not None:
         others = [rule for rule in SIMPLIFYING if rule.__name__ not in simplified]
         rules = tuple(rule for rule in rules if rule not in others)
+        settings = replace(settings, as_begun=True)
     return optimize(query, settings, rules)

@@ -54,7 +54,7 @@ ALL = frozenset(SWITCHED)
 
 def planned(query: QueryPlan, host: Host, by: frozenset[RewriteRule]) -> PhysicalPlan:
     rules = tuple(rule for rule in PHYSICAL[host] if rule not in ALL or rule in by)
-    return optimize(query, Settings(host=host), rules)
+    return optimize(query, Settings(host=host, as_begun=True), rules)  # also if they do not pay
 
 
 def different_plans(query: QueryPlan, host: Host) -> Iterator[PhysicalPlan]:

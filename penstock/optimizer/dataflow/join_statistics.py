@@ -19,7 +19,7 @@ from penstock.model.types import Kind
 from penstock.optimizer.dataflow.sampling import Sample, sample_of
 from penstock.optimizer.estimates.sizes import GROUPS, assumed_flow, flow_of
 from penstock.plan.expressions import columns_of
-from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.joins import Difference, Join
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.stateless import Scan
 from penstock.plan.properties.equalities import Equality, conditions_of
@@ -142,7 +142,10 @@ def _input(join: Join, number: int, sample: Sample | None) -> InputStatistics:
 
 
 def streams_of(branch: Node, number: int) -> tuple[str, ...]:
-    """What an input is called after: its relations, or the streams that are read."""
+    """What an input is called after: its relations, or the streams that are read; or what is taken
+    from what, if it is a rule that has put it so."""
+    if isinstance(branch, Difference) and branch.progresses_twice:
+        return ("−".join("".join(streams_of(each, number)) for each in branch.inputs),)
     relations = [field.relation for field in branch.schema if field.relation is not None]
     scans = [node.alias for node in branch.walk() if isinstance(node, Scan)]
     return tuple(dict.fromkeys(relations or scans)) or (f"{number + 1}",)

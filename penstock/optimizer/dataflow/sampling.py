@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.expressions.compile import compile_expression, compile_predicate
+from penstock.plan.nodes.joins import Difference
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.stateless import Filter, Project, Scan
 from penstock.sources.memory import BatchSource
@@ -25,8 +26,8 @@ class Sample:
 
 
 def sample_of(node: Node) -> Sample | None:
-    """Through filters and projections; None where nothing is in memory, or something is wrong with
-    it, which is for whoever reads it to say."""
+    """Through filters, projections and differences; None where nothing is in memory, or something is
+    wrong with it, which is for whoever reads it to say."""
     try:
         return _sample(node)
     except (PenstockError, pa.ArrowException, LookupError):
@@ -54,6 +55,14 @@ def _sample(node: Node) -> Sample | None:
                 compile_expression(each.expression, schema)(given.rows) for each in node.columns
             ]
             return Sample(pa.RecordBatch.from_arrays(made, schema=node.schema.arrow), given.passing)
+        case Difference():  # as many items as tuples: half of these come and go
+            given = _sample(node.left)
+            if given is None:
+                return None
+            since = given.rows.column(node.attributes[0].position(node.left.schema))
+            items = [*given.rows.columns, since]
+            schema = node.schema.arrow
+            return Sample(pa.RecordBatch.from_arrays(items, schema=schema), given.passing)
     return None
 
 

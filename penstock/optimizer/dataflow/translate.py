@@ -30,6 +30,7 @@ from penstock.plan.properties.equalities import conditions_of
 from penstock.windows.sliding import Sliding
 
 FILTER, PROJECT, _UNION, _FOLD = 8.0, 3.0, 1.0, 60.0  # nanoseconds a tuple
+_LEFT, _RIGHT = 350.0, 100.0  # of a difference
 
 _SYMBOLS = {
     JoinKind.INNER: "⋈",
@@ -112,25 +113,32 @@ class _Translating:
             case Join():
                 return self._join(node)
             case SequenceJoin():
-                return self._two(node.first, node.second, "⋈_seq", "⋈_seq")
+                meets = Operation("⋈_seq", tau=ASK)
+                return self._two(node.first, node.second, meets, meets)
             case _:
                 own = Operation("γ", tau=_FOLD)
         below = [each for given in node.inputs for each in self.of(given)]
         return [_with(each, own) for each in below]
 
     def _difference(self, node: Difference) -> list[DataflowExpression]:
+        """Half of the left tuples come and go, and half of the right ones hide some."""
         by = names_together([left.name for left, _ in node.keys])
-        return self._two(node.left, node.right, f"−left_{by}", f"−right_{by}", factor=0.5)
+        return self._two(
+            node.left,
+            node.right,
+            Operation(f"−left_{by}", tau=_LEFT),
+            Operation(f"−right_{by}", tau=_RIGHT, factor=0.5),
+        )
 
     def _two(
-        self, one: Node, other: Node, left: str, right: str, factor: float = 1.0
+        self, one: Node, other: Node, left: Operation, right: Operation
     ) -> list[DataflowExpression]:
         ways = (self.of(one), self.of(other))
         windows = [window_name([each.stream for each in way]) for way in ways]
         made = []
-        for side, symbol in ((0, left), (1, right)):
+        for side, own in ((0, left), (1, right)):
             record = Operation("→", windows[side], tau=RECORD)
-            read = Operation(symbol, windows[1 - side], tau=ASK, factor=factor)
+            read = replace(own, window=windows[1 - side])
             made += [_with(each, record, read) for each in ways[side]]
         return made
 

@@ -11,7 +11,7 @@ from penstock.model.types import Kind, Type
 from penstock.operators.ticks import to_ticks
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.joins import Difference, Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.nodes.unnest import Unnest
@@ -102,6 +102,12 @@ def flow_of(node: Node, attribute: Expression) -> Flow | None:
             named = (each for each in node.columns if each.name == column.name)
             found = next(named, None)
             return None if found is None else flow_of(node.input, found.expression)
+        case Difference():
+            place = column.position(node.schema)
+            fields = node.left.schema.fields
+            of = Column.of(fields[place]) if place < len(fields) else node.attributes[0]
+            flow = flow_of(node.left, of)
+            return None if flow is None else replace(flow, filtered=True, ends=())
         case Union():
             place = column.position(node.schema)
             flows = [flow_of(each, Column.of(each.schema.fields[place])) for each in node.branches]

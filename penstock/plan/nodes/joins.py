@@ -285,7 +285,8 @@ class Difference(Node):
 
     A range of None keeps tuples for ever.  Tuples of an input that has signs itself are in their
     window from a positive item until it is taken back, or until they are too old, whichever comes
-    first."""
+    first.  If that `progresses_twice`, the time of the left tuples does so, too, as far behind
+    `changed_at` as these stay: a join by that time can forget partners."""
 
     stateful: ClassVar[bool] = True
     left: Node
@@ -295,12 +296,15 @@ class Difference(Node):
     ranges: tuple[int | None, int | None]
     alias: str
     span: Span | None = field(default=None, compare=False, repr=False)
+    progresses_twice: bool = False
 
     def __post_init__(self) -> None:
         if not self.keys:
             raise PlanError("a difference needs at least one column to compare")
         if any(span is not None and span < 0 for span in self.ranges):
             raise PlanError("a window is not shorter than nothing")
+        if self.progresses_twice and self.ranges[0] is None:
+            raise PlanError("items come for ever of tuples that stay for ever")
         if "changed_at" in self.left.schema.names:
             raise PlanError(
                 "the left side has a column changed_at already, and the difference adds one",
@@ -322,7 +326,11 @@ class Difference(Node):
 
     @cached_property
     def progress(self) -> tuple[Progressing, ...]:
-        return (Progressing(self.schema.fields[-1], "the slowest input"),)
+        changed = Progressing(self.schema.fields[-1], "the slowest input")
+        if not self.progresses_twice:
+            return (changed,)
+        since = self.schema.fields[self.attributes[0].position(self.left.schema)]
+        return (Progressing(since, "how long tuples stay"), changed)
 
     def details(self) -> list[str]:
         by = ", ".join(left.name for left, _ in self.keys)

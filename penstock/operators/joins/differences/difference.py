@@ -41,6 +41,7 @@ class DifferenceOperator(Base):
         self.schema = node.schema.arrow
         self._type = node.attributes[LEFT].type
         self._name = node.schema.fields[-1].qualified
+        self._since = node.progress[0].field.qualified if node.progresses_twice else None
         self._inputs = TimedInputs(node.inputs, node.attributes, asked)
         self._keys = KeyCodes([left.type for left, _ in node.keys])
         self._places = [
@@ -51,6 +52,7 @@ class DifferenceOperator(Base):
         self._waits_for_left = in_order or node.left.signed
         self._right_stays = node.ranges[RIGHT] is None and not node.right.signed
         left, right = node.ranges
+        self._stay = left or 0
         self._sides = [Stays(node.left.schema.arrow, left), Stays(None, right)]
         self._done: Bound = BEGINNING  # below it, everything has been said about known tuples
         self._high: Bound = BEGINNING  # of what has been said
@@ -87,7 +89,10 @@ class DifferenceOperator(Base):
         high = {} if self._high == BEGINNING else {self._name: self._high}
         if self._inputs.ended:
             return Progress({}, high, ended=True)
-        return Progress(promised_on(self._name, bound, self._type), high)
+        bounds = promised_on(self._name, bound, self._type)
+        if self._since is not None and bound not in (BEGINNING, END):
+            bounds |= promised_on(self._since, int(bound) - self._stay - 1, self._type)
+        return Progress(bounds, high)
 
     # --- items -----------------------------------------------------------------------------------
 
