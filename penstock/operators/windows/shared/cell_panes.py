@@ -32,7 +32,8 @@ _SPARSE = 4  # groups of cells for a row, beyond which rows are folded for every
 class CellPanes:
     """Pieces are kept until progress passes them, or until somebody wants to know what there is.
     `parts` are those of the panes that they go to, `folder` has the aggregates of all, which a
-    store knows by their `numbers`, and `log` is told of what is handed over."""
+    store knows by their `numbers`, and `log` is told of what is handed over.  Parts from the number
+    `before` on were not there when cells were found, and have nothing of them."""
 
     def __init__(
         self,
@@ -41,15 +42,19 @@ class CellPanes:
         folder: Folder,
         numbers: Sequence[int],
         log: PieceLog,
+        before: int,
     ) -> None:
         self._unit = 1
         self._folder = folder
         self._numbers = list(numbers)
         self._log = log
+        self._before = before
         self._schema = node.input.schema
         self._holds = {part.predicate: part.holds for part in parts}
         self._filters = list(self._holds)
         self.parts = list(parts)
+        places = {filter_: place for place, filter_ in enumerate(self._filters)}
+        self._filter_of = {part: places[part.predicate] for part in parts}
         self._cells = FilterCells(self._holds, self._schema)
         needed = [(part, part.needed) for part in parts]
         self._any = [part for part, within in needed if within is None]
@@ -107,9 +112,10 @@ class CellPanes:
             piece = self._pieces.pop(number)
             self._touched.discard(number)
             saved = partial(self._saved, number, piece)
-            self._hand_over(number, piece, self._log.add(number * self._unit, saved))
+            turn = self._log.add(number * self._unit, saved)
+            self._hand_over(number, piece, turn, self._before)
 
-    def _hand_over(self, number: int, piece: Partials, turn: int) -> None:
+    def _hand_over(self, number: int, piece: Partials, turn: int, before: int) -> None:
         """To all parts that have not had that turn."""
         folder, groups = self._folder, min(self._width, len(self._folder.keys))
         if self._ranges is None or self._ranges.cells < len(self._cells):
@@ -122,10 +128,9 @@ class CellPanes:
         for filters, ranges in self._ranges.of_filters:
             more = folder.take_apart(merged, groups_of(ranges, groups))
             put_in(folder, passing, filters, more, groups)
-        of = {filter_: place for place, filter_ in enumerate(self._filters)}
         for part in self.parts:
-            if part.turn < turn:
-                begin = of[part.predicate] * groups
+            if part.turn < turn and part.number < before:
+                begin = self._filter_of[part] * groups
                 own = np.arange(begin, begin + groups)
                 part.leave_for_later(number * self._unit // part.pane, passing, own)
 
@@ -147,6 +152,7 @@ class CellPanes:
             "number": number,
             "unit": self._unit,
             "width": self._width,
+            "before": self._before,
             "calls": self._numbers,
             "cells": self._cells.rows(found),
             **self._folder.save(own, places * self._width + groups),
@@ -174,7 +180,8 @@ class CellPanes:
             some = self._folder.take_apart(entries, left[first])
             self._folder.merge_apart(piece, self._folder.spread_apart(some, codes_now, size))
             codes, left = np.delete(codes, first), np.delete(left, first)
-        self._hand_over(saved["number"], piece, turn)
+        before = saved.get("before", self._before)  # earlier, it was of all that were there
+        self._hand_over(saved["number"], piece, turn, before)
 
     def _loaded(self, saved: Tree) -> Partials:
         """With the aggregates that there are today; nobody asks for those that it does not have."""

@@ -43,6 +43,7 @@ from penstock.windows.columns import extreme_quotients, floor_div
 
 _FEW_ROWS = 128  # that are saved as they are
 _SMALL = 1 << 12  # rows of a batch that filters may be looked up for
+_NEW = 16  # parts that are folded one by one before cells are found anew with them
 _NARROW_FILTERS = 8  # at most one of so many has rows, where they are folded one by one
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
 
@@ -66,7 +67,7 @@ class SharedPanesOperator(Base):
         self._kept_rows = False  # whether a store has rows that wait
         self._cells: CellPanes | None = None  # where filters are many
         self._holistic: list[PanePart] = []  # which are folded by themselves
-        self._joined = False  # whether somebody has, since these were made
+        self._new: list[PanePart] = []  # since cells were found
         self._folder = Folder(node.keys, (), node.input.schema, node.key_order)
         self._unit = 1  # of time, which all panes are multiples of
         self._told: Bound | None = None  # the last unit that progress has passed
@@ -79,18 +80,21 @@ class SharedPanesOperator(Base):
             self._take_up(user)
 
     def _take_up(self, user: WindowsOfPanesOperator) -> None:
-        """What has come is not for a query that is new."""
-        self._hand_over()
+        """What has come is not for a query that is new.  As long as few are, and cells could be
+        theirs as well, these go on without them."""
+        self._take_in()
         keys, known = self._folder.keys, set(self._numbers)
         self._number_calls([user])
-        if self._numbers.keys() != known:
+        unit = gcd(self._unit, user.pane)
+        if self._numbers.keys() != known or unit != self._unit:
+            self._hand_over()
+            self._cells = None
             self._folder = self._new_folder()
             self._folder.keys = keys
             self._dead = DeadKeys(self._folder)
-        pane = user.pane
-        self._add_part(user.predicate, pane, [user])
-        self._unit, self._told = gcd(self._unit, pane), None
-        self._joined = True  # filters are put together when there is something to fold
+        self._add_part(user.predicate, user.pane, [user])
+        self._new.append(self._parts[-1])
+        self._unit, self._told = unit, None
         self._parts[-1].folder.keys = keys
         user.number_groups_by(keys)
 
@@ -126,6 +130,7 @@ class SharedPanesOperator(Base):
                 self._saved.touch(part)
         self._parts = self._saved.without_users(self._parts)
         self._holistic = [part for part in self._holistic if part.users]
+        self._new = [part for part in self._new if part.users]
         if self._cells is not None:
             self._cells.parts = [part for part in self._cells.parts if part.users]
 
@@ -150,14 +155,15 @@ class SharedPanesOperator(Base):
     def _by_cell(self) -> None:
         """Parts that differ in their filters are folded together, unless what is kept of tuples
         grows with them."""
-        self._joined, self._cells = False, None
+        self._new, self._cells = [], None
         parts = [part for part in self._parts if not part.holistic]
         self._holistic = [part for part in self._parts if part.holistic]
         if len({part.predicate for part in parts}) >= FEW:
             self._cells = self._cells_of(parts)
 
     def _cells_of(self, parts: Sequence[PanePart]) -> CellPanes:
-        return CellPanes(self.node, parts, self._folder, list(self._calls), self._log)
+        calls = list(self._calls)
+        return CellPanes(self.node, parts, self._folder, calls, self._log, self._next_part)
 
     def _tell_keys(self) -> None:
         """All number groups alike."""
@@ -190,6 +196,9 @@ class SharedPanesOperator(Base):
     def _hand_over(self) -> None:
         """Let parts have everything that has come."""
         self._take_in()
+        self._hand_over_cells()
+
+    def _hand_over_cells(self) -> None:
         if self._cells is not None:
             self._cells.hand_over()
 
@@ -216,7 +225,8 @@ class SharedPanesOperator(Base):
         numbers = units[np.concatenate([[0], changes])] + first
         cuts = np.concatenate([[0], changes, [len(rows)]])
         some = SortedRows(rows, numbers, cuts)
-        if self._joined:
+        if self._new and (self._cells is None or len(self._new) > _NEW or len(rows) > _SMALL):
+            self._hand_over_cells()
             self._by_cell()
         for part in self._parts_for(batch, order, some):
             if part.fold(batch, order, some, unit):
@@ -229,11 +239,12 @@ class SharedPanesOperator(Base):
         by cell."""
         if self._cells is None:
             return self._parts
+        apart = [*self._holistic, *self._new]
         if batch.num_rows <= _SMALL:
             chosen = self._cells.concerned(batch)
             if len(chosen) * _NARROW_FILTERS <= len(self._parts):
-                return [*chosen, *self._holistic]
-        return self._holistic if self._cells.fold(batch, order, some, self._unit) else self._parts
+                return [*chosen, *apart]
+        return apart if self._cells.fold(batch, order, some, self._unit) else self._parts
 
     # --- progress --------------------------------------------------------------------------------
 
