@@ -30,7 +30,7 @@ BATCH = 1 << 16
 
 
 def run(quick: bool = False) -> Result:
-    count, rounds = (1_000, 1) if quick else (1_000_000, 1)
+    count, rounds = (1_000, 1) if quick else (1_000_000, 3)
     events = generated(count, disorder=DISORDER)
     connection = in_duckdb(events)
     rows: list[Row] = []
