@@ -28,7 +28,7 @@ from penstock.sources.rows import read_rows
 from penstock.sources.source import Chunk
 from tests.engine.helpers import recut
 from tests.engine.live.scripted import speak
-from tests.engine.test_every_strategy import QUERIES, ROWS, SCHEMA, STRATEGIES
+from tests.engine.scheduling.test_every_strategy import QUERIES, ROWS, SCHEMA, STRATEGIES
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.durable import read_json, write_json
-from penstock.engine.checkpoint import Checkpoints
+from penstock.engine.checkpoints.checkpoint import Checkpoints
 from penstock.model.row_form import RowForm
 from penstock.model.schema import Schema
 from penstock.operators.windows.shared import cell_panes, piece_log, shared_panes
