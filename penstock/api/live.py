@@ -33,7 +33,7 @@ from penstock.engine.status import GraphStatus
 from penstock.errors import EngineError, PenstockError, SinkError
 from penstock.language.binding.select import bind_query
 from penstock.language.parse import parse_script, pointing_at, pointing_into
-from penstock.language.syntax import (
+from penstock.language.syntax.statements import (
     AlterQuery,
     CreateQuery,
     CreateStream,
