@@ -18,8 +18,8 @@ class Settings:
     `host` who executes the plan.  On Spark, tables of at most `broadcast_rows` rows are at hand
     wherever tuples are; larger ones are split by their keys.  `alpha` is how much of the time an
     adaptive join may be at work before it joins tuples ahead of their turn: then results come
-    α / (1 + α) sooner.  `as_begun` is said of a run that goes on: what a rule has chosen by what was
-    known of the data then is what it chooses now."""
+    α / (1 + α) sooner.  `as_begun` is said of a run that goes on: what a rule has chosen by what
+    was known of the data then is what it chooses now."""
 
     state_budget: int = STATE_BUDGET
     host: Host = Host.LOCAL

@@ -164,7 +164,7 @@ def test_a_run_that_goes_on_does_what_it_began_with(
     paying = True
     monkeypatch.setattr(
         "penstock.optimizer.logical.difference_below_join.pays_before_joins",
-        lambda after, before: paying,  # noqa: ARG005
+        lambda after, before: paying,
     )
     add(0)
     first = run(tmp_path / "checkpoint", final=False)

@@ -26,8 +26,8 @@ class Sample:
 
 
 def sample_of(node: Node) -> Sample | None:
-    """Through filters, projections and differences; None where nothing is in memory, or something is
-    wrong with it, which is for whoever reads it to say."""
+    """Through filters, projections and differences; None where nothing is in memory, or something
+    is wrong with it, which is for whoever reads it to say."""
     try:
         return _sample(node)
     except (PenstockError, pa.ArrowException, LookupError):

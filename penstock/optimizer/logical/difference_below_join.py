@@ -24,11 +24,12 @@ def difference_below_join(query: QueryPlan, settings: Settings) -> QueryPlan:
     """Whether a pair is there depends on one of its tuples alone, if that has the columns that are
     compared and the time at which the pair comes: so what comes and goes is the tuple, and it takes
     its pairs along.  Not below what goes by the order of items that come at one time.  It is done
-    where it takes less time by equation 3: if a tuple has several partners, say.  A run that goes on
-    does what it began with.
+    where it takes less time by equation 3: if a tuple has several partners, say.  A run that goes
+    on does what it began with.
 
     before: Difference ON (q.c) (Project s.c, s.t (Join r.b = s.b (Scan r, Scan s)), Scan u)
-    after:  Project s.c, s.t, s.changed_at (Join r.b = s.b (Scan r, Difference ON (c) (Scan s, Scan u)))
+    after:  Project s.c, s.t, s.changed_at
+            (Join r.b = s.b (Scan r, Difference ON (c) (Scan s, Scan u)))
 
     >>> import pyarrow as pa
     >>> import penstock as ps
@@ -37,8 +38,8 @@ def difference_below_join(query: QueryPlan, settings: Settings) -> QueryPlan:
     >>> for name in "rsu":
     ...     db.stream(name, rows, progress=ps.progress("t", delay=5))
     >>> pairs = "SELECT s.c, s.t FROM r [RANGE 20], s [RANGE 20] WHERE r.b = s.b"
-    >>> query = db.sql(f"SELECT c, changed_at FROM ({pairs}) q [RANGE 9, WA t] EXCEPT ON (c) u").plan
-    >>> [type(each).__name__ for each in difference_below_join(query, Settings()).walk()]
+    >>> query = db.sql(f"SELECT c, changed_at FROM ({pairs}) q [RANGE 9, WA t] EXCEPT ON (c) u")
+    >>> [type(each).__name__ for each in difference_below_join(query.plan, Settings()).walk()]
     ['QueryPlan', 'Project', 'Project', 'Join', 'Scan', 'Difference', 'Scan', 'Scan']
     """
     if not results_may_be_removed(query):
