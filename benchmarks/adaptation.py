@@ -20,7 +20,7 @@ from benchmarks.plotting import figure
 from benchmarks.result import Bar, Result
 from penstock.engine.options import Scheduling
 from penstock.engine.run import LocalRun
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.scheduling.scheduler import Scheduler
 from penstock.model.clock import SystemClock
 from penstock.optimizer.logical.arrange_joins import put_together
 from penstock.optimizer.physical.lower import lower

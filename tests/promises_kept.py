@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.operators.aggregates.sums import halves
+from penstock.operators.aggregates.totals.sums import halves
 from penstock.operators.batch import Batch
 from penstock.operators.measured import Measured
 from penstock.operators.operator import Item, Progress

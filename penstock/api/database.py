@@ -29,9 +29,7 @@ from penstock.functions.aggregates import PythonAggregate
 from penstock.language.binding.definitions.streams import bind_progress
 from penstock.language.parse import parse_script, pointing_into
 from penstock.language.parsing.parameters import is_scalar
-from penstock.language.syntax import (
-    Statement,
-)
+from penstock.language.syntax.statements import Statement
 from penstock.model.clock import Clock, SystemClock
 from penstock.model.schema import Field, Schema
 from penstock.model.types import TIMESTAMP

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock.engine.live.records import Definition, StreamRecord
 from penstock.errors import Span
-from penstock.language.syntax import CreateQuery, CreateStream, CreateView, Split
+from penstock.language.syntax.statements import CreateQuery, CreateStream, CreateView, Split
 from penstock.plan.catalog import Catalog
 from penstock.plan.identity.identity import stream_identity
 from penstock.plan.identity.source_text import SourceText

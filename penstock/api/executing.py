@@ -13,7 +13,8 @@ from penstock.language.binding.definitions.splits import bind_split
 from penstock.language.binding.definitions.streams import bind_stream
 from penstock.language.binding.relations.relations import refuse_modifiers
 from penstock.language.binding.select import bind_query
-from penstock.language.syntax import (
+from penstock.language.syntax.names import Name
+from penstock.language.syntax.statements import (
     AlterQuery,
     CreateQuery,
     CreateStream,
@@ -21,7 +22,6 @@ from penstock.language.syntax import (
     Drop,
     Explain,
     IntoPlaces,
-    Name,
     Show,
     Split,
     Statement,

@@ -28,12 +28,12 @@ from penstock.engine.live.engine import LiveEngine
 from penstock.engine.live.queries import Lasting
 from penstock.engine.live.records import Definition, QueryRecord
 from penstock.engine.live.status import QueryStatus
-from penstock.engine.overload import Overload
+from penstock.engine.reading.overload import Overload
 from penstock.engine.status import GraphStatus
 from penstock.errors import EngineError, PenstockError, SinkError
 from penstock.language.binding.select import bind_query
 from penstock.language.parse import parse_script, pointing_at, pointing_into
-from penstock.language.syntax import (
+from penstock.language.syntax.statements import (
     AlterQuery,
     CreateQuery,
     CreateStream,

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.errors import BindError, EngineError, nearest
-from penstock.language.syntax import IntoPlaces, Name
+from penstock.language.syntax.names import Name
+from penstock.language.syntax.statements import IntoPlaces
 from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.delivery import SIDES, Delivery
 from penstock.runs.isolated import IsolatedOutlet

@@ -11,8 +11,9 @@ from sqlglot import exp
 
 from penstock.errors import BindError, Span
 from penstock.language.parse import parse_expression, parse_quantity
-from penstock.language.parsing.parser import Penstock
-from penstock.language.syntax import Name, ProgressClause, Quantity
+from penstock.language.parsing.dialect import Penstock
+from penstock.language.syntax.names import Name, Quantity
+from penstock.language.syntax.statements import ProgressClause
 from penstock.model.duration import format_duration
 
 Length = str | int | timedelta

@@ -12,7 +12,8 @@ from penstock.errors import BindError, CheckpointError, PenstockError
 from penstock.language.binding.definitions.streams import bind_stream
 from penstock.language.binding.select import bind_query
 from penstock.language.parse import parse_script, pointing_into
-from penstock.language.syntax import CreateQuery, CreateStream, IntoPlaces, Name
+from penstock.language.syntax.names import Name
+from penstock.language.syntax.statements import CreateQuery, CreateStream, IntoPlaces
 from penstock.plan.catalog import Catalog
 from penstock.plan.identity.identity import differences, stream_identity
 from penstock.plan.identity.source_text import SourceText

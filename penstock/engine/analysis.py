@@ -10,7 +10,7 @@ from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.placed_query import PlacedQuery
 from penstock.engine.options import Scheduling
 from penstock.engine.run import LocalRun
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.scheduling.scheduler import Scheduler
 from penstock.errors import EngineError
 from penstock.model.clock import Clock
 from penstock.physical.node import PhysicalNode

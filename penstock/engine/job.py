@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 
-from penstock.engine.checkpoint import Checkpoints
-from penstock.engine.epochs import EVERY, Epochs
+from penstock.engine.checkpoints.checkpoint import Checkpoints
+from penstock.engine.checkpoints.epochs import EVERY, Epochs
+from penstock.engine.checkpoints.resuming import Planned, as_begun, shared_as_begun
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.options import Scheduling
-from penstock.engine.resuming import Planned, as_begun, shared_as_begun
 from penstock.engine.run import LocalRun
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.scheduling.scheduler import Scheduler
 from penstock.engine.status import GraphStatus, source_status
 from penstock.model.clock import Clock
 from penstock.model.domain import Domain

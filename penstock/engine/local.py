@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.engine.options import Scheduling
 from penstock.engine.run import LocalRun
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.scheduling.scheduler import Scheduler
 from penstock.model.clock import Clock
 from penstock.physical.plan import PhysicalPlan
 from penstock.runs.answer import Answer

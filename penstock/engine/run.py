@@ -10,7 +10,6 @@ from functools import reduce
 from operator import or_
 from time import perf_counter_ns
 
-from penstock.engine.component import Component
 from penstock.engine.graph.naming import windows_of_panes_name
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.placed_query import PlacedQuery
@@ -18,8 +17,9 @@ from penstock.engine.graph.placement import Placement
 from penstock.engine.graph.query_graph import QueryGraph
 from penstock.engine.graph.scans import Scans
 from penstock.engine.graph.source_node import Delivered, Ended, SourceNode
-from penstock.engine.group import Group
 from penstock.engine.options import Scheduling
+from penstock.engine.scheduling.component import Component
+from penstock.engine.scheduling.group import Group
 from penstock.engine.status import GraphStatus, graph_status
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING

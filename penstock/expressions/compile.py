@@ -17,15 +17,12 @@ from dataclasses import replace
 import pyarrow as pa
 
 from penstock.errors import RunError
-from penstock.expressions.arithmetic import ARITHMETIC
-from penstock.expressions.arrays import ARRAY_FUNCTIONS
-from penstock.expressions.bits import BITS, TRIGONOMETRY
 from penstock.expressions.casts import cast_kernel
 from penstock.expressions.choices import CHOICES, choose
 from penstock.expressions.columns import true_only
 from penstock.expressions.comparisons import COMPARISONS, WITH_NULLS
-from penstock.expressions.months import MONTHS
-from penstock.expressions.nested import ARRAYS, NESTED
+from penstock.expressions.nested.arrays import ARRAY_FUNCTIONS
+from penstock.expressions.nested.nested import ARRAYS, NESTED
 from penstock.expressions.node import (
     FAILURES,
     Builder,
@@ -34,14 +31,17 @@ from penstock.expressions.node import (
     all_null,
     scalar_of,
 )
-from penstock.expressions.numbers import NUMBERS
-from penstock.expressions.patterns import PATTERNS
-from penstock.expressions.regular_expressions import REGULAR_EXPRESSIONS
+from penstock.expressions.numbers.arithmetic import ARITHMETIC
+from penstock.expressions.numbers.bits import BITS, TRIGONOMETRY
+from penstock.expressions.numbers.numbers import NUMBERS
 from penstock.expressions.rows import by_rows, constant, evaluate_rows
-from penstock.expressions.texts import TEXTS
-from penstock.expressions.texts_by_value import BY_VALUE
-from penstock.expressions.time_formats import TIME_FORMATS
-from penstock.expressions.times import TIMES
+from penstock.expressions.texts.patterns import PATTERNS
+from penstock.expressions.texts.regular_expressions import REGULAR_EXPRESSIONS
+from penstock.expressions.texts.texts import TEXTS
+from penstock.expressions.texts.texts_by_value import BY_VALUE
+from penstock.expressions.times.months import MONTHS
+from penstock.expressions.times.time_formats import TIME_FORMATS
+from penstock.expressions.times.times import TIMES
 from penstock.expressions.user_functions import user_kernel
 from penstock.model.schema import Schema
 from penstock.model.types import Kind

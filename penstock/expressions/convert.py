@@ -17,7 +17,8 @@ from penstock.expressions.columns import (
     ints_of,
     values_of,
 )
-from penstock.expressions.decimals import (
+from penstock.expressions.node import arrow, same, zero_of
+from penstock.expressions.numbers.decimals import (
     DIGITS,
     divide_half_up,
     fits,
@@ -27,8 +28,7 @@ from penstock.expressions.decimals import (
     unscaled,
     widen,
 )
-from penstock.expressions.node import arrow, same, zero_of
-from penstock.expressions.spelling import SPELLINGS
+from penstock.expressions.texts.spelling import SPELLINGS
 from penstock.model.arrays import Floats, Ints, Mask
 from penstock.model.duration import DAY
 from penstock.model.types import BIGINT, INT64_MAX, Kind, Type, as_decimal

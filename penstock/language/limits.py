@@ -9,7 +9,6 @@ from itertools import islice
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import ParseError, Span
-from penstock.language.syntax import MAX_CHAIN
 
 MAX_LENGTH = 4_000_000
 MAX_PARTS = 400_000  # names, values and signs; each takes 3 µs to find, and 5 to 50 to parse
@@ -17,6 +16,7 @@ MAX_NESTING = 30  # parentheses and CASEs inside each other; each takes some 20 
 MAX_CONDITIONS = 20_000  # joined by AND and OR, or after WHEN, in a script; each takes 0.1 ms
 MAX_UNITED = 5_000  # SELECTs, in a script
 MAX_COLUMNS = 20_000  # of a SELECT
+MAX_CHAIN = 200  # operators in a row; conditions and texts may be chained further
 _PARTS = re.compile(
     r"""'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)|`[^`]*(?:`|\Z)"""  # to the quote, or to the end
     r"""|--[^\n]*|/\*(?:.*?\*/|.*)|\d[\w.]*|\w+|[^\w\s]""",

@@ -14,10 +14,13 @@ from sqlglot.tokenizer_core import Token
 from penstock.errors import ParseError, PenstockError, Span
 from penstock.language.limits import check_length, check_tokens
 from penstock.language.parsing.collections import with_struct_types
+from penstock.language.parsing.dialect import Penstock
 from penstock.language.parsing.parameters import Parameters
-from penstock.language.parsing.parser import Parser, Penstock, SyntaxAt
+from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.statements import column, statement
-from penstock.language.syntax import ColumnSyntax, Quantity, Statement
+from penstock.language.parsing.tokens import SyntaxAt
+from penstock.language.syntax.names import Quantity
+from penstock.language.syntax.statements import ColumnSyntax, Statement
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from penstock.language.parsing import (
     window_clause,
     window_functions,
 )
-from penstock.language.parsing.parser import Penstock
+from penstock.language.parsing.dialect import Penstock
 
 _WORD = re.compile(r"[A-Z][A-Z_]+")
 _NOT_SPOKEN = frozenset(["RECURSIVE"])

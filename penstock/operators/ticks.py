@@ -13,7 +13,7 @@ from penstock.errors import RunError
 from penstock.expressions.columns import fixed_width, of_64_bits
 from penstock.model.arrays import Ints
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
-from penstock.operators.aggregates.sums import halves
+from penstock.operators.aggregates.totals.sums import halves
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.engine.checkpoint import Checkpoints
-from tests.engine.resumed import Part
+from penstock.engine.checkpoints.checkpoint import Checkpoints
+from tests.engine.checkpoints.resumed import Part
 
 STREAM = "CREATE STREAM s (k STRING, v INT, t INT) FROM FILES 'data/*.csv' PROGRESS ON t DELAY 2;"
 COUNTS = "SELECT k, count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s GROUP BY k LATE SIDE"

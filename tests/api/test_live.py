@@ -12,7 +12,7 @@ import pytest
 import penstock as ps
 from penstock.errors import BindError, EngineError, ParseError, RunError, SinkError
 from tests.engine.live.scripted import speak
-from tests.engine.test_scheduler import Spoken
+from tests.engine.scheduling.test_scheduler import Spoken
 from tests.waiting import wait_for
 
 ROWS = [{"v": value} for value in range(25)]

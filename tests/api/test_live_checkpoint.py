@@ -12,11 +12,11 @@ import pytest
 
 import penstock as ps
 from penstock.api.running import Setting
-from penstock.engine.checkpoint import Checkpoints
+from penstock.engine.checkpoints.checkpoint import Checkpoints
 from penstock.errors import BindError, CheckpointError, EngineError, SinkError
 from penstock.physical.plan import PhysicalPlan
 from tests.engine.live.scripted import speak
-from tests.engine.test_scheduler import Spoken
+from tests.engine.scheduling.test_scheduler import Spoken
 from tests.waiting import wait_for
 
 STREAM = "CREATE STREAM s (k STRING, v INT) FROM FILES 's.jsonl' PROGRESS ON v DELAY 0"

@@ -9,7 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.language.parse import parse_script
-from penstock.language.syntax import CreateStream, ProgressClause
+from penstock.language.syntax.statements import CreateStream, ProgressClause
 
 DAY1 = datetime.datetime(2026, 1, 1)
 # Arrivals on an integer attribute: 2 is overtaken by 9.

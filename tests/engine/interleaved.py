@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock.engine.resuming import load_run, save_run
+from penstock.engine.checkpoints.resuming import load_run, save_run
 from penstock.engine.run import LocalRun
 from penstock.model.batch import sign_name
 from penstock.model.clock import ManualClock

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from penstock.engine.checkpoints.resuming import load_run, save_run
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.resuming import load_run, save_run
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
 from penstock.operators.batch import Batch

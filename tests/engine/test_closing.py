@@ -7,7 +7,7 @@ import pytest
 
 import penstock as ps
 from penstock.engine.run import LocalRun
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.scheduling.scheduler import Scheduler
 from penstock.model.clock import ManualClock
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.properties.closing import closing_reach

@@ -14,8 +14,8 @@ from penstock.model.batch import sign_name
 from penstock.model.clock import ManualClock
 from penstock.runs.final_rows import final_rows
 from penstock.state.chunks import MemoryStore
+from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import assert_same, locally, recut
-from tests.engine.resumed import run_in_parts
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples
 
 SCHEMA = "k STRING, d DOUBLE, x INT, t INT"

@@ -12,8 +12,8 @@ import penstock as ps
 from penstock.functions.aggregates import AGGREGATES
 from penstock.plan.algorithms import Algorithm
 from penstock.state.chunks import MemoryStore
+from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import locally, recut
-from tests.engine.resumed import run_in_parts
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples
 
 SCHEMA = "k STRING, x INT, y DOUBLE, s STRING, t INT"

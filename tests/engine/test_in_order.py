@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.engine.run import LocalRun
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.scheduling.scheduler import Scheduler
 from penstock.model.clock import ManualClock
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected

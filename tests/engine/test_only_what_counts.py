@@ -14,8 +14,8 @@ import penstock as ps
 from penstock.errors import RunError
 from penstock.plan.algorithms import Algorithm
 from penstock.state.chunks import MemoryStore
+from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import assert_same, locally, recut
-from tests.engine.resumed import run_in_parts
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples
 from tests.spark.test_every_cut import cuts, run_in_cuts
 from tests.spark.without_spark import WithoutSpark

@@ -9,7 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.engine.run import LocalRun
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.scheduling.scheduler import Scheduler
 from penstock.errors import PenstockError
 from penstock.model.clock import ManualClock
 from penstock.runs.outlet import Outlet

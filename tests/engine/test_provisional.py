@@ -13,8 +13,8 @@ from penstock.errors import RunError
 from penstock.model.clock import Clock
 from penstock.runs.final_rows import final_rows
 from penstock.state.chunks import MemoryStore
+from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import locally, recut
-from tests.engine.resumed import run_in_parts
 from tests.engine.test_only_what_counts import found_or_error
 from tests.engine.test_revisions import seen
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples

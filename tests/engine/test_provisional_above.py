@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.errors import RunError
 from penstock.state.chunks import MemoryStore
+from tests.engine.checkpoints.resumed import Part
 from tests.engine.helpers import locally, recut
-from tests.engine.resumed import Part
 from tests.engine.test_only_what_counts import found_or_error
 from tests.engine.test_provisional import FOREVER, LATE, Running, assert_remembered
 from tests.engine.test_revisions import seen

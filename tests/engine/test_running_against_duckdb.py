@@ -18,8 +18,8 @@ import penstock as ps
 from penstock.engine.graph.source_node import SourceNode
 from penstock.sources.source import Chunk
 from penstock.state.chunks import MemoryStore
+from tests.engine.checkpoints.resumed import Part
 from tests.engine.helpers import recut
-from tests.engine.resumed import Part
 from tests.reference.helpers import Stream, database, tuples
 
 Row = tuple[Any, ...]

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.runs.final_rows import final_rows
 from penstock.state.chunks import MemoryStore
+from tests.engine.checkpoints.resumed import Part, run_in_parts
 from tests.engine.helpers import recut
-from tests.engine.resumed import Part, run_in_parts
 from tests.engine.test_every_way import CALLS, SCHEMA
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples
 

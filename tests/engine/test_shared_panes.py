@@ -11,8 +11,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.engine.checkpoints.resuming import load_run, save_run, shared_as_begun
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.resuming import load_run, save_run, shared_as_begun
 from penstock.engine.run import LocalRun
 from penstock.model.clock import ManualClock
 from penstock.operators.windows.shared import cell_panes, shared_panes

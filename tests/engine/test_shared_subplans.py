@@ -11,8 +11,8 @@ from penstock.physical.explain import explain_physical
 from penstock.runs.outlet import Outlet
 from penstock.sinks.sink import Collected
 from penstock.state.chunks import MemoryStore
+from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import assert_same, recut
-from tests.engine.resumed import run_in_parts
 from tests.planning import in_process
 from tests.reference.helpers import Stream, bag, database, tuples
 

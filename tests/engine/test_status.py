@@ -11,7 +11,7 @@ import penstock as ps
 from penstock.engine.graph.node import SMALL
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.run import LocalRun
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.scheduling.scheduler import Scheduler
 from penstock.engine.status import AnswerStatus, GraphStatus, graph_status
 from penstock.model.clock import ManualClock
 from penstock.runs.outlet import Outlet

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.runs.answer import Account
 from penstock.state.chunks import MemoryStore
+from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import assert_same, locally, recut
-from tests.engine.resumed import run_in_parts
 from tests.reference.helpers import Row, Stream, Table, ask, bag, database, tuples
 
 SCHEMA = "k STRING, x INT, t INT"

@@ -22,8 +22,8 @@ from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.promises.ingest import Ingest
 from penstock.sources.rejects import RejectLog
 from penstock.state.chunks import MemoryStore
+from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import assert_same, locally, recut
-from tests.engine.resumed import run_in_parts
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples
 
 SCHEMA = "kind STRING, k STRING, g INT, x BIGINT, t INT"

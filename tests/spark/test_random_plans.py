@@ -3,7 +3,7 @@ without some, the rows, late tuples and counts are those of the reference engine
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
@@ -49,24 +49,18 @@ def different(query: ps.Query, off: frozenset[RewriteRule] = ALL) -> list[Physic
     return plans
 
 
-def compare(
-    spark: SparkSession,
-    sql: str,
-    left: list[Row],
-    right: list[Row],
-    delay: int,
-    off: set[RewriteRule],
-) -> None:
-    try:
-        query = ask_any(sql, left, right, delay, late="LATE SIDE")
-        plans = different(query, frozenset(off))
-    except PenstockError as error:
-        event(f"refused: {error.message[:60]}")
-        assume(False)
-    assert_reference(query, plans, spark)
+class Case(NamedTuple):
+    """A query, the tuples of its streams, how late they come, and which rules are off."""
+
+    sql: str
+    left: list[Row]
+    right: list[Row]
+    delay: int
+    off: set[RewriteRule]
 
 
-RANDOM = given(
+CASES = st.builds(
+    Case,
     sql=QUERIES,
     left=ROWS,
     right=ROWS,
@@ -75,31 +69,27 @@ RANDOM = given(
 )
 
 
+def compare(spark: SparkSession, case: Case) -> None:
+    try:
+        query = ask_any(case.sql, case.left, case.right, case.delay, late="LATE SIDE")
+        plans = different(query, frozenset(case.off))
+    except PenstockError as error:
+        event(f"refused: {error.message[:60]}")
+        assume(False)
+    assert_reference(query, plans, spark)
+
+
 @settings(SELDOM, max_examples=6, derandomize=True)
-@RANDOM
-def test_some(
-    spark: SparkSession,
-    sql: str,
-    left: list[Row],
-    right: list[Row],
-    delay: int,
-    off: set[RewriteRule],
-) -> None:
-    compare(spark, sql, left, right, delay, off)
+@given(case=CASES)
+def test_some(spark: SparkSession, case: Case) -> None:
+    compare(spark, case)
 
 
 @pytest.mark.slow
 @settings(SELDOM, max_examples=80)
-@RANDOM
-def test_many(
-    spark: SparkSession,
-    sql: str,
-    left: list[Row],
-    right: list[Row],
-    delay: int,
-    off: set[RewriteRule],
-) -> None:
-    compare(spark, sql, left, right, delay, off)
+@given(case=CASES)
+def test_many(spark: SparkSession, case: Case) -> None:
+    compare(spark, case)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from penstock.operators.operator import Item, LateRows, Progress
 from penstock.runs.outlet import Outlet
 
 if TYPE_CHECKING:
-    from penstock.engine.component import Component
+    from penstock.engine.scheduling.component import Component
 
 SMALL = 1 << 12  # rows of a batch that goes from operator to operator at once
 FEW = 8  # branches that are served at once: somebody may wait for the end of a step

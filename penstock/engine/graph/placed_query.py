@@ -9,8 +9,8 @@ from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.placement import Placement
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.in_step import Meeting
 from penstock.engine.options import Enabling
+from penstock.engine.reading.in_step import Meeting
 from penstock.optimizer.share_panes import shareable_panes
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from penstock.engine.component import Component
-from penstock.engine.components import Components
 from penstock.engine.graph.giving_back import node_for
 from penstock.engine.graph.naming import name_of
 from penstock.engine.graph.node import Exit, GraphNode
@@ -22,8 +20,10 @@ from penstock.engine.graph.scans import Scans
 from penstock.engine.graph.sharing import doing_the_same
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.graph.topology import Topology
-from penstock.engine.in_step import keeps_for_others, met_in
 from penstock.engine.options import Carriage, Enabling, Scheduling
+from penstock.engine.reading.in_step import keeps_for_others, met_in
+from penstock.engine.scheduling.component import Component
+from penstock.engine.scheduling.components import Components
 from penstock.engine.strategy.arranging import Arrangement
 from penstock.engine.strategy.strategy import Strategy
 from penstock.engine.strategy.table import StateTable, state_table

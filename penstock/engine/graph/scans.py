@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.reading import Reading
+from penstock.engine.reading.reading import Reading
 from penstock.model.clock import Clock
 from penstock.plan.nodes.stateless import Scan
 from penstock.promises.ingest import Ingest

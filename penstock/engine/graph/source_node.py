@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeGuard
 import pyarrow as pa
 
 from penstock.engine.graph.node import GraphNode
-from penstock.engine.reading import Reading
+from penstock.engine.reading.reading import Reading
 from penstock.operators.batch import Batch
 from penstock.operators.measured import Traffic
 from penstock.operators.operator import Progress

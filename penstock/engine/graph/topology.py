@@ -6,7 +6,7 @@ from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.placed_query import PlacedQuery
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.in_step import Meeting, meetings
+from penstock.engine.reading.in_step import Meeting, meetings
 from penstock.runs.outlet import Outlet
 
 

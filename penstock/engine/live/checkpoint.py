@@ -10,12 +10,12 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from penstock.engine.checkpoint import Checkpoints
+from penstock.engine.checkpoints.checkpoint import Checkpoints
+from penstock.engine.checkpoints.resuming import LIVE
 from penstock.engine.live.queries import LiveQueries
 from penstock.engine.live.records import QueryRecord
 from penstock.engine.live.state import GraphState, rows_read
 from penstock.engine.live.unsaved import CountedSoFar, Unsaved
-from penstock.engine.resuming import LIVE
 from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
 from penstock.runs.answer import Account

@@ -12,10 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from penstock.engine.feeding import chunks_of
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.group import Group
-from penstock.engine.inlets import Inlets
 from penstock.engine.live.altering import Altering
 from penstock.engine.live.checkpoint import EVERY, LiveCheckpoint
 from penstock.engine.live.first_worker import FirstWorker
@@ -25,8 +22,11 @@ from penstock.engine.live.records import QueryRecord
 from penstock.engine.live.side_worker import SideWorker
 from penstock.engine.live.status import QueryStatus
 from penstock.engine.options import Scheduling
-from penstock.engine.overload import Overload
+from penstock.engine.reading.feeding import chunks_of
+from penstock.engine.reading.inlets import Inlets
+from penstock.engine.reading.overload import Overload
 from penstock.engine.run import LocalRun
+from penstock.engine.scheduling.group import Group
 from penstock.engine.status import GraphStatus, source_status
 from penstock.engine.strategy.table import StateTable
 from penstock.errors import EngineError

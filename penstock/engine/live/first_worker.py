@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from penstock.engine.inlets import Inlets
 from penstock.engine.live.checkpoint import LiveCheckpoint
 from penstock.engine.live.gate import Gate
 from penstock.engine.live.queries import LiveQueries
@@ -15,6 +14,7 @@ from penstock.engine.live.requests import Requests
 from penstock.engine.live.saves import Saves
 from penstock.engine.live.side_worker import SideWorker
 from penstock.engine.live.worker import Change, Worker
+from penstock.engine.reading.inlets import Inlets
 from penstock.engine.run import LocalRun
 from penstock.errors import EngineError
 from penstock.sources.bell import Bell

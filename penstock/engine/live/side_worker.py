@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from penstock.engine.group import Group
-from penstock.engine.inlets import Inlets
 from penstock.engine.live.gate import Gate
 from penstock.engine.live.queries import LiveQueries
 from penstock.engine.live.worker import Change, Worker
+from penstock.engine.reading.inlets import Inlets
 from penstock.engine.run import LocalRun
+from penstock.engine.scheduling.group import Group
 from penstock.sources.bell import Bell
 
 

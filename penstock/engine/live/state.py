@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
+from penstock.engine.checkpoints.resuming import no_state_of, of_operator, of_source, save_operator
 from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.placed_query import PlacedQuery
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.resuming import no_state_of, of_operator, of_source, save_operator
 from penstock.model.clock import Clock
 from penstock.operators.moving import drop_all, load_moved
 from penstock.state.chunks import ChunkStore, Within, required

@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager
 from time import perf_counter_ns
 from typing import TypeAlias
 
-from penstock.engine.component import Component
 from penstock.engine.graph.node import GraphNode
 from penstock.engine.graph.source_node import Ended, SourceNode
-from penstock.engine.group import Group
-from penstock.engine.inlets import Inlets, Quantum
 from penstock.engine.live.queries import LiveQueries
+from penstock.engine.reading.inlets import Inlets, Quantum
 from penstock.engine.run import LocalRun
+from penstock.engine.scheduling.component import Component
+from penstock.engine.scheduling.group import Group
 from penstock.sources.bell import Bell
 
 _SECOND = 1_000_000  # microseconds

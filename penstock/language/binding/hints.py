@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from penstock.errors import BindError, Span, nearest
-from penstock.language.syntax import Name
+from penstock.language.syntax.names import Name
 from penstock.plan.algorithms import Algorithm, JoinAlgorithm
 
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from penstock.errors import BindError, nearest, shortened
 from penstock.language.binding.scope import Hidden, Merged
-from penstock.language.syntax import SelectItem
+from penstock.language.syntax.queries import SelectItem
 from penstock.model.schema import Field, Schema
 from penstock.model.types import STRING, Kind
 from penstock.plan.expressions import Column, Expression, Named, cast_to

@@ -49,7 +49,7 @@ from penstock.language.binding.windows.windows import (
     refuse_kept,
 )
 from penstock.language.limits import MAX_COLUMNS
-from penstock.language.syntax import ConsistencySyntax, QuerySyntax, Select, SelectItem
+from penstock.language.syntax.queries import ConsistencySyntax, QuerySyntax, Select, SelectItem
 from penstock.model.domain import Domain
 from penstock.model.schema import Field, Schema
 from penstock.plan.catalog import Catalog

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from penstock.language.parsing.parser import Parser
-from penstock.language.syntax import CommonTable, Name
+from penstock.language.syntax.names import Name
+from penstock.language.syntax.queries import CommonTable
 
 
 def common_tables(parser: Parser) -> tuple[CommonTable, ...]:

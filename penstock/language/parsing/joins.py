@@ -11,7 +11,7 @@ from penstock.errors import Span
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.relations import relation
 from penstock.language.parsing.unnest import after_comma, at_unnest, lateral_view, unnested
-from penstock.language.syntax import (
+from penstock.language.syntax.relations import (
     ExceptRelation,
     JoinChain,
     JoinSyntax,

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.errors import nearest
 from penstock.language.parsing.parser import Parser
-from penstock.language.syntax import ProgressClause
+from penstock.language.syntax.statements import ProgressClause
 
 _WORDS = (
     "ORDERED",

@@ -10,17 +10,17 @@ from sqlglot.tokenizer_core import TokenType
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.window_clause import window_clause
 from penstock.language.parsing.window_functions import at_window_function, window_function
-from penstock.language.syntax import (
+from penstock.language.syntax.names import Name
+from penstock.language.syntax.relations import (
     ExceptRelation,
-    Name,
     NamedRelation,
     Relation,
     SequenceRelation,
     SubqueryRelation,
     UnionRelation,
     UnnestedRelation,
-    WindowClause,
 )
+from penstock.language.syntax.windows import WindowClause
 
 _OTHERS = {  # of other dialects, which would be taken for aliases
     "MATCH_RECOGNIZE": "SEQUENCE (a THEN b MODE RECENT), for two that follow each other",

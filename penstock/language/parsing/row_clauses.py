@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from penstock.language.parsing.parser import Parser, SyntaxAt
-from penstock.language.syntax import LimitClause, OrderItem
+from penstock.language.parsing.parser import Parser
+from penstock.language.parsing.tokens import SyntaxAt
+from penstock.language.syntax.queries import LimitClause, OrderItem
 
 
 class RowClauses(NamedTuple):

@@ -17,15 +17,9 @@ from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.row_clauses import at_named_window, row_clauses
 from penstock.language.parsing.unnest import GENERATORS
 from penstock.language.parsing.window_clause import window_clause
-from penstock.language.syntax import (
-    ConsistencySyntax,
-    Name,
-    Quantity,
-    QuerySyntax,
-    Select,
-    SelectItem,
-    WindowClause,
-)
+from penstock.language.syntax.names import Name, Quantity
+from penstock.language.syntax.queries import ConsistencySyntax, QuerySyntax, Select, SelectItem
+from penstock.language.syntax.windows import WindowClause
 
 
 def query(parser: Parser) -> QuerySyntax:

@@ -10,7 +10,8 @@ from penstock.errors import nearest
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.progress_clause import progress_clause
 from penstock.language.parsing.select import emit_when_complete, query
-from penstock.language.syntax import (
+from penstock.language.syntax.names import Name
+from penstock.language.syntax.statements import (
     AlterQuery,
     ColumnSyntax,
     CreateQuery,
@@ -20,7 +21,6 @@ from penstock.language.syntax import (
     Explain,
     FilesSyntax,
     IntoPlaces,
-    Name,
     Show,
     SocketSyntax,
     Split,

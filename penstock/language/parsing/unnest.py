@@ -10,7 +10,8 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import Span
 from penstock.language.parsing.parser import Parser
-from penstock.language.syntax import JoinChain, Name, Relation, UnnestedRelation
+from penstock.language.syntax.names import Name
+from penstock.language.syntax.relations import JoinChain, Relation, UnnestedRelation
 
 GENERATORS = ("UNNEST", "EXPLODE", "EXPLODE_OUTER", "POSEXPLODE", "POSEXPLODE_OUTER")
 

@@ -9,8 +9,9 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import nearest
 from penstock.language.parsing.collections import WINDOW_PARTS
-from penstock.language.parsing.parser import Parser, SyntaxAt
-from penstock.language.syntax import Attribute, WindowClause
+from penstock.language.parsing.parser import Parser
+from penstock.language.parsing.tokens import SyntaxAt
+from penstock.language.syntax.windows import Attribute, WindowClause
 
 
 def window_clause(parser: Parser) -> WindowClause | None:

@@ -7,7 +7,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import Span
 from penstock.language.parsing.parser import Parser
-from penstock.language.syntax import NamedRelation, SubqueryRelation, WindowedRelation
+from penstock.language.syntax.relations import NamedRelation, SubqueryRelation, WindowedRelation
 
 _KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 _LENGTHS = {  # in their order, as they are called where they have names

@@ -8,12 +8,9 @@ from typing import Any
 from penstock.functions.pair_statistics import PAIR_STATISTICS
 from penstock.functions.python_aggregates import Guarded
 from penstock.operators.aggregates.aggregate import Aggregate
-from penstock.operators.aggregates.arrays import Listed
-from penstock.operators.aggregates.bits import OfBits
-from penstock.operators.aggregates.counts import Count
-from penstock.operators.aggregates.extremes import Extreme
-from penstock.operators.aggregates.extremes_by import ExtremeBy
-from penstock.operators.aggregates.frequent import (
+from penstock.operators.aggregates.extremes.extremes import Extreme
+from penstock.operators.aggregates.extremes.extremes_by import ExtremeBy
+from penstock.operators.aggregates.frequencies.frequent import (
     CountDistinct,
     DistinctValues,
     Frequent,
@@ -21,16 +18,19 @@ from penstock.operators.aggregates.frequent import (
     Quantile,
     QuantileOfThese,
 )
-from penstock.operators.aggregates.listed import Histogram, ListedTexts
-from penstock.operators.aggregates.pairs import OfPairs
+from penstock.operators.aggregates.lists.arrays import Listed
+from penstock.operators.aggregates.lists.listed import Histogram, ListedTexts
+from penstock.operators.aggregates.lists.runs import OverDistinct
 from penstock.operators.aggregates.python_states import OfPython
-from penstock.operators.aggregates.runs import OverDistinct
-from penstock.operators.aggregates.sketched import (
+from penstock.operators.aggregates.sketches.sketched import (
     ApproximateDistinct,
     ApproximateFrequent,
     ApproximateQuantile,
 )
-from penstock.operators.aggregates.sums import Average, Sum, Variance
+from penstock.operators.aggregates.totals.bits import OfBits
+from penstock.operators.aggregates.totals.counts import Count
+from penstock.operators.aggregates.totals.pairs import OfPairs
+from penstock.operators.aggregates.totals.sums import Average, Sum, Variance
 from penstock.plan.expressions import AggregateCall, Literal
 
 

@@ -21,7 +21,7 @@ from penstock.model.plain_values import to_arrow
 from penstock.model.stable_order import stable_order
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.by_group import ByGroup
-from penstock.operators.aggregates.runs import Runs
+from penstock.operators.aggregates.lists.runs import Runs
 from penstock.state.chunks import Tree
 
 _MANY_ROWS = 1 << 16  # to be kept for later

@@ -20,7 +20,7 @@ from penstock.model.arrays import Codes, Ints
 from penstock.model.schema import Schema
 from penstock.operators.aggregates.aggregate import Aggregate
 from penstock.operators.aggregates.build import build
-from penstock.operators.aggregates.counts import Count, Counts
+from penstock.operators.aggregates.totals.counts import Count, Counts
 from penstock.operators.batch import Batch
 from penstock.operators.folding.arguments import NO_ARGUMENTS, Arguments, ArgumentsOf
 from penstock.operators.folding.keys import KeyCodes

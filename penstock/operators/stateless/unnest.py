@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from penstock.expressions.columns import column_of
 from penstock.expressions.compile import compile_expression
-from penstock.expressions.nested import bounds_of
+from penstock.expressions.nested.nested import bounds_of
 from penstock.model.types import BIGINT, INT, Kind
 from penstock.operators.batch import Batch
 from penstock.operators.operator import Item, Progress

@@ -12,8 +12,8 @@ import pyarrow as pa
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import Bound
 from penstock.operators.aggregates.by_group import ByGroup
-from penstock.operators.aggregates.counts import Counts
-from penstock.operators.aggregates.kept_values import KeptValues
+from penstock.operators.aggregates.extremes.kept_values import KeptValues
+from penstock.operators.aggregates.totals.counts import Counts
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.scatter import grown
 from penstock.operators.windows.wid import Tagged

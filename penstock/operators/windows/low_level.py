@@ -11,7 +11,7 @@ import numpy as np
 from penstock.errors import PlanError
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.operators.aggregates.counts import Counts
+from penstock.operators.aggregates.totals.counts import Counts
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.state.chunks import ChunkStore, required

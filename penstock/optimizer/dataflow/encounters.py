@@ -74,7 +74,7 @@ class _Batch:
 
 
 def _in_step(inputs: Sequence[InputStatistics]) -> tuple[Encounters, ...]:
-    """As engine/in_step.py reads them; a source that has been read promises everything."""
+    """As engine/reading/in_step.py reads them; a source that has been read promises everything."""
     begins = [float(each.begin) for each in inputs]
     reached = [-np.inf] * len(inputs)
     promised = [-np.inf] * len(inputs)

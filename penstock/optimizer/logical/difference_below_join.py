@@ -29,7 +29,7 @@ def difference_below_join(query: QueryPlan, settings: Settings) -> QueryPlan:
 
     before: Difference ON (q.c) (Project s.c, s.t (Join r.b = s.b (Scan r, Scan s)), Scan u)
     after:  Project s.c, s.t, s.changed_at
-              (Join r.b = s.b (Scan r, Difference ON (c) (Scan s, Scan u)))
+            (Join r.b = s.b (Scan r, Difference ON (c) (Scan s, Scan u)))
 
     >>> import pyarrow as pa
     >>> import penstock as ps
@@ -38,9 +38,8 @@ def difference_below_join(query: QueryPlan, settings: Settings) -> QueryPlan:
     >>> for name in "rsu":
     ...     db.stream(name, rows, progress=ps.progress("t", delay=5))
     >>> pairs = "SELECT s.c, s.t FROM r [RANGE 20], s [RANGE 20] WHERE r.b = s.b"
-    >>> text = f"SELECT c, changed_at FROM ({pairs}) q [RANGE 9, WA t] EXCEPT ON (c) u"
-    >>> made = difference_below_join(db.sql(text).plan, Settings())
-    >>> [type(each).__name__ for each in made.walk()]
+    >>> query = db.sql(f"SELECT c, changed_at FROM ({pairs}) q [RANGE 9, WA t] EXCEPT ON (c) u")
+    >>> [type(each).__name__ for each in difference_below_join(query.plan, Settings()).walk()]
     ['QueryPlan', 'Project', 'Project', 'Join', 'Scan', 'Difference', 'Scan', 'Scan']
     """
     if not results_may_be_removed(query):

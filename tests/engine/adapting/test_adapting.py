@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.engine.options import Scheduling
 from penstock.engine.run import LocalRun
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.scheduling.scheduler import Scheduler
 from penstock.errors import EngineError
 from penstock.model.clock import ManualClock
 from penstock.optimizer.logical.arrange_joins import put_together

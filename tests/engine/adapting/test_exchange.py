@@ -25,7 +25,7 @@ from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.plan.nodes.joins import JoinKind
 from penstock.reference.engine import answer as definition
 from tests.engine.interleaved import plainly, run_interleaved
-from tests.engine.joining import (
+from tests.engine.joins.joining import (
     CUT,
     RESTART,
     SELECT_OF_THREE,

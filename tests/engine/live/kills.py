@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import penstock as ps
-from tests.engine.kills import FILES, STREAMS
-from tests.engine.kills import Place as Data
+from tests.engine.checkpoints.kills import FILES, STREAMS
+from tests.engine.checkpoints.kills import Place as Data
 from tests.waiting import LONGEST
 
 BOTH = "(SELECT k, v, t FROM parts UNION ALL SELECT k, v, t FROM log) AS both"

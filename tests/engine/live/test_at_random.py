@@ -3,10 +3,8 @@ meanwhile: all of a stream that can be read again, and what comes while they are
 
 from __future__ import annotations
 
-import queue
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -18,17 +16,12 @@ from penstock.engine.live.engine import LiveEngine
 from penstock.engine.options import Scheduling
 from penstock.errors import EngineError
 from penstock.model.clock import ManualClock
-from penstock.model.row_form import RowForm
-from penstock.model.schema import Schema
 from penstock.runs.isolated import IsolatedOutlet
 from penstock.sinks.sink import Collected
-from penstock.sources.live import Attention, LiveSource
-from penstock.sources.rejects import StreamRejects
-from penstock.sources.rows import read_rows
-from penstock.sources.source import Chunk
 from tests.engine.helpers import recut
 from tests.engine.live.scripted import speak
-from tests.engine.test_every_strategy import QUERIES, ROWS, SCHEMA, STRATEGIES
+from tests.engine.live.told import Told
+from tests.engine.scheduling.test_every_strategy import QUERIES, ROWS, SCHEMA, STRATEGIES
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples
 
@@ -55,26 +48,6 @@ STEPS = st.lists(
     ),
     max_size=12,
 )
-
-
-@dataclass(frozen=True)
-class Told(LiveSource):
-    """Rows that a test puts into a queue, and None at the end."""
-
-    said: queue.SimpleQueue[list[object] | None] = field(default_factory=queue.SimpleQueue)
-
-    def describe(self) -> str:
-        return "TEST"
-
-    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
-        return self.listen(schema, rejects, Attention())
-
-    def listen(
-        self, schema: Schema, rejects: StreamRejects, attention: Attention
-    ) -> Iterator[Chunk]:
-        with attention.bell.closing(lambda: self.said.put(None)):
-            while (rows := self.said.get()) is not None:
-                yield read_rows(rows, schema, 0, rejects, RowForm(schema))
 
 
 @dataclass

@@ -17,7 +17,7 @@ from penstock.runs.tables import Tables
 from penstock.sinks.callback import Callback
 from penstock.sinks.sink import Collected
 from tests.engine.live.scripted import speak
-from tests.engine.test_scheduler import Spoken
+from tests.engine.scheduling.test_scheduler import Spoken
 from tests.planning import in_process
 from tests.waiting import join
 

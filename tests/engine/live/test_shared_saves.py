@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import queue
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -18,15 +16,10 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.durable import read_json, write_json
-from penstock.engine.checkpoint import Checkpoints
-from penstock.model.row_form import RowForm
-from penstock.model.schema import Schema
+from penstock.engine.checkpoints.checkpoint import Checkpoints
 from penstock.operators.windows.shared import cell_panes, piece_log, shared_panes
-from penstock.sources.live import Attention, LiveSource
-from penstock.sources.rejects import StreamRejects
-from penstock.sources.rows import read_rows
-from penstock.sources.source import Chunk
 from tests.engine.live.scripted import speak
+from tests.engine.live.told import Told
 from tests.waiting import wait_for
 
 OUT = {"n": "BIGINT", "k": "STRING", "x": "BIGINT", "t": "BIGINT"}
@@ -54,26 +47,6 @@ STEPS = st.lists(
     min_size=6,
     max_size=16,
 )
-
-
-@dataclass(frozen=True)
-class Told(LiveSource):
-    """Rows that a test puts into a queue."""
-
-    said: queue.SimpleQueue[list[object] | None] = field(default_factory=queue.SimpleQueue)
-
-    def describe(self) -> str:
-        return "TEST"
-
-    def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
-        return self.listen(schema, rejects, Attention())
-
-    def listen(
-        self, schema: Schema, rejects: StreamRejects, attention: Attention
-    ) -> Iterator[Chunk]:
-        with attention.bell.closing(lambda: self.said.put(None)):
-            while (rows := self.said.get()) is not None:
-                yield read_rows(rows, schema, 0, rejects, RowForm(schema))
 
 
 class Story:

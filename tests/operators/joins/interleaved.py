@@ -17,8 +17,8 @@ import pytest
 
 import penstock as ps
 import penstock.engine.graph.query_graph as query_graph
+from penstock.engine.checkpoints.resuming import load_run, save_run
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.resuming import load_run, save_run
 from penstock.engine.run import LocalRun
 from penstock.model.batch import sign_name
 from penstock.model.clock import ManualClock

@@ -16,7 +16,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.joins import shared_codes
 from penstock.operators.operator import Item, Operator, Progress
 from penstock.plan.nodes.joins import Join, JoinKind
-from tests.engine.joining import planned
+from tests.engine.joins.joining import planned
 from tests.operators.joins.feeding import Needed, Outcome, feed, join_of, new
 from tests.operators.restarting import Restarting
 from tests.reference.helpers import Stream

@@ -20,7 +20,7 @@ from penstock.plan.expressions import Column
 from penstock.plan.nodes.joins import JoinKind
 from penstock.reference.engine import evaluate
 from penstock.reference.run import Run
-from tests.engine.joining import CUT, FROM, STREAM, WHERE, planned
+from tests.engine.joins.joining import CUT, FROM, STREAM, WHERE, planned
 from tests.operators.joins.feeding import Needed, feed, items_of, join_of, new
 from tests.operators.restarting import Restarting
 from tests.reference.helpers import Stream, bag, tuples

@@ -16,8 +16,8 @@ import penstock as ps
 from penstock.plan.nodes.query import QueryPlan
 from penstock.spark.sources.feeds import streams_of
 from penstock.state.chunks import MemoryStore
+from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import recut
-from tests.engine.resumed import run_in_parts
 from tests.engine.test_provisional import Running
 from tests.engine.test_revisions import seen
 from tests.planning import in_process, on_spark

@@ -7,7 +7,9 @@ from penstock.language.binding.relations.joins import filtered
 from penstock.language.binding.relations.relations import RelationBinder
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scope import Scope
-from penstock.language.syntax import Name, NamedRelation, Split
+from penstock.language.syntax.names import Name
+from penstock.language.syntax.relations import NamedRelation
+from penstock.language.syntax.statements import Split
 from penstock.model.types import BOOLEAN
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import Call, Column, Expression, Literal, Named

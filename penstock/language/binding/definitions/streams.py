@@ -15,11 +15,11 @@ from penstock.language.binding.scalars.literals import (
     whole_rows,
 )
 from penstock.language.binding.scope import Scope
-from penstock.language.syntax import (
+from penstock.language.syntax.names import Quantity
+from penstock.language.syntax.statements import (
     CreateStream,
     FilesSyntax,
     ProgressClause,
-    Quantity,
     SocketSyntax,
     ValuesSyntax,
 )

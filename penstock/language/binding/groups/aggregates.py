@@ -15,7 +15,7 @@ from penstock.language.binding.scalars.literals import span_of
 from penstock.language.binding.scalars.nested import refuse_nested
 from penstock.language.binding.scope import Scope
 from penstock.language.binding.windows.window_columns import WindowColumns
-from penstock.language.syntax import SelectItem
+from penstock.language.syntax.queries import SelectItem
 from penstock.model.types import BIGINT, BOOLEAN, STRING, Kind
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import (

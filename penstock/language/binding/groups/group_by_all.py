@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from penstock.language.binding.groups.aggregates import has_aggregate
 from penstock.language.binding.items import WINDOW_COLUMNS
-from penstock.language.syntax import Select
+from penstock.language.syntax.queries import Select
 from penstock.plan.catalog import Catalog
 
 

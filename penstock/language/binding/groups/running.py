@@ -13,7 +13,7 @@ from penstock.language.binding.relations.join_times import Timed
 from penstock.language.binding.relations.relations import pointing_at
 from penstock.language.binding.scalars.literals import any_length
 from penstock.language.binding.windows.windows import HOW_TO_RUN
-from penstock.language.syntax import QuerySyntax
+from penstock.language.syntax.queries import QuerySyntax
 from penstock.model.domain import Domain
 from penstock.plan.catalog import Catalog, RunningAnswers
 from penstock.plan.expressions import Column, Expression, Named

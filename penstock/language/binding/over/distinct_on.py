@@ -21,7 +21,7 @@ from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.language.binding.scope import Scope
 from penstock.language.binding.windows.windows import HOW_TO_RUN, BoundWindow, WindowBinder
-from penstock.language.syntax import LimitClause, Select, SelectItem
+from penstock.language.syntax.queries import LimitClause, Select, SelectItem
 from penstock.model.schema import Field
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import Column, Expression, columns_of

@@ -14,7 +14,7 @@ from penstock.language.binding.over.over import OverCalls
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.language.binding.windows.windows import HOW_TO_RUN
-from penstock.language.syntax import Select, SelectItem
+from penstock.language.syntax.queries import Select, SelectItem
 from penstock.model.names import free_name
 from penstock.model.schema import Field
 from penstock.plan.expressions import Column, Expression, columns_of

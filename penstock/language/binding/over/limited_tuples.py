@@ -9,12 +9,11 @@ from sqlglot import exp
 from penstock.errors import BindError
 from penstock.language.binding.groups.aggregates import has_aggregate
 from penstock.language.binding.items import selects_window_columns
-from penstock.language.syntax import (
+from penstock.language.syntax.names import Name
+from penstock.language.syntax.queries import Select, SelectItem
+from penstock.language.syntax.relations import (
     JoinChain,
-    Name,
     NamedRelation,
-    Select,
-    SelectItem,
     SubqueryRelation,
     WindowedRelation,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.errors import BindError
 from penstock.language.binding.relations.relations import refuse_modifiers
-from penstock.language.syntax import CommonTable
+from penstock.language.syntax.queries import CommonTable
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import Column, Named
 from penstock.plan.nodes.query import QueryPlan

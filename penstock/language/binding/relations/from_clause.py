@@ -31,7 +31,9 @@ from penstock.language.binding.scalars.coercion import alike
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.language.binding.scope import Hidden, Merged, NestedScope, Scope
-from penstock.language.syntax import JoinChain, JoinSyntax, Name, Quantity, Select
+from penstock.language.syntax.names import Name, Quantity
+from penstock.language.syntax.queries import Select
+from penstock.language.syntax.relations import JoinChain, JoinSyntax
 from penstock.model.names import free_name
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN

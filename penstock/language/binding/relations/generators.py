@@ -9,14 +9,9 @@ from sqlglot import exp
 
 from penstock.errors import BindError
 from penstock.language.binding.scalars.literals import span_of
-from penstock.language.syntax import (
-    JoinChain,
-    Name,
-    Relation,
-    Select,
-    SelectItem,
-    UnnestedRelation,
-)
+from penstock.language.syntax.names import Name
+from penstock.language.syntax.queries import Select, SelectItem
+from penstock.language.syntax.relations import JoinChain, Relation, UnnestedRelation
 from penstock.plan.catalog import Catalog
 
 _ONE = ("unnest", "explode", "explode_outer")  # with a MAP, two as well

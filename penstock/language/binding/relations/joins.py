@@ -25,7 +25,7 @@ from penstock.language.binding.windows.windows import (
     how_to_progress_by_name,
     only_progressing,
 )
-from penstock.language.syntax import WindowClause
+from penstock.language.syntax.windows import WindowClause
 from penstock.model.domain import Domain
 from penstock.plan.algorithms import JoinAlgorithm
 from penstock.plan.expressions import Column, Expression, all_of, columns_of

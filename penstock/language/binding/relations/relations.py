@@ -15,20 +15,19 @@ from penstock.language.binding.scalars.literals import span_of, ticks
 from penstock.language.binding.scope import Hidden, Scope
 from penstock.language.binding.windows.windowed import with_windows
 from penstock.language.binding.windows.windows import check_progress, only_progressing
-from penstock.language.syntax import (
+from penstock.language.syntax.names import Name, Quantity
+from penstock.language.syntax.queries import QuerySyntax
+from penstock.language.syntax.relations import (
     ExceptRelation,
-    Name,
     NamedRelation,
-    Quantity,
-    QuerySyntax,
     Relation,
     SequenceRelation,
     SubqueryRelation,
     UnionRelation,
     UnnestedRelation,
-    WindowClause,
     WindowedRelation,
 )
+from penstock.language.syntax.windows import WindowClause
 from penstock.model.domain import Domain
 from penstock.model.types import BIGINT
 from penstock.plan.catalog import Catalog

@@ -10,7 +10,7 @@ from penstock.functions.aggregates import AGGREGATES
 from penstock.language.binding.groups.running import running_distinct, running_groups
 from penstock.language.binding.relations.relations import BoundSource, pointing_at, renamed, unlike
 from penstock.language.binding.windows.windows import HOW_TO_RUN
-from penstock.language.syntax import Name
+from penstock.language.syntax.names import Name
 from penstock.model.names import free_name
 from penstock.model.types import BOOLEAN, INT
 from penstock.plan.catalog import RunningAnswers

@@ -12,7 +12,7 @@ from penstock.language.binding.relations.join_tree import Keys
 from penstock.language.binding.scalars.coercion import alike
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
-from penstock.language.syntax import QuerySyntax, Select, SelectItem
+from penstock.language.syntax.queries import QuerySyntax, Select, SelectItem
 from penstock.model.types import BOOLEAN
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import Call, Column, Expression, Literal, all_of, columns_of

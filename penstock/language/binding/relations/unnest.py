@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.errors import BindError
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
-from penstock.language.syntax import UnnestedRelation
+from penstock.language.syntax.relations import UnnestedRelation
 from penstock.model.schema import Field
 from penstock.model.types import BIGINT, INT, Kind, Type
 from penstock.plan.nodes.node import Node

@@ -9,7 +9,7 @@ from sqlglot import exp
 from penstock.errors import BindError
 from penstock.functions.operators import arithmetic
 from penstock.language.binding.scalars.literals import span_of
-from penstock.language.syntax import MAX_CHAIN
+from penstock.language.limits import MAX_CHAIN
 from penstock.model.types import BIGINT, Kind
 from penstock.plan.expressions import Call, Expression, Literal, cast_to
 

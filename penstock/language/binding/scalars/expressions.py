@@ -29,7 +29,7 @@ from penstock.language.binding.scalars.time_calls import TIME_CALLS, time_call
 from penstock.language.binding.scalars.units import unit_of
 from penstock.language.binding.scalars.user_functions import user_call
 from penstock.language.binding.scope import Scope
-from penstock.language.syntax import QuerySyntax
+from penstock.language.syntax.queries import QuerySyntax
 from penstock.model.types import (
     BOOLEAN,
     NULL,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.errors import BindError, PenstockError, PlanError, Span, shortened
-from penstock.language.syntax import Quantity
+from penstock.language.syntax.names import Quantity
 from penstock.model.domain import Domain
 from penstock.model.duration import microseconds, parse_duration
 from penstock.model.length import Length

@@ -16,16 +16,10 @@ from sqlglot import exp
 
 from penstock.errors import BindError, PenstockError, Span
 from penstock.language.binding.scalars.literals import span_of
-from penstock.language.syntax import (
-    Attribute,
-    JoinChain,
-    Name,
-    Quantity,
-    Select,
-    SelectItem,
-    WindowClause,
-    WindowedRelation,
-)
+from penstock.language.syntax.names import Name, Quantity
+from penstock.language.syntax.queries import Select, SelectItem
+from penstock.language.syntax.relations import JoinChain, WindowedRelation
+from penstock.language.syntax.windows import Attribute, WindowClause
 from penstock.model.duration import parse_duration
 
 _LENGTHS = {  # at least, at most

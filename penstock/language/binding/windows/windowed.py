@@ -9,7 +9,8 @@ from penstock.language.binding.scalars.literals import ticks
 from penstock.language.binding.windows.peer_windows import clause_of, length_of
 from penstock.language.binding.windows.window_columns import has_last_moment, last_moment
 from penstock.language.binding.windows.windows import WindowBinder
-from penstock.language.syntax import WindowClause, WindowedRelation
+from penstock.language.syntax.relations import WindowedRelation
+from penstock.language.syntax.windows import WindowClause
 from penstock.model.domain import Domain
 from penstock.model.types import BIGINT, BOOLEAN, INTERVAL, TIMESTAMP, Kind, Type
 from penstock.plan.expressions import Call, Column, Expression, Literal, Named, cast_to

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from penstock.errors import BindError, PenstockError, Span
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import constant_as, span_of, ticks, whole_rows
-from penstock.language.syntax import Attribute, Quantity, WindowClause
+from penstock.language.syntax.names import Quantity
+from penstock.language.syntax.windows import Attribute, WindowClause
 from penstock.model.domain import Domain
 from penstock.model.types import Kind
 from penstock.plan.algorithms import Algorithm

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.stable_order import stable_order
-from penstock.operators.aggregates.counts import Counts
+from penstock.operators.aggregates.totals.counts import Counts
 from penstock.operators.folding.arguments import Arguments
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.folding.key_expiry import mark_groups

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import Bound
-from penstock.operators.aggregates.counts import Counts
+from penstock.operators.aggregates.totals.counts import Counts
 from penstock.operators.folding.folder import Folder, Partials, Rows
 from penstock.operators.stateless.many_filters import ManyFilters
 from penstock.operators.windows.shared.cell_ranges import groups_of, merged_ranges, nothing, put_in

@@ -31,7 +31,7 @@ from penstock.plan.nodes.query import QueryPlan
 from penstock.reference.engine import answer as definition
 from penstock.state.chunks import MemoryStore
 from tests.engine.interleaved import plainly, run_interleaved
-from tests.engine.joining import (
+from tests.engine.joins.joining import (
     CUT,
     RESTART,
     SELECT_OF_THREE,

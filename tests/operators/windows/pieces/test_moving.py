@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.errors import PlanError
 from penstock.model.clock import ManualClock
 from penstock.model.punctuation import BEGINNING
-from penstock.operators.aggregates import sketched
+from penstock.operators.aggregates.sketches import sketched
 from penstock.operators.batch import Batch
 from penstock.operators.folding import key_expiry
 from penstock.operators.operator import Item, Movable, Operator, Progress

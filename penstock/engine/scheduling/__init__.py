@@ -1,0 +1,1 @@
+"""Who is executed next: the cycle, connected parts, and when clocks are looked at."""

@@ -1,0 +1,1 @@
+"""Functions on columns of ARRAYs, STRUCTs and MAPs."""

@@ -1,0 +1,1 @@
+"""Functions and conditions on columns of texts, and columns as texts."""

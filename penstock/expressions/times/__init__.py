@@ -1,0 +1,1 @@
+"""Functions on columns of times, and times as texts."""

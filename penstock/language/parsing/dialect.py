@@ -1,0 +1,35 @@
+"""The dialect: what is quoted how, and which words are tokens of their own."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import Tokenizer
+
+from penstock.language.parsing.parser import Parser
+
+
+class Penstock(Dialect):
+    """Texts in single or double quotes, names in back quotes, as in Spark SQL."""
+
+    NULL_ORDERING = "nulls_are_large"
+
+    class Tokenizer(Tokenizer):
+        QUOTES = ["'", '"']
+        IDENTIFIERS = ["`"]
+        STRING_ESCAPES = ["'", '"']
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        KEYWORDS = {
+            **{
+                word: kind
+                for word, kind in Tokenizer.KEYWORDS.items()
+                if not word.startswith("{") and word != "SESSION"  # which is a function of peers
+            },
+            "GROUPBY": TokenType.GROUP_BY,
+            "GROUP-BY": TokenType.GROUP_BY,
+            "∪": TokenType.UNION,
+        }
+
+    Parser = Parser

@@ -1,0 +1,1 @@
+"""Aggregates that keep the best value of each group."""

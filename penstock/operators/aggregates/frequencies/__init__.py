@@ -1,0 +1,1 @@
+"""Aggregates of how often each value occurs."""

@@ -1,0 +1,1 @@
+"""Aggregates of all the rows of a group, one beside the other."""

@@ -1,0 +1,1 @@
+"""Approximate aggregates: sketches of the groups with many values."""

@@ -1,0 +1,1 @@
+"""Aggregates that add up, exactly: counts, sums, what follows from them, and bits."""
