@@ -53,6 +53,8 @@ def test_many_rows_that_become_fewer_come_first() -> None:
 def test_a_segment_ends_in_a_break_node() -> None:
     run, _ = prepared(TWO_WAYS, "chain 150", nowhere, "a", "b")
     worked(run, "b")
+    for scan in run.scans:
+        scan.flow.nanoseconds = 1
     for node in run.graph.operators:
         node.measured.flow.nanoseconds = 1_000_000 if node.name.startswith("Union") else 1
     component = run.graph.component_of(run.scans[0])
