@@ -46,6 +46,7 @@ from penstock.plan.nodes.stateless import Scan
 from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery
 from penstock.runs.options import RunOptions
+from penstock.runs.places import check_places
 from penstock.runs.targets import SinkLike
 from penstock.sinks.callback import Callback
 from penstock.sinks.kept import Kept
@@ -223,7 +224,10 @@ class Live:
         """With a checkpoint, what has a `definition` is saved; a `record` is what was saved."""
         kept = self._engine.kept if definition is not None or record is not None else None
         number = record.number if record is not None else kept.next_number if kept else 0
-        if record is not None and record.is_over:
+        if record is None:
+            check_places([query.plan], [sinks])
+            self._outputs.refuse_taken(name, sinks)
+        elif record.is_over:
             sinks = NOWHERE  # nothing more comes
         with ExitStack() as failing:
             ledger, prefix = (None, "") if kept is None else (kept.ledger, f"{number}/")

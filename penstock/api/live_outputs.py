@@ -4,17 +4,19 @@ SQL or a program has named, and to whoever subscribes while they run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock.errors import BindError, EngineError, nearest
+from penstock.errors import BindError, EngineError, SinkError, nearest
+from penstock.language.parse import pointing_at
 from penstock.language.syntax.names import Name
 from penstock.language.syntax.statements import IntoPlaces
 from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.delivery import SIDES, Delivery
 from penstock.runs.isolated import IsolatedOutlet
+from penstock.runs.places import place_of
 from penstock.runs.targets import SinkLike
 from penstock.sinks.sink import Sink
 from penstock.sinks.subscribers import Subscribers
@@ -103,17 +105,23 @@ class LiveOutputs:
                 span=into.span,
                 expected=f"what is allowed: {allowed}",
             )
-        taken = [other for other, paths in self._taken.items() if Path(path).resolve() in paths]
-        if self.kept and taken and taken[0].casefold() != name.casefold():
-            raise BindError(
-                f"the rows of query {taken[0]} go to {into.text!r}",
-                span=into.span,
-                expected="a place of its own for every query",
-            )
+        with pointing_at(into.span):
+            self.refuse_taken(name, (path,))
         return path
 
+    def refuse_taken(self, name: str, sinks: Sequence[SinkLike | None]) -> None:
+        """Where one query writes, another cannot."""
+        for sink in sinks:
+            place = place_of(sink)
+            taken = [other for other, paths in self._taken.items() if place in paths]
+            if taken and taken[0].casefold() != name.casefold():
+                raise SinkError(
+                    f"the rows of query {taken[0]} go to {str(sink)!r}",
+                    expected="a place of its own for every query",
+                )
+
     def take(self, name: str, sinks: Sinks) -> None:
-        paths = [Path(each).resolve() for each in sinks if isinstance(each, str)]
+        paths = [place for place in map(place_of, sinks) if place is not None]
         if paths:
             self._taken[name] = paths
 

@@ -30,6 +30,7 @@ from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery
 from penstock.runs.options import AVAILABLE_NOW, RunOptions
+from penstock.runs.places import check_places
 from penstock.runs.targets import SinkLike, Target
 from penstock.sinks.callback import Callback, rows_of
 from penstock.sinks.sink import Collected
@@ -322,6 +323,7 @@ def run_together(
     options = options or RunOptions()
     with Delivery(options, rows) as delivery, pointing_into(queries[0].text):
         given = list(zip(sinks, late, rejected, strict=True))
+        check_places([query.plan for query in queries], given)
         targets = delivery.targets(given)
         with _remembering(queries, targets, options) as running:
             running.drive()

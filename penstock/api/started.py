@@ -23,6 +23,7 @@ from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
+from penstock.runs.places import check_places
 from penstock.runs.status import RunProgress
 from penstock.runs.targets import SinkLike
 from penstock.sinks.kept import Kept
@@ -51,6 +52,7 @@ class StartedQuery:
         self._keeps_rejected = sinks[2] is None
         self._delivery = Delivery(options, rows)
         kept = [sinks[0], sinks[1] or self._late, sinks[2] or self._rejected]
+        check_places([query], [sinks])
         with ExitStack() as failing:
             failing.push(self._delivery.__exit__)
             (target,) = self._delivery.targets([kept])

@@ -22,6 +22,7 @@ from penstock.errors import SinkError
 from penstock.language.parse import pointing_into
 from penstock.runs.delivery import Delivery
 from penstock.runs.options import RunOptions
+from penstock.runs.places import check_places
 from penstock.runs.targets import Outcome, SinkLike, Target
 from penstock.sinks.output import ONE_RESULT, Output, OutputFormat
 from penstock.sinks.text import SCREENFUL
@@ -52,6 +53,8 @@ def run_script(
             typer.echo("nothing to run: the script has no SELECT", err=True)
             return
         queries = [result for result in results if isinstance(result, Query)]
+        given = (places.output, places.late, places.rejected)
+        check_places([query.plan for query in queries], [given])
         if options.checkpoint is None:
             targets = outputs.targets(results)
         else:

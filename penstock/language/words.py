@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from types import CodeType, FunctionType, ModuleType
 
 from sqlglot.errors import TokenError
@@ -15,25 +17,12 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.functions.aggregates import AGGREGATES
 from penstock.functions.scalar import SCALARS
-from penstock.language.parsing import (
-    common_tables,
-    grouping,
-    joins,
-    parser,
-    progress_clause,
-    relations,
-    row_clauses,
-    select,
-    statements,
-    unnest,
-    window_clause,
-    window_functions,
-)
+from penstock.language import parsing
 from penstock.language.parsing.dialect import Penstock
 
 _WORD = re.compile(r"[A-Z][A-Z_]+")
-_NOT_SPOKEN = frozenset(["RECURSIVE"])
-"""Words that the parser knows in order to refuse them."""
+_NOT_SPOKEN = frozenset(["RECURSIVE", "WORDY"])
+"""One that the parser knows in order to refuse it, and one that it calls something by."""
 _OF_SQLGLOT = frozenset(
     [
         *("BY", "CUBE", "FILTER", "GROUPING", "NULLS", "ROLLUP", "ROWS", "SETS"),
@@ -42,20 +31,6 @@ _OF_SQLGLOT = frozenset(
     ]
 )
 """Words that are looked for in what it has parsed, or made of it, or stand in tables."""
-_PARSING = (
-    common_tables,
-    grouping,
-    joins,
-    parser,
-    progress_clause,
-    relations,
-    row_clauses,
-    select,
-    statements,
-    unnest,
-    window_clause,
-    window_functions,
-)
 
 
 @cache
@@ -64,8 +39,13 @@ def words() -> tuple[str, ...]:
     >>> {"SELECT", "RANGE", "PROGRESS", "SLACK", "SEMI"} <= set(words())
     True
     """
-    found = {word for module in _PARSING for word in _in_module(module)}
+    found = {word for module in _parsing() for word in _in_module(module)}
     return tuple(sorted((found | _OF_SQLGLOT) - _NOT_SPOKEN))
+
+
+def _parsing() -> Iterator[ModuleType]:
+    for module in iter_modules(parsing.__path__):
+        yield import_module(f"{parsing.__name__}.{module.name}")
 
 
 @cache

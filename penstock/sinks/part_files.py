@@ -17,6 +17,7 @@ from penstock.sinks.output import Output, OutputFormat
 
 _OWNER = "_penstock.json"  # Spark and others pass over names that begin so
 _PART = re.compile(r"part-(\d+)\.\w+")
+A_PART = "part-00000001.parquet"  # what a file in a directory is called
 
 
 class PartFiles:

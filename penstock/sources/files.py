@@ -9,6 +9,7 @@ import glob
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
@@ -180,6 +181,19 @@ class FileSource:
             return None  # which is said when it is read
         return next((each.name for each in found if not self.allowed.file(each.path)), None)
 
+    def reads(self, path: Path) -> bool:
+        """Whether a file is one of its own, or would be if it was there."""
+        named = self._directory / self.pattern
+        resolved = path.resolve()
+        if named.resolve() == resolved:
+            return True
+        if not glob.has_magic(self.pattern) or _exists(named):
+            return False
+        beginning, pattern = _without_magic(named)
+        return resolved.is_relative_to(beginning) and _matches(
+            resolved.relative_to(beginning).parts, pattern
+        )
+
     def size(self) -> int:
         """The bytes of all files."""
         return sum(file.size for file in self._files())
@@ -262,6 +276,33 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except OSError:  # in a directory that may not be entered
         return False
+
+
+def _without_magic(pattern: Path) -> tuple[Path, tuple[str, ...]]:
+    """The directory that a pattern begins in, through links, and what follows."""
+    parts = pattern.parts
+    plain = next(place for place, part in enumerate(parts) if glob.has_magic(part))
+    return Path(*parts[:plain]).resolve(), parts[plain:]
+
+
+def _matches(names: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """Whether a path goes by a pattern, of which ** is any number of directories.
+
+    >>> _matches(("a", "b", "c.csv"), ("**", "*.csv"))
+    True
+    >>> _matches(("a", "b.csv"), ("*.csv",))
+    False
+    """
+    if not pattern:
+        return not names
+    if pattern[0] == "**":
+        return _matches(names, pattern[1:]) or (bool(names) and _matches(names[1:], pattern))
+    return (
+        bool(names)
+        and (not names[0].startswith(".") or pattern[0].startswith("."))
+        and fnmatchcase(names[0], pattern[0])
+        and _matches(names[1:], pattern[1:])
+    )
 
 
 def _is_passed_over(file: DataFile) -> bool:

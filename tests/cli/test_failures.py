@@ -223,3 +223,19 @@ def test_one_row_with_a_huge_text(penstock: Run, here: Path) -> None:
     outcome = read(penstock, "x.csv", "--strict")
     assert outcome.code == 1
     assert len(outcome.err) < 1_000
+
+
+def test_one_file_for_two_outputs(script: Run, here: Path) -> None:
+    for more in ([], ["--checkpoint", "kept"]):
+        found = script("SELECT k FROM s", "--output", "z.jsonl", "--late", "z.jsonl", *more)
+        assert found.code == 1
+        assert "the rows go to z.jsonl already, where the late tuples are to go" in found.err
+    assert not (here / "z.jsonl").exists()
+
+
+def test_an_output_that_is_an_input(script: Run, here: Path) -> None:
+    before = (here / "readings.csv").read_bytes()
+    found = script("SELECT k FROM s", "--output", "readings.csv")
+    assert found.code == 1
+    assert "readings.csv is one of the files that s is read from" in found.err
+    assert (here / "readings.csv").read_bytes() == before

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import sqlglot.tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokenizer_core import TokenType
-from sqlglot.tokens import Tokenizer
 
 from penstock.language.parsing.parser import Parser
 
@@ -16,7 +16,7 @@ class Penstock(Dialect):
 
     NULL_ORDERING = "nulls_are_large"
 
-    class Tokenizer(Tokenizer):
+    class Tokenizer(sqlglot.tokens.Tokenizer):
         QUOTES = ["'", '"']
         IDENTIFIERS = ["`"]
         STRING_ESCAPES = ["'", '"']
@@ -24,7 +24,7 @@ class Penstock(Dialect):
         KEYWORDS = {
             **{
                 word: kind
-                for word, kind in Tokenizer.KEYWORDS.items()
+                for word, kind in sqlglot.tokens.Tokenizer.KEYWORDS.items()
                 if not word.startswith("{") and word != "SESSION"  # which is a function of peers
             },
             "GROUPBY": TokenType.GROUP_BY,
