@@ -141,9 +141,10 @@ class LiveCheckpoint:
     def _put(self, queries: LiveQueries, unsaved: Unsaved) -> None:
         """What has changed, and nothing else: queries may be very many."""
         store = self._store
-        if self._next != self._next_saved:
-            store.put(LIVE, {"next": self._next})
-            self._next_saved = self._next
+        following = self._next  # which somebody may take meanwhile
+        if following != self._next_saved:
+            store.put(LIVE, {"next": following})
+            self._next_saved = following
         for record in queries.changed_records():
             store.put(f"queries/{record.number}", record.save())
         for number in unsaved.gone:
