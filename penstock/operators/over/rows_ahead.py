@@ -12,53 +12,33 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.stable_order import stable_order
 from penstock.operators.batch import Batch
-from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.groups.grouped import as_batch
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.over.calls import call_over_rows
 from penstock.operators.over.frame_bounds import RowsInPartitions, stretches
 from penstock.operators.over.history import HistoryRows, joined
-from penstock.operators.over.promises import Promises
-from penstock.operators.over.row_order import RowOrder
-from penstock.operators.revising.amendment import in_time_of
-from penstock.operators.waiting import InTurn, WaitingRows
+from penstock.operators.over.partitioned import Partitioned
+from penstock.operators.waiting import InTurn
 from penstock.physical.asked import Asked
 from penstock.plan.nodes.over import Over
 from penstock.state.chunks import ChunkStore
 
 
-class RowsAhead(Base):
+class RowsAhead(Partitioned):
     def __init__(self, node: Over, asked: Asked | None) -> None:
+        super().__init__(node, asked)
         given = node.input.schema
-        self._node = node
-        self._schema = node.schema.arrow
-        self._names = given.arrow.names
-        self._in_time = in_time_of(list(node.times), node.input, asked)
-        self._promises = Promises(node, asked)
-        self._waiting = WaitingRows()
-        self._partition = [compile_expression(each, given) for each in node.partition]
-        self._keys = KeyCodes([each.type for each in node.partition])
-        self._order = RowOrder(node, given)
         self._calls = [call_over_rows(each.call, given) for each in node.calls]
-        self._peers = 0  # how many kinds of rows there have been
         nothing = np.zeros(0, np.int64)
         self._kept = HistoryRows(_no_rows(given.arrow), nothing, nothing, nothing)
         self._passed: Bound = BEGINNING
 
     # --- tuples ----------------------------------------------------------------------------------
-
-    @at_once
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
-        rows, ticks, late = self._in_time.split(batch)
-        yield from late
-        self._promises.wait(rows, ticks[0])
-        self._waiting.add(rows, ticks[0])
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
@@ -98,11 +78,8 @@ class RowsAhead(Base):
 
     def _sorted(self, taken: InTurn) -> HistoryRows:
         rows, ticks = taken
-        codes = self._keys.encode([column(rows) for column in self._partition], len(ticks))
-        order = self._order.sort(rows, codes, ticks)
-        peers = order.peers + self._peers
-        self._peers = int(peers[-1]) + 1
-        places = order.places
+        codes = self._codes(rows)
+        places, peers = self._sort(rows, codes, ticks)
         return HistoryRows(rows.take(pa.array(places)), codes[places], ticks[places], peers)
 
     def _closed(self, kept: HistoryRows, bound: Bound) -> Mask:
@@ -152,19 +129,13 @@ class RowsAhead(Base):
         return OpenResults(others=len(self._waiting) + int(waiting))
 
     def save(self, store: ChunkStore) -> None:
-        self._keys.save(store)
-        self._waiting.save(store)
-        run = {"peers": self._peers, "passed": self._passed, "kept": list(self._kept)}
-        store.put("run", {**run, "promises": self._promises.save()})
+        self._save(store, passed=self._passed, kept=list(self._kept))
 
     def load(self, store: ChunkStore) -> None:
-        saved = store.get("run")
+        saved = self._load(store)
         if saved is None:
             return
-        self._peers, self._passed = saved["peers"], saved["passed"]
-        self._promises.load(saved["promises"])
-        self._keys.load(store)
-        self._waiting.load(store, self._names)
+        self._passed = saved["passed"]
         rows, *arrays = saved["kept"]
         self._kept = HistoryRows(rows.rename_columns(self._names), *arrays)
 

@@ -1,7 +1,7 @@
 """OVER where the order begins with time: rows leave one after the other, as the bound passes them.
 
 What frames hold that begin with the partition is carried along; other frames look at rows that are
-kept for as long as somebody may look back at them.  Rows that look ahead wait (`waiting_ahead`).
+kept for as long as somebody may look back at them.  Rows that look ahead wait (`rows_ahead.py`).
 """
 
 from __future__ import annotations
@@ -11,25 +11,21 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from penstock.expressions.compile import compile_expression
 from penstock.model.arrays import Codes, Ints
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.schema import Schema
 from penstock.operators.batch import Batch
-from penstock.operators.folding.keys import KeyCodes
 from penstock.operators.groups.grouped import as_batch
 from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Base, Item, Progress, at_once
+from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.over.calls import CallOverRows, call_over_rows
 from penstock.operators.over.carried import Carried, CarriedNumber, carried_call
 from penstock.operators.over.carried_call import CarriedCall
 from penstock.operators.over.first_of_each import FirstOfEach
 from penstock.operators.over.frame_bounds import RowsInPartitions
 from penstock.operators.over.history import History, HistoryRows, joined
-from penstock.operators.over.promises import Promises
-from penstock.operators.over.row_order import RowOrder
-from penstock.operators.revising.amendment import in_time_of
-from penstock.operators.waiting import InTurn, WaitingRows
+from penstock.operators.over.partitioned import Partitioned
+from penstock.operators.waiting import InTurn
 from penstock.physical.asked import Asked
 from penstock.plan.expressions import columns_of
 from penstock.plan.nodes.over import Over
@@ -37,19 +33,10 @@ from penstock.plan.nodes.over_calls import NamedOver, Numbering, NumberKind
 from penstock.state.chunks import ChunkStore
 
 
-class RowsInTime(Base):
+class RowsInTime(Partitioned):
     def __init__(self, node: Over, asked: Asked | None) -> None:
+        super().__init__(node, asked)
         given = node.input.schema
-        self._node = node
-        self._schema = node.schema.arrow
-        self._names = given.arrow.names
-        self._in_time = in_time_of(list(node.times), node.input, asked)
-        self._promises = Promises(node, asked)
-        self._waiting = WaitingRows()
-        self._partition = [compile_expression(each, given) for each in node.partition]
-        self._keys = KeyCodes([each.type for each in node.partition])
-        self._order = RowOrder(node, given)
-        self._peers = 0  # how many kinds of rows there have been
         self._carried_calls: dict[int, CarriedCall] = {}
         self._framed: dict[int, CallOverRows] = {}
         framed = self._divide(node.calls, given)
@@ -78,13 +65,6 @@ class RowsInTime(Base):
     # --- tuples ----------------------------------------------------------------------------------
 
     @at_once
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
-        rows, ticks, late = self._in_time.split(batch)
-        yield from late
-        self._promises.wait(rows, ticks[0])
-        self._waiting.add(rows, ticks[0])
-
-    @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         bound, *_ = self._in_time.final(progress)
         if bound != BEGINNING:
@@ -98,13 +78,10 @@ class RowsInTime(Base):
     def _answered(self, taken: InTurn, bound: Bound) -> pa.RecordBatch:
         """Rows that the bound has passed, in the order of their times, with what is asked."""
         rows, ticks = taken
-        codes = self._keys.encode([column(rows) for column in self._partition], len(ticks))
+        codes = self._codes(rows)
         if self._first is not None:
             return self._once(self._first, taken, codes)
-        order = self._order.sort(rows, codes, ticks)
-        places = order.places
-        peers = order.peers + self._peers
-        self._peers = int(peers[-1]) + 1
+        places, peers = self._sort(rows, codes, ticks)
         turned = pa.array(places)
         new = RowsInPartitions(rows, codes[places], peers)
         if self._carried_calls:
@@ -163,20 +140,13 @@ class RowsInTime(Base):
         return OpenResults(others=len(self._waiting))
 
     def save(self, store: ChunkStore) -> None:
-        self._keys.save(store)
-        self._waiting.save(store)
+        self._save(store)
         self._carried.save(store, len(self._keys))
         self._history.save(store)
-        store.put("run", {"peers": self._peers, "promises": self._promises.save()})
 
     def load(self, store: ChunkStore) -> None:
-        saved = store.get("run")
-        if saved is None:
+        if self._load(store) is None:
             return
-        self._peers = saved["peers"]
-        self._promises.load(saved["promises"])
-        self._keys.load(store)
-        self._waiting.load(store, self._names)
         self._carried.load(store, len(self._keys))
         self._history.load(store, [self._names[place] for place in self._kept])
 
