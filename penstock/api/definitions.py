@@ -61,7 +61,8 @@ def text_of(
 
 def definition_of(query: QueryPlan, text: SourceText, catalog: Catalog) -> Definition:
     """All that is needed to bind a query again."""
-    streams = {scan.stream.name: scan.stream for scan in scans_of(query)}
+    scanned = [scan.stream for scan in scans_of(query)]
+    streams = {stream.name: stream for stream in scanned if not stream.written}
     records = {}
     for name, stream in streams.items():
         made_by = catalog.texts.get(name.casefold())

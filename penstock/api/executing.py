@@ -53,6 +53,8 @@ def execute(database: Database, statement: Statement, text: str) -> Query | Expl
             bound = bind_query(statement.query, reading)
             database.catalog.add_query(name.text, bound, name.span)
             database.catalog.texts[name.text.casefold()] = text_of(statement, text, reading)
+        case CreateView(name, if_not_exists=True) if name.text.casefold() in database.catalog.views:
+            pass
         case CreateView(name, asked, replaces):
             refuse_modifiers(asked)
             reading = RememberingCatalog.of(database.catalog)

@@ -199,6 +199,7 @@ ALIASES: dict[str, str] = {
     "group_concat": "string_agg",
     "topk": "top_k",
     "collect_list": "array_agg",
+    "list": "array_agg",
     "first_value": "first",
     "last_value": "last",
     "arg_min": "min_by",

@@ -103,6 +103,7 @@ class StreamDefinition:
     source: Source | None = field(default=None, compare=False)
     is_table: bool = False  # complete before the first tuple of any stream is looked at
     of_session: bool = field(default=False, compare=False)  # a view of Spark, found by its name
+    written: bool = field(default=False, compare=False)  # VALUES in a query, which has its rows
 
     def __post_init__(self) -> None:
         if self.progress is not None:

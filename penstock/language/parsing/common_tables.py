@@ -19,7 +19,7 @@ def common_tables(parser: Parser) -> tuple[CommonTable, ...]:
 
 
 def _table(parser: Parser) -> CommonTable:
-    """table ::= name ['(' column {',' column} ')'] AS '(' query ')'"""
+    """table ::= name ['(' column {',' column} ')'] AS [[NOT] MATERIALIZED] '(' query ')'"""
     from penstock.language.parsing.select import query  # which begins with these
 
     start = parser.here()
@@ -30,6 +30,8 @@ def _table(parser: Parser) -> CommonTable:
         columns = parser.list_of(lambda: parser.name("a column"))
         parser.close_paren()
     parser.expect("AS")
+    if not parser.accept("NOT", "MATERIALIZED"):  # which is nothing that an answer depends on
+        parser.accept("MATERIALIZED")
     parser.open_paren("the query")
     asked = query(parser)
     parser.close_paren()

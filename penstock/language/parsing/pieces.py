@@ -76,9 +76,13 @@ class PieceParser(TokenReader):
         if self.accept("AS"):
             return self.name("an alias")
         is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
-        if is_name and self.word not in RESERVED:
+        if is_name and self.word not in RESERVED and not self.at_minus():
             return self.name("an alias")
         return None
+
+    def at_minus(self) -> bool:
+        """Whether MINUS follows as Spark has it between SELECTs, and not a name."""
+        return self.at("MINUS") and self.next_word in ("SELECT", "ALL", "DISTINCT", "(")
 
     def at_as_of(self) -> bool:
         """Whether `AS OF time` follows, and not an alias that is called `of`."""

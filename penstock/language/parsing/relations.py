@@ -7,9 +7,11 @@ from typing import Any
 
 from sqlglot.tokenizer_core import TokenType
 
+from penstock.errors import Span
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.window_clause import window_clause
 from penstock.language.parsing.window_functions import at_window_function, window_function
+from penstock.language.parsing.written_rows import at_written_rows, written_rows
 from penstock.language.syntax.names import Name
 from penstock.language.syntax.relations import (
     ExceptRelation,
@@ -19,6 +21,8 @@ from penstock.language.syntax.relations import (
     SubqueryRelation,
     UnionRelation,
     UnnestedRelation,
+    ValuesSyntax,
+    WrittenRelation,
 )
 from penstock.language.syntax.windows import WindowClause
 
@@ -84,6 +88,9 @@ def operand(parser: Parser) -> Relation:
         )
     if parser._match(TokenType.L_PAREN):
         return in_parentheses(parser)
+    if at_written_rows(parser):
+        parser._advance()
+        return _named_rows(parser, written_rows(parser), start)
     name = parser.name("a stream or query")
     while parser._match(TokenType.DOT):  # of Spark: a schema, and a catalog before it
         last = parser.name("a table")
@@ -100,7 +107,14 @@ def in_parentheses(parser: Parser) -> Relation:
         inner = query(parser)
         parser.close_paren()
         alias, window = _alias_and_window(parser)
-        return SubqueryRelation(inner, alias, window, parser.since(start))
+        columns = () if alias is None else column_names(parser)
+        window = window or window_clause(parser)
+        return SubqueryRelation(inner, alias, window, parser.since(start), columns)
+    if at_written_rows(parser):
+        parser._advance()
+        rows = written_rows(parser)
+        parser.close_paren()
+        return _named_rows(parser, rows, start)
     found = relation(parser)
     parser.close_paren()
     alias, window = _alias_and_window(parser)
@@ -109,6 +123,23 @@ def in_parentheses(parser: Parser) -> Relation:
     if isinstance(found, SequenceRelation | ExceptRelation | UnnestedRelation):
         parser.refuse("an alias or window after a sequence or difference")
     return replace(found, alias=alias or found.alias, window=window or found.window)
+
+
+def _named_rows(parser: Parser, rows: ValuesSyntax, start: Span) -> WrittenRelation:
+    alias, window = _alias_and_window(parser)
+    columns = () if alias is None else column_names(parser)
+    window = window or window_clause(parser)
+    return WrittenRelation(rows, alias, window, parser.since(start), columns)
+
+
+def column_names(parser: Parser) -> tuple[Name, ...]:
+    """['(' column {',' column} ')'], behind the name of a relation"""
+    if parser._curr.token_type is not TokenType.L_PAREN:
+        return ()
+    parser.open_paren("the names of the columns")
+    columns = parser.list_of(lambda: parser.name("a column", allow_reserved=True))
+    parser.close_paren()
+    return columns
 
 
 def _refuse_others(parser: Parser) -> None:

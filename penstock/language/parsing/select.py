@@ -19,18 +19,19 @@ from penstock.language.parsing.unnest import GENERATORS
 from penstock.language.parsing.window_clause import window_clause
 from penstock.language.syntax.names import Name, Quantity
 from penstock.language.syntax.queries import ConsistencySyntax, QuerySyntax, Select, SelectItem
+from penstock.language.syntax.relations import JoinChain, SubqueryRelation
 from penstock.language.syntax.windows import WindowClause
 
 
 def query(parser: Parser) -> QuerySyntax:
-    """query ::= [with] select {operation select} [late] [emit] [consistency]"""
+    """query ::= [with] operand {operation operand} [late] [emit] [consistency]"""
     start = parser.here()
     tables = common_tables(parser)
-    selects = [_select(parser)]
+    selects = [_operand(parser)]
     operations = []
     while (operation := _operation(parser)) is not None:
         operations.append(operation)
-        selects.append(_select(parser))
+        selects.append(_operand(parser))
     said = _modifiers(parser)
     return QuerySyntax(
         tuple(selects),
@@ -48,10 +49,41 @@ def query(parser: Parser) -> QuerySyntax:
     )
 
 
+def _operand(parser: Parser) -> Select:
+    """operand ::= select | '(' query ')'
+
+    before: (SELECT k FROM s ORDER BY k LIMIT 3 BY t) UNION ALL …
+    after:  SELECT * FROM (SELECT k FROM s ORDER BY k LIMIT 3 BY t) UNION ALL …
+    """
+    start = parser.here()
+    if not parser._match(TokenType.L_PAREN):
+        return _select(parser)
+    inner = query(parser)
+    parser.close_paren()
+    return _all_of(SubqueryRelation(inner, None, None, parser.since(start)))
+
+
+def under_names(asked: QuerySyntax, name: Name, columns: tuple[Name, ...]) -> QuerySyntax:
+    """
+    before: a query, with other names for its columns
+    after:  SELECT * FROM (query) AS name (columns)
+    """
+    select = _all_of(SubqueryRelation(asked, name, None, asked.span, columns))
+    return QuerySyntax((select,), None, None, None, False, None, None, asked.span)
+
+
+def _all_of(relation: SubqueryRelation) -> Select:
+    """SELECT * FROM a relation."""
+    span = relation.span
+    everything = SelectItem(exp.Star(), None, "*", span)
+    chain = JoinChain(relation, ())
+    return Select((everything,), False, (), None, (chain,), None, (), None, None, (), None, span)
+
+
 def _operation(parser: Parser) -> Name | None:
-    """operation ::= UNION [ALL | DISTINCT] | INTERSECT [DISTINCT] | EXCEPT [DISTINCT]"""
+    """operation ::= UNION [ALL | DISTINCT] | INTERSECT [DISTINCT] | (EXCEPT | MINUS) [DISTINCT]"""
     start, word = parser.here(), parser.word
-    if word not in ("UNION", "INTERSECT", "EXCEPT"):
+    if word not in ("UNION", "INTERSECT", "EXCEPT") and not parser.at_minus():
         return None
     parser._advance()
     every = parser.accept("ALL")
@@ -59,8 +91,10 @@ def _operation(parser: Parser) -> Name | None:
         parser.refuse(f"{word} ALL counts how often rows come", hint=word)
     if not every:
         parser.accept("DISTINCT")
-    if word == "EXCEPT" and not parser.at("SELECT"):
+    if word == "EXCEPT" and not parser.at("SELECT", "("):
         parser.refuse(f"expected ON or SELECT after EXCEPT, found {parser.found()}")
+    if word == "MINUS":  # of Spark
+        word = "EXCEPT"
     return Name("UNION ALL" if every else word, parser.since(start))
 
 

@@ -9,8 +9,11 @@ from sqlglot.tokenizer_core import TokenType
 from penstock.errors import nearest
 from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.progress_clause import progress_clause
-from penstock.language.parsing.select import emit_when_complete, query
+from penstock.language.parsing.relations import column_names
+from penstock.language.parsing.select import emit_when_complete, query, under_names
+from penstock.language.parsing.written_rows import written_rows
 from penstock.language.syntax.names import Name
+from penstock.language.syntax.relations import ValuesSyntax
 from penstock.language.syntax.statements import (
     AlterQuery,
     ColumnSyntax,
@@ -26,7 +29,6 @@ from penstock.language.syntax.statements import (
     Split,
     SplitBranch,
     Statement,
-    ValuesSyntax,
 )
 
 TYPES = (
@@ -59,7 +61,7 @@ def statement(parser: Parser) -> Statement | None:
 
 def _statement(parser: Parser) -> Statement:
     start = parser.here()
-    if parser.at("SELECT", "WITH"):
+    if parser.at("SELECT", "WITH") or parser._curr.token_type is TokenType.L_PAREN:
         return query(parser)
     if parser.accept("EXPLAIN"):
         asked = next((each for each in _EXPLAINED if parser.accept(each)), None)
@@ -104,16 +106,22 @@ def _no_statement(parser: Parser) -> NoReturn:
 
 
 def _create_view(parser: Parser) -> CreateView | None:
-    """create-view ::= CREATE [OR REPLACE] [TEMP | TEMPORARY | MATERIALIZED] VIEW name AS query"""
+    """create-view ::= CREATE [OR REPLACE] [TEMP | TEMPORARY | MATERIALIZED] VIEW [IF NOT EXISTS]
+    name ['(' column {',' column} ')'] AS query"""
     start = parser.here()
     for replaces in (False, True):
         before = ("CREATE", *(("OR", "REPLACE") if replaces else ()))
         for kind in ((), ("TEMP",), ("TEMPORARY",), ("MATERIALIZED",)):
             if parser.accept(*before, *kind, "VIEW"):
+                if_not_exists = parser.accept("IF", "NOT", "EXISTS")
                 name = parser.name("a name for the view")
+                columns = column_names(parser)
                 emit_when_complete(parser)
                 parser.expect("AS")
-                return CreateView(name, query(parser), replaces, parser.since(start))
+                asked = query(parser)
+                if columns:
+                    asked = under_names(asked, name, columns)
+                return CreateView(name, asked, replaces, parser.since(start), if_not_exists)
     return None
 
 
@@ -260,14 +268,4 @@ def _source(parser: Parser) -> FilesSyntax | SocketSyntax | ValuesSyntax | None:
             " db.stream also takes rows, Arrow, pandas and Polars data, asynchronous iterables and"
             " Spark DataFrames, such as those that read Kafka",
         )
-    rows, spans = [], []
-
-    def row() -> None:
-        start = parser.here()
-        parser.open_paren("a row")
-        rows.append(parser.list_of(lambda: parser.scalar("a value")))
-        parser.close_paren()
-        spans.append(parser.since(start))
-
-    parser.list_of(row)
-    return ValuesSyntax(tuple(rows), tuple(spans))
+    return written_rows(parser)

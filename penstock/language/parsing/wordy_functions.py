@@ -1,4 +1,5 @@
-"""Functions with words between their arguments, as in standard SQL: TRIM, OVERLAY and POSITION."""
+"""Functions with words between their arguments, as in standard SQL: TRIM, OVERLAY and POSITION,
+and FLOOR of times, as Flink has it."""
 
 from __future__ import annotations
 
@@ -56,8 +57,24 @@ def _position(parser: Parser) -> exp.Expr:
     return exp.Anonymous(this="position", expressions=given)
 
 
+def _floor(parser: Parser) -> exp.Expr:
+    """number, or time TO unit"""
+    if parser._curr.token_type is TokenType.R_PAREN:
+        return exp.Anonymous(this="floor", expressions=[])
+    given = [parser.scalar("a number")]
+    if parser.accept("TO"):
+        unit = parser.name("a unit", allow_reserved=True)
+        made = exp.Literal.string(unit.text.lower())
+        made.meta.update(start=unit.span.start, end=unit.span.end - 1, sql=parser.sql)
+        return exp.Anonymous(this="date_trunc", expressions=[made, *given])
+    while parser._match(TokenType.COMMA):
+        given.append(parser.scalar("a value"))
+    return exp.Anonymous(this="floor", expressions=given)
+
+
 WORDY: dict[str, Callable[[Parser], exp.Expr]] = {
     "TRIM": _trim,
     "OVERLAY": _overlay,
     "POSITION": _position,
+    "FLOOR": _floor,
 }

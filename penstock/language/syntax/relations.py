@@ -29,6 +29,26 @@ class SubqueryRelation:
     alias: Name | None
     window: WindowClause | None
     span: Span
+    columns: tuple[Name, ...] = ()  # AS t (a, b)
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesSyntax:
+    """Rows that are written out, with the places where they stand."""
+
+    rows: tuple[tuple[exp.Expr, ...], ...]
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRelation:
+    """`(VALUES (1, 'a'), …) AS t (x, y)`: a table for one query."""
+
+    values: ValuesSyntax
+    alias: Name | None
+    window: WindowClause | None
+    span: Span
+    columns: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +125,7 @@ Relation: TypeAlias = (
     NamedRelation
     | UnnestedRelation
     | SubqueryRelation
+    | WrittenRelation
     | WindowedRelation
     | UnionRelation
     | ExceptRelation

@@ -10,6 +10,7 @@ from sqlglot import exp
 from penstock.errors import Span
 from penstock.language.syntax.names import Name, Quantity
 from penstock.language.syntax.queries import QuerySyntax
+from penstock.language.syntax.relations import ValuesSyntax
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,6 @@ class FilesSyntax:
 @dataclass(frozen=True, slots=True)
 class SocketSyntax:
     address: Name
-
-
-@dataclass(frozen=True, slots=True)
-class ValuesSyntax:
-    rows: tuple[tuple[exp.Expr, ...], ...]
-    spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +108,7 @@ class CreateView:
     query: QuerySyntax
     replaces: bool  # OR REPLACE
     span: Span
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)

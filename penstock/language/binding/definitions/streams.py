@@ -16,12 +16,12 @@ from penstock.language.binding.scalars.literals import (
 )
 from penstock.language.binding.scope import Scope
 from penstock.language.syntax.names import Quantity
+from penstock.language.syntax.relations import ValuesSyntax
 from penstock.language.syntax.statements import (
     CreateStream,
     FilesSyntax,
     ProgressClause,
     SocketSyntax,
-    ValuesSyntax,
 )
 from penstock.model.domain import Domain
 from penstock.model.progress import (

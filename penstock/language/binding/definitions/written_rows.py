@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from penstock.errors import BindError
 from penstock.language.binding.scalars.literals import constant, literal_as, span_of, text_of
-from penstock.language.syntax.statements import ValuesSyntax
+from penstock.language.syntax.relations import ValuesSyntax
 from penstock.model.plain_values import to_python
 from penstock.model.schema import Schema
 from penstock.model.types import Kind, Type

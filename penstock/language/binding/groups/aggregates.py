@@ -9,7 +9,7 @@ from sqlglot import exp
 from penstock.errors import BindError, Span
 from penstock.functions.aggregates import COUNT_IF, AggregateFunction
 from penstock.language.binding.groups.grouping_sets import GroupingSets
-from penstock.language.binding.groups.listed import order_arguments, taken_apart
+from penstock.language.binding.groups.listed import by_a_list, order_arguments, taken_apart
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.language.binding.scalars.nested import refuse_nested
@@ -33,7 +33,7 @@ _GROUPING = ("grouping", "grouping_id")
 _OF_ANY_TYPE = ("count", "array_agg")  # they look at no value, or put it into the result
 
 
-_LISTING = ("array_agg", "collect_list", "collect_set")
+_LISTING = ("array_agg", "collect_list", "collect_set", "list")
 
 
 def has_aggregate(syntax: exp.Expr, catalog: Catalog) -> bool:
@@ -127,6 +127,9 @@ class GroupBinder(ExpressionBinder):
         return self._aggregate(function, syntax, None)
 
     def _bind(self, syntax: exp.Expr) -> Expression:
+        listed = by_a_list(syntax)
+        if listed is not None:
+            return super()._bind(listed)
         behind = isinstance(syntax, exp.Filter | exp.WithinGroup)
         if behind and not has_aggregate(syntax, self.catalog):
             raise self.misplaced_clause(syntax)

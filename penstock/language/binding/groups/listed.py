@@ -16,8 +16,51 @@ from penstock.plan.expressions import Call, Expression, Literal
 if TYPE_CHECKING:
     from penstock.language.binding.scalars.expressions import ExpressionBinder
 
+_TEXTS = ("string_agg", "listagg", "group_concat")
+_ENDS = {"first": 1, "first_value": 1, "last": -1, "last_value": -1}
 _LEAST: dict[Kind, Any] = {Kind.STRING: "", Kind.BINARY: b"", Kind.BOOLEAN: False}
 _LEAST |= {Kind.DOUBLE: 0.0, Kind.DECIMAL: Decimal(0)}
+
+
+def by_a_list(syntax: exp.Expr) -> exp.Expr | None:
+    """Aggregates in the order of something else than they have of their own.
+
+    before: string_agg(s, ',' ORDER BY n), first(x ORDER BY y), listagg(s) WITHIN GROUP (ORDER BY n)
+    after:  array_join(array_agg(s ORDER BY n), ','), element_at(array_agg(x ORDER BY y), 1)
+    """
+    where = syntax.expression if isinstance(syntax, exp.Filter) else None
+    called = syntax.this if where is not None else syntax
+    keys: list[exp.Expr] = []
+    if isinstance(called, exp.WithinGroup):
+        keys, called = list(called.expression.expressions), called.this
+    name = str(called.name).lower() if isinstance(called, exp.Anonymous) else ""
+    if name not in _ENDS and name not in _TEXTS:
+        return None
+    given = list(called.expressions)
+    if given and isinstance(given[-1], exp.Order):
+        keys = list(given[-1].expressions)
+        given[-1] = given[-1].this
+    if not keys or not given or isinstance(given[0], exp.Distinct):
+        return None
+    of_its_own = keys[0].this == given[0] and len(keys) == 1
+    if len(given) != (2 if name in _TEXTS else 1) or (
+        of_its_own and not (name in _TEXTS and keys[0].args.get("desc"))
+    ):
+        return None
+    listed: exp.Expr = exp.Anonymous(
+        this="array_agg", expressions=[exp.Order(this=given[0], expressions=keys)]
+    )
+    listed.meta.update(called.meta)
+    if where is not None:
+        listed = exp.Filter(this=listed, expression=where)
+        listed.meta.update(syntax.meta)
+    if name in _TEXTS:
+        made = exp.Anonymous(this="array_join", expressions=[listed, given[1]])
+    else:
+        place = exp.Literal.number(_ENDS[name])
+        made = exp.Anonymous(this="element_at", expressions=[listed, place])
+    made.meta.update(syntax.meta)
+    return made
 
 
 def taken_apart(syntax: exp.Anonymous) -> tuple[list[exp.Expr], bool, list[exp.Expr]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from penstock.errors import BindError
+from penstock.language.binding.relations.columns import with_columns
 from penstock.language.binding.relations.relations import refuse_modifiers
 from penstock.language.syntax.queries import CommonTable
 from penstock.plan.catalog import Catalog
-from penstock.plan.expressions import Column, Named
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Project
 
 
 def with_tables(tables: tuple[CommonTable, ...], catalog: Catalog) -> Catalog:
@@ -31,15 +30,4 @@ def _bound(table: CommonTable, catalog: Catalog) -> QueryPlan:
     plan = bind_query(table.query, catalog)
     if not table.columns:
         return plan
-    fields = plan.input.schema.fields
-    if len(fields) != len(table.columns):
-        raise BindError(
-            f"{table.name.text} names {len(table.columns)} columns, and its query has"
-            f" {len(fields)}",
-            span=table.span,
-        )
-    renamed = tuple(
-        Named(name.text, Column.of(field))
-        for name, field in zip(table.columns, fields, strict=True)
-    )
-    return QueryPlan(Project(plan.input, renamed))
+    return QueryPlan(with_columns(plan.input, table.name.text, table.columns, table.span))

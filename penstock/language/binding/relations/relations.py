@@ -9,7 +9,9 @@ from typing import NamedTuple, TypeVar
 from sqlglot import exp
 
 from penstock.errors import BindError, PenstockError, Span
+from penstock.language.binding.relations.columns import renamed, under, with_columns
 from penstock.language.binding.relations.unnest import unnest
+from penstock.language.binding.relations.written import written_table
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of, ticks
 from penstock.language.binding.scope import Hidden, Scope
@@ -26,16 +28,17 @@ from penstock.language.syntax.relations import (
     UnionRelation,
     UnnestedRelation,
     WindowedRelation,
+    WrittenRelation,
 )
 from penstock.language.syntax.windows import WindowClause
 from penstock.model.domain import Domain
 from penstock.model.types import BIGINT
 from penstock.plan.catalog import Catalog
-from penstock.plan.expressions import Column, Named
+from penstock.plan.expressions import Column
 from penstock.plan.nodes.joins import Difference, Sequence, SequenceMode
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Project, Scan, Stamp, Union
+from penstock.plan.nodes.stateless import Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition, that_ends
 
 T = TypeVar("T")
@@ -70,6 +73,8 @@ class RelationBinder:
                 return self._named(relation)
             case SubqueryRelation():
                 return self._subquery(relation)
+            case WrittenRelation():
+                return self._written(relation)
             case UnionRelation():
                 return self._union(relation)
             case ExceptRelation():
@@ -98,7 +103,17 @@ class RelationBinder:
         refuse_modifiers(relation.query)
         inner = bind_query(relation.query, self.catalog).input
         alias = relation.alias.text if relation.alias else ""
+        if relation.columns:
+            inner = with_columns(inner, alias, relation.columns, relation.span)
         return BoundSource(under(inner, alias), alias, relation.window, relation.span)
+
+    def _written(self, relation: WrittenRelation) -> BoundSource:
+        table = written_table(relation, self.catalog)
+        if self.windowed is not None:
+            table = _windowed_table(table, self.windowed)
+        alias = relation.alias.text if relation.alias else ""
+        scan = Scan(table, alias or table.name, relation.span)
+        return BoundSource(under(scan, alias), alias, relation.window, relation.span)
 
     def _windowed(self, relation: WindowedRelation) -> BoundSource:
         alone = RelationBinder(self.catalog, windowed=relation.time)
@@ -265,23 +280,6 @@ def _keeps(relation: SequenceRelation) -> tuple[bool, bool]:
             hint="WITHIN 5 MINUTES",
         )
     return first, second
-
-
-def under(node: Node, alias: str) -> Node:
-    """The same columns, as those of a relation called `alias`."""
-    if isinstance(node, Project):
-        return replace(node, relation=alias or None)
-    columns = tuple(Named(field.name, Column.of(field)) for field in node.schema)
-    return Project(node, columns, alias or None)
-
-
-def renamed(node: Node, names: tuple[str, ...]) -> Node:
-    """The same columns under other names, which differ at most in case."""
-    if node.schema.names == names:
-        return node
-    pairs = zip(names, node.schema, strict=True)
-    columns = tuple(Named(name, Column.of(field)) for name, field in pairs)
-    return Project(node, columns, node.schema.fields[0].relation)
 
 
 def stamped(node: Node) -> Node:

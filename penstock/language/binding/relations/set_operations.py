@@ -8,13 +8,14 @@ from __future__ import annotations
 from penstock.errors import BindError
 from penstock.functions.aggregates import AGGREGATES
 from penstock.language.binding.groups.running import running_distinct, running_groups
-from penstock.language.binding.relations.relations import BoundSource, pointing_at, renamed, unlike
+from penstock.language.binding.relations.columns import renamed
+from penstock.language.binding.relations.relations import BoundSource, pointing_at, unlike
 from penstock.language.binding.windows.windows import HOW_TO_RUN
 from penstock.language.syntax.names import Name
 from penstock.model.names import free_name
-from penstock.model.types import BOOLEAN, INT
+from penstock.model.types import BOOLEAN, INT, Type, common_type
 from penstock.plan.catalog import RunningAnswers
-from penstock.plan.expressions import AggregateCall, Call, Column, Literal, Named
+from penstock.plan.expressions import AggregateCall, Call, Column, Literal, Named, cast_to
 from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, NamedAggregate
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.stateless import Filter, Project, Union
@@ -24,12 +25,7 @@ def combined(
     sources: list[BoundSource], operations: tuple[Name, ...], running: RunningAnswers | None
 ) -> Node:
     """The SELECTs of a query as one node.  INTERSECT binds tighter than the others."""
-    first, *others = sources
-    for each in others:
-        if _shape(each.node) != _shape(first.node):
-            raise unlike(first, each)
-    names = first.node.schema.names
-    nodes = [renamed(each.node, names) for each in sources]
+    nodes = _alike(sources)
     terms, between = [nodes[0]], list[Name]()
     for operation, node in zip(operations, nodes[1:], strict=True):
         if operation.text == "INTERSECT":
@@ -40,8 +36,30 @@ def combined(
     return _united(terms, between, running)
 
 
-def _shape(node: Node) -> list[tuple[str, object]]:
-    return [(field.name.casefold(), field.type) for field in node.schema]
+def _alike(sources: list[BoundSource]) -> list[Node]:
+    """Columns belong together by their places, under the names of the first SELECT, and in types
+    that all of them can be brought to."""
+    first, *others = sources
+    types = [field.type for field in first.node.schema]
+    for each in others:
+        own = [field.type for field in each.node.schema]
+        pairs = zip(types, own, strict=False)
+        common = [common_type(one, other) for one, other in pairs]
+        if len(own) != len(types) or None in common:
+            raise unlike(first, each)
+        types = [each for each in common if each is not None]
+    names = first.node.schema.names
+    return [_brought_to(each.node, names, types) for each in sources]
+
+
+def _brought_to(node: Node, names: tuple[str, ...], types: list[Type]) -> Node:
+    if [field.type for field in node.schema] == types:
+        return renamed(node, names)
+    columns = tuple(
+        Named(name, cast_to(Column.of(field), wanted))
+        for name, field, wanted in zip(names, node.schema, types, strict=True)
+    )
+    return Project(node, columns, node.schema.fields[0].relation)
 
 
 def _united(terms: list[Node], between: list[Name], running: RunningAnswers | None) -> Node:

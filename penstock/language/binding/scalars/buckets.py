@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from penstock.errors import BindError, Span
+from penstock.model.types import TIMESTAMP, Kind
 from penstock.plan.expressions import Expression, Literal
 
+# What time_bucket counts from in DuckDB and TimescaleDB: a Monday, 2000-01-03.
+_MONDAY = 946_857_600_000_000
 
-def bucket(name: str, arguments: list[Expression], span: Span | None) -> str:
-    """Which function is meant.  The width and the origin are constants, so that progress on the
-    time is progress on the bucket."""
+
+def bucket(
+    name: str, arguments: list[Expression], span: Span | None
+) -> tuple[str, list[Expression]]:
+    """Which function is meant, and of what.  The width and the origin are constants, so that
+    progress on the time is progress on the bucket."""
     if len(arguments) < 2:
-        return name  # which is refused for that
+        return name, arguments  # which is refused for that
     width, value, *origin = arguments
     for each in (width, *origin):
         if not isinstance(each, Literal) or each.value is None:
@@ -20,4 +26,9 @@ def bucket(name: str, arguments: list[Expression], span: Span | None) -> str:
         raise BindError(
             f"the width of {name} is {width}", span=width.span or span, expected="more than zero"
         )
-    return "number_bucket" if value.type.is_integer else name
+    if value.type.is_integer:
+        return "number_bucket", arguments
+    of_times = width.type.kind is Kind.INTERVAL and name.lower() == "time_bucket"
+    if of_times and not origin and _MONDAY % width.value:
+        arguments = [width, value, Literal(_MONDAY, TIMESTAMP)]
+    return name, arguments

@@ -32,7 +32,7 @@ def as_text(value: Expression) -> Expression:
 
 
 def joined(pieces: list[Expression]) -> Expression:
-    """`||` between ARRAYs, or between texts."""
+    """`||` and `concat` of ARRAYs, or of texts."""
     if any(each.type.kind is Kind.ARRAY for each in pieces):
         return concatenated(pieces, "||")
     return called("concat", [as_text(each) for each in pieces])
@@ -131,6 +131,7 @@ def _sha2(given: list[Expression]) -> Expression:
 
 COMPOSED: dict[str, Callable[[list[Expression]], Expression]] = {
     "mod": _mod,
+    "concat": joined,
     "concat_ws": _concat_ws,
     "lpad": _padded(left=True),
     "rpad": _padded(left=False),

@@ -22,6 +22,7 @@ from penstock.language.binding.scalars.literals import (
     text_as,
 )
 from penstock.language.binding.scalars.nested import path, refuse_nested
+from penstock.language.binding.scalars.no_scalars import refuse_no_scalar, refuse_undetermined
 from penstock.language.binding.scalars.operators import OPERATORS
 from penstock.language.binding.scalars.patterns import PATTERNS, check_pattern
 from penstock.language.binding.scalars.structs import STRUCTS, struct_call
@@ -56,18 +57,6 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GT: "gt",
     exp.GTE: "ge",
 }
-_NOT_DETERMINED = {
-    "now",
-    "proctime",
-    "current_timestamp",
-    "current_date",
-    "current_time",
-    "rand",
-    "random",
-    "uuid",
-}
-
-
 _COMPARING = {"nullif", "greatest", "least"}
 
 
@@ -188,7 +177,7 @@ class ExpressionBinder:
             )
         span = span_of(syntax)
         if not syntax.table and not self.scope.matches(syntax.name, None):
-            _refuse_undetermined(syntax.name, span)
+            refuse_undetermined(syntax.name, span)
         return self.scope.value(syntax.name, syntax.table or None, span)
 
     def function(self, syntax: exp.Anonymous) -> Expression:
@@ -214,7 +203,7 @@ class ExpressionBinder:
         if name.lower() in COMPOSED:
             return self._composed(name.lower(), arguments, span)
         if name.lower() in ("time_bucket", "date_bin"):
-            name = bucket(name, arguments, span)
+            name, arguments = bucket(name, arguments, span)
         return self.call(name, arguments, span)
 
     def _composed(self, name: str, arguments: list[Expression], span: Span | None) -> Expression:
@@ -246,7 +235,7 @@ class ExpressionBinder:
     def known(self, name: str, span: Span | None) -> None:
         if scalar(name) is not None:
             return
-        _refuse_undetermined(name, span)
+        refuse_no_scalar(name, span)
         own = self.catalog.function_names
         known = [*SCALARS, *ALIASES, *COMPOSED, *STRUCTS, *own, *self.catalog.aggregate_names]
         close = nearest(name, known)
@@ -368,15 +357,6 @@ class ExpressionBinder:
         if not castable(operand.type, wanted):
             raise BindError(f"{operand.type.a} cannot be made {wanted.a}", span=span)
         return Cast(operand, wanted, tries, span=span)
-
-
-def _refuse_undetermined(name: str, span: Span | None) -> None:
-    if name.lower() in _NOT_DETERMINED:
-        raise BindError(
-            f"{name} would make the answer depend on when it is computed",
-            span=span,
-            hint="PROGRESS ON ts INTERNAL stamps tuples as they enter",
-        )
 
 
 def _written(span: Span | None) -> str:

@@ -47,6 +47,7 @@ def in_our_words(select: Select) -> Select:
             GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)
     after:  SELECT window_end, count(*) [RANGE 1 HOUR, SLIDE 1 HOUR, WA ts, aligned by start] FROM s
     """
+    select = _with_named_windows(select)
     grouped = _grouped_function(select.group_by)
     if grouped is not None:
         _refuse_two(select, grouped)
@@ -55,6 +56,32 @@ def in_our_words(select: Select) -> Select:
         made = replace(select, window=clause, group_by=others)
         return _with_columns(made, lambda syntax: _bound(syntax, grouped))
     return _from_a_window_function(select)
+
+
+def _with_named_windows(select: Select) -> Select:
+    """
+    before: SELECT window(ts, '1 hour') AS w, count(*) FROM s GROUP BY w
+    after:  SELECT window(ts, '1 hour') AS w, count(*) FROM s GROUP BY window(ts, '1 hour')
+    """
+    named = {
+        each.alias.text.casefold(): each.expression
+        for each in select.items
+        if each.alias is not None and is_window_call(each.expression)
+    }
+    if not named:
+        return select
+    keys = tuple(
+        named.get(each.name.casefold(), each)
+        if isinstance(each, exp.Column) and not each.table
+        else each
+        for each in select.group_by
+    )
+    return replace(select, group_by=keys)
+
+
+def is_window_call(syntax: exp.Expr) -> bool:
+    """Whether it is a window of Spark's, which is a value."""
+    return isinstance(syntax, exp.Anonymous) and str(syntax.name).upper() in _VALUES
 
 
 def window_of(kind: str, arguments: Sequence[exp.Expr], span: Span | None) -> WindowClause:
