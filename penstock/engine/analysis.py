@@ -15,6 +15,7 @@ from penstock.errors import EngineError
 from penstock.model.clock import Clock
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
+from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.stateless import Scan
 from penstock.runs.node_work import NodeWork
 from penstock.runs.outlet import Outlet
@@ -38,6 +39,10 @@ class MeasuredNode:
         yield self
         for each in self.inputs:
             yield from each.walk()
+
+    def different(self) -> Iterator[MeasuredNode]:
+        """Each once, also one that several ask for."""
+        yield from {id(each): each for each in self.walk()}.values()
 
     @property
     def current(self) -> PhysicalNode:
@@ -102,8 +107,7 @@ def analyze(plan: PhysicalPlan, clock: Clock, strict: bool, scheduling: Scheduli
             hint="penstock top, or started.graph_status()",
         )
     placed = run.graph.queries[outlet]
-    operators = iter(placed.operators)
-    top = _measured(plan.root, operators)
+    top = _Measuring(plan, placed).measured(plan.root)
     looking, spent, begun = _Looking(top), 0, perf_counter_ns()
     for _ in Scheduler(run).steps():
         before = perf_counter_ns()
@@ -114,16 +118,30 @@ def analyze(plan: PhysicalPlan, clock: Clock, strict: bool, scheduling: Scheduli
     return Analyzed(plan, top, run, outlet, took)
 
 
-def _measured(node: PhysicalNode, operators: Iterator[OperatorNode]) -> MeasuredNode:
-    """Nodes of the graph stand in the order of the plan, each before those that feed it."""
-    own = None if isinstance(node.logical, Scan) else next(operators)
-    made = MeasuredNode(node, node=own)
-    made.inputs = [_measured(each, operators) for each in node.inputs]
-    return made
+class _Measuring:
+    """Nodes of the graph stand in the order of the plan, each before those that feed it; what is
+    computed once for several that ask for it stands where it is asked for first."""
+
+    def __init__(self, plan: PhysicalPlan, placed: PlacedQuery) -> None:
+        self._shared = plan.shared
+        self._operators = iter(placed.operators)
+        self._once: dict[Node, MeasuredNode] = {}
+
+    def measured(self, node: PhysicalNode) -> MeasuredNode:
+        if isinstance(node.logical, Scan):
+            return MeasuredNode(node)
+        again = self._once.get(node.logical)
+        if again is not None and again.planned == node:
+            return again
+        made = MeasuredNode(node, node=next(self._operators))
+        made.inputs = [self.measured(each) for each in node.inputs]
+        if node.logical in self._shared:
+            self._once.setdefault(node.logical, made)
+        return made
 
 
 def _count_reads(top: MeasuredNode, placed: PlacedQuery) -> None:
-    reads = [each for each in top.walk() if each.node is None]
+    reads = [each for each in top.different() if each.node is None]
     for each, source in zip(reads, placed.asked, strict=True):
         each.rows = source.flow.rows_out
 
@@ -132,7 +150,7 @@ class _Looking:
     """Looks at what operators keep, which takes some time: ever more seldom."""
 
     def __init__(self, top: MeasuredNode) -> None:
-        self._nodes = [each for each in top.walk() if each.node is not None]
+        self._nodes = [each for each in top.different() if each.node is not None]
         self._steps, self._every, self._looks = 0, 1, 0
 
     def look(self) -> None:

@@ -68,6 +68,28 @@ def test_rows_and_selectivities_are_those_of_the_run() -> None:
     assert told.endswith("Changes of the plan: 0, in # looks")
 
 
+PARTS = (  # each asks for the counts twice
+    "SELECT x.n FROM v AS x, v AS y WHERE x.e = y.e - 4 AND x.k = y.k",
+    "SELECT n FROM v UNION ALL SELECT n FROM v WHERE n > 1",
+    "SELECT n FROM v UNION ALL SELECT max(n) AS n FROM w GROUP BY e",
+)
+
+
+@pytest.mark.parametrize("sql", PARTS)
+def test_what_is_computed_once_is_measured_once(sql: str) -> None:
+    """It is shown wherever it is asked for."""
+    db = database()
+    counts = "SELECT k, window_end AS e, count(*) AS n [RANGE 4, SLIDE 4, WA t]"
+    db.sql(f"CREATE VIEW v AS {counts} FROM a GROUP BY k")
+    db.sql("CREATE VIEW w AS SELECT e, n FROM v WHERE k = 1")
+    told = asked(sql, db).explain(analyze=True)
+    assert told.count("measured: 100 rows; expected 100\n") == 2
+    shown = re.findall(r"Paned: WindowAggregate count.*?measured: (.*?)\n", told, re.DOTALL)
+    assert len(shown) == 2
+    assert len(set(shown)) == 1
+    assert "100 rows read, " in told
+
+
 def test_what_is_not_known_is_not_said() -> None:
     db = ps.connect("local")
     rows = [{"k": 1, "t": number} for number in range(20)]

@@ -179,6 +179,46 @@ def test_rows_follow_items(
     check(observed.rows, states, at_most)
 
 
+CHANGING = (
+    "SELECT k, count(*) AS n, max(x) AS m FROM a GROUP BY k EMIT CHANGES",
+    "SELECT a.x, b.x AS y FROM a LEFT JOIN b ON a.k = b.k EMIT CHANGES",
+    "SELECT k, count(*) AS n [RANGE 6, SLIDE 3, WA t] FROM a GROUP BY k LATE AMEND FOR 4",
+)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    text=st.sampled_from(CHANGING),
+    items=ITEMS,
+    delay=st.sampled_from([0, 5]),
+    cut=st.sampled_from([1, 3, 30]),
+    clause=st.sampled_from(CLAUSES),
+)
+def test_rows_with_signs(
+    text: str,
+    items: list[tuple[str, Row]],
+    delay: int,
+    cut: int,
+    clause: tuple[str, int | None],
+) -> None:
+    """With WEAK, what is there for less than a batch need not be said."""
+    words, at_most = clause
+    states = serial(text, items, delay)
+    observed = Observed(f"{text} CONSISTENCY {words}", items, delay)
+    for _ in observed.feed(cut):
+        pass
+    assert summed(observed.rows) == summed(states[-1])
+    if at_most is not None:
+        check(observed.rows, states, at_most)
+
+
+def summed(rows: list[Row]) -> dict[Row, int]:
+    total: Counter[Row] = Counter()
+    for *values, sign in rows:
+        total[tuple(values)] += sign
+    return {row: count for row, count in total.items() if count}
+
+
 def test_rows_do_not_follow_unasked() -> None:
     """Otherwise nothing above would be shown."""
     items: list[tuple[str, Row]] = [("a", (n % 2, n, 1)) for n in range(40)]

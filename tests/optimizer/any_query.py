@@ -22,6 +22,8 @@ CONDITIONS = (
     "{0}at >= 5",
     "{0}at >= 3 AND {0}at < 2 * 6",
     "({0}k = 1 OR {0}v = 2)",
+    "{0}k IS NULL",
+    "CAST(least({0}v, 3) * 1000000000 AS INT) > 1",  # which fails for 3
 )
 BASE = st.sampled_from(["l", "r", "(SELECT k, v, at FROM l WHERE v > 0)", "hot", "cold"])
 SPLIT = "SPLIT r INTO hot WHERE v > 1, cold OTHERWISE"
@@ -65,6 +67,8 @@ OF_ONE = (
     "(SELECT k, lead(v) OVER (PARTITION BY k ORDER BY at) AS v, at FROM {0} a)",
     "(SELECT k, v, at FROM (SELECT k, v, at, row_number() OVER (PARTITION BY at ORDER BY v DESC)"
     " AS n FROM {0} a) b WHERE n <= 1 AND {c})",
+    "(SELECT k, v, at FROM (SELECT k, v, at, rank() OVER (PARTITION BY at, k ORDER BY v)"
+    " AS n FROM {0} a) b WHERE n < 1 AND {c})",
     "(SELECT k, v, window_end AS at FROM WINDOWED({0} a [RANGE 6, SLIDE 3, WA at])"
     " ORDER BY v DESC NULLS LAST LIMIT 1 BY window_end, k)",
     # one tuple becomes several

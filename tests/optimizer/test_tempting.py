@@ -154,6 +154,9 @@ FAILING = (
     "SELECT y FROM (SELECT k, CAST(1 / (x - 5) AS INT) + 2147483647 AS y FROM s) q WHERE k = 9",
     # the second filter is computed only for what passes the first
     "SELECT x FROM (SELECT k, x FROM s WHERE x < 9) q WHERE CAST(x * 1000000000 AS INT) > 0",
+    # what is asked of rows beyond the number, too
+    "SELECT x FROM (SELECT x, row_number() OVER (PARTITION BY t ORDER BY x) AS n FROM s) q"
+    " WHERE n < 1 AND CAST(x * 1000000000 AS INT) > 0",
     # a constant that has no value
     "SELECT x + CAST(upper('one') AS INT) AS y FROM s WHERE x > 100",
     "SELECT x + CAST(upper('one') AS INT) AS y FROM s",

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,14 +20,21 @@ from penstock.physical.node import OperatorKind
 from penstock.plan.nodes.query import Late
 from penstock.reference.engine import answer as definition
 from penstock.runs.adapting.adaptation import Adaptation
+from penstock.spark.run.options import Options
+from penstock.spark.run.streaming import SparkRun
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.tasks import kit, way
 from penstock.spark.tasks.messages import Message, Packed
 from tests.engine.adapting.test_adapting import EAGER
+from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
+from tests.spark.helpers import Committed, CrashError
 from tests.spark.test_adapting import decided
 from tests.spark.test_every_cut import Cuts, cuts, run_in_cuts
 from tests.spark.without_spark import WithoutSpark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EARLY = Adaptation(rows=50, share=float("inf"))
 SUMS = "SELECT k, count(*) AS n, max(v) AS m [RANGE 90, SLIDE 3, WA t] FROM s GROUP BY k"
@@ -166,3 +175,25 @@ def test_any_drift_of_windows(
         patch.setattr(way, "_WORTH_PANES", 2)
         job = ran(query, planned, replace(EAGER, margin=margin), buckets, restarts)
     assert_defined(query, job)
+
+
+def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Also if a micro-batch after a decision fails, and comes again in another run."""
+    query = few_then_many(many=20, late="LATE SIDE")
+    received = Committed({4})
+    told = replace(EARLY, rows=20)
+    options = Options(tmp_path, portions=12, buckets=1, final=True, adaptation=told)
+
+    def run() -> SparkRun:
+        made = SparkRun([on_spark(query.plan)], spark, [received], options)
+        made.start()
+        return made
+
+    first = run()
+    with pytest.raises(CrashError):
+        first.wait()
+    assert any(each.after == "BUFFERING" for each in first.decisions())
+    second = run()
+    second.wait()
+    expected = definition(query.plan, ManualClock())
+    assert bag(tuples(received.table(query.plan))) == bag(tuples(expected.table))

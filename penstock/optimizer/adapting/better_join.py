@@ -93,7 +93,7 @@ def better_join(
     search = Search(JoinCosts(join, statistics))
     found = [search.flat()]
     if node.consistency is None:
-        found += [search.pipeline(), search.containing()]
+        found.append(search.containing())
     best = min(found, key=lambda each: each.time)
     tuples = sum(each.rate for each in statistics.inputs)
     names = [each.name for each in statistics.inputs]

@@ -36,6 +36,7 @@ class JoinCosts:
             Met(number, found, self._bands)
             for number, found in enumerate(encounters(statistics.inputs))
         ]
+        self._matching, self._passing = cache(statistics.matching), cache(statistics.passing)
         self._part = cache(self._part_of)
         self.combinations = cache(self._combinations)
         self._timed = cache(self._timed_of)
@@ -44,6 +45,7 @@ class JoinCosts:
         self.recording = cache(self._recording)
         self.extension = cache(self._extension)
         self.extension_time = cache(lambda *given: self.extension(*given).time)
+        self.writing_time = cache(lambda members: self.writing(members).time)
 
     def rate(self, number: int) -> float:
         return self.statistics.inputs[number].rate
@@ -60,17 +62,17 @@ class JoinCosts:
     def _staying(self, members: Inputs, others: tuple[Inputs, ...], origin: int) -> float:
         """The same for those that are kept, because something may still come to them: tuples of
         other parts, or combinations, which are as late as the latest of what they are made of."""
-        met = self._met[origin]
-        spans = met.spans(members)
-        total = float(spans.sum())
-        if not total:
+        found = self.combinations(members, origin)
+        if not found:
             return 0.0
+        met, asked = self._met[origin], [(*self._timed(members, part), part) for part in others]
+        if any(met.always_stays(*each) for each in asked):
+            return found
+        spans = met.spans(members)
         stays: Mask = np.zeros(len(spans), np.bool_)
-        for part in others:
-            own, other = self._timed(members, part)
-            bounds = [(n, 0.0 if n == other else self._bands[other, n][1]) for n in part]
-            stays |= met.stays(own, bounds, other)
-        return self.combinations(members, origin) * float(spans[stays].sum()) / total
+        for each in asked:
+            stays |= met.stays(*each)
+        return found * float(spans[stays].sum()) / float(spans.sum())
 
     def _timed_of(self, members: Inputs, part: Inputs) -> tuple[int, int]:
         """The inputs of two parts by whose times these are looked up."""
@@ -91,12 +93,12 @@ class JoinCosts:
         own, other = self._timed(bound, new)
         rates = prod(self.rate(each) for each in bound if each != origin)
         spans = float(self._met[origin].spans_with(bound, own, other).mean())
-        equal = self.statistics.matching(bound | new) / self.statistics.matching(new)
-        return equal * self.statistics.passing(bound) * rates * spans * self._made(new)
+        equal = self._matching(bound | new) / self._matching(new)
+        return equal * self._passing(bound) * rates * spans * self._made(new)
 
     def _part_of(self, members: Inputs) -> float:
         """The part of all combinations for which the conditions hold."""
-        return self.statistics.matching(members) * self.statistics.passing(members)
+        return self._matching(members) * self._passing(members)
 
     def _kept(self, members: Inputs, behind: float = 1.0) -> float:
         """How many tuples, or combinations of some inputs, are kept: those of the window, and of
@@ -120,7 +122,7 @@ class JoinCosts:
         # what is kept is put together with what comes, the more often the longer it stays; on
         # average, others are half as far behind as they may be
         at_a_time = max(1.0, self.statistics.inputs[origin].batch * stays)
-        merged = stays * log2(1 + self._kept(members, behind=0.5) / at_a_time)
+        merged = stays * log2(1 + self.kept(members, 0.5) / at_a_time)
         return Work(recorded=stays, merged=merged, placed=placed)
 
     def _equalities(self, one: Inputs, other: Inputs) -> frozenset[int]:
@@ -148,9 +150,7 @@ class JoinCosts:
         if of_two:
             found = self._found_in(bound, new, origin)
         else:
-            tested = self.statistics.passing(both) / (
-                self.statistics.passing(bound) * self.statistics.passing(new)
-            )
+            tested = self._passing(both) / (self._passing(bound) * self._passing(new))
             found = self.combinations(both, origin) / tested
         looked = log2(2 + self.kept(new))
         calls = self.batches(bound, origin)

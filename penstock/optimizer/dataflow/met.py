@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
@@ -25,8 +25,11 @@ class Met:
         self._bands = bands
         self._span = cache(self._span_of)
         self._fit = cache(self._fit_of)
+        self.spans = cache(self._spans_of)
+        self.stays = cache(self._stays_of)
+        self.always_stays = cache(lambda *given: bool(self.stays(*given).all()))
 
-    def spans(self, members: frozenset[int]) -> Floats:
+    def _spans_of(self, members: frozenset[int]) -> Floats:
         """The ticks of some others within the windows of each tuple, multiplied; nothing where they
         do not fit each other."""
         others = sorted(members - {self._origin})
@@ -41,10 +44,16 @@ class Met:
         """The same with one more, which is looked up by the time of one of them alone."""
         return self.spans(members) * self._within(self._time(own), own, other)[0]
 
-    def stays(self, each: int, bounds: Sequence[tuple[int, float]], other: int) -> Mask:
-        """Whether a tuple of another input may come that fits one that has come.  No tuple of it
-        has a time that is further below what any input of `bounds` has promised."""
-        promised = np.minimum.reduce([self._seen.promised[of] - below for of, below in bounds])
+    def _stays_of(self, each: int, other: int, part: frozenset[int]) -> Mask:
+        """Whether a tuple of another input may come that fits one that has come.  It comes as a
+        part of what some inputs have in common, so its time may be as far below what any of them
+        has promised as they may be apart."""
+        promised = np.minimum.reduce(
+            [
+                self._seen.promised[of] - (0.0 if of == other else self._bands[other, of][1])
+                for of in part
+            ]
+        )
         found: Mask = self._time(each) + self._bands[each, other][1] >= promised
         return found
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import inf
+from operator import itemgetter
+from typing import TypeAlias
 
 from penstock.optimizer.dataflow.join_costs import Inputs, JoinCosts
-from penstock.optimizer.dataflow.work import Work
+from penstock.optimizer.dataflow.work import BATCH, CALL, Work
 from penstock.plan.join_trees.join_tree import (
     Joined,
     JoinInput,
@@ -22,6 +25,7 @@ from penstock.plan.join_trees.join_tree import (
 )
 
 EXACT = 6  # inputs
+Asked: TypeAlias = tuple[Inputs, tuple[Inputs, ...]]  # a part, and those that it looks for
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,9 @@ class Search:
         self._costs = costs
         self._best = cache(self._best_of)
         self._ordered = cache(self._order_of)
-        self._part_time = cache(lambda *given: self.work(*given).time)
+        self._step_time = cache(self._step_time_of)
+        self._called = cache(self._called_of)
+        self._part_time = cache(self._part_time_of)
 
     def flat(self) -> Candidate:
         """All inputs in one operator."""
@@ -88,15 +94,22 @@ class Search:
 
     def _time_here(self, tree: Joined) -> float:
         """Of the operator at the top alone."""
-        here = sum(self._part_time(own, order) for own, order in _asked(tree))
-        return here + self._indexing(tree).time
+        return self._operator_time(list(_asked(tree)))
 
-    def _indexing(self, tree: Joined) -> Work:
+    def _operator_time(self, asked: Sequence[Asked], at_most: float = inf) -> float:
+        """Of one operator; infinitely much if it is clear that it takes no less than `at_most`."""
+        here = 0.0
+        for own, order in asked:
+            here += self._part_time(own, order)
+            if here >= at_most:
+                return inf
+        return here + self._indexing(asked).time
+
+    def _indexing(self, asked: Sequence[Asked]) -> Work:
         """Tuples that are put into more than one index, or into one by several keys."""
-        if len(tree.parts) == 2:
+        if len(asked) == 2:
             return Work()
         costs, total = self._costs, Work()
-        asked = list(_asked(tree))
         for part, _ in asked:
             orders = [(own, *order) for own, order in asked if own != part]
             indexes = costs.indexes(part, orders)
@@ -114,21 +127,39 @@ class Search:
     def _best_of(self, numbers: tuple[int, ...], most: int) -> tuple[JoinTree, float]:
         if len(numbers) == 1:
             return JoinInput(numbers[0]), 0.0
-        found: tuple[JoinTree, float] | None = None
-        for blocks in partitions(numbers):
-            if not 2 <= len(blocks) <= most:
-                continue
-            below = [self._best(block, most) for block in blocks]
-            so_far = sum(time for _, time in below)
-            if found is not None and so_far >= found[1]:
-                continue
-            sets = [frozenset(block) for block in blocks]
-            tree = Joined(tuple(tree for tree, _ in below), self._probes(sets))
-            time = so_far + self._time_here(tree)
-            if found is None or time < found[1]:
-                found = tree, time
-        assert found is not None
-        return found
+        ways = [
+            ([frozenset(block) for block in blocks], [self._best(block, most) for block in blocks])
+            for blocks in partitions(numbers)
+            if 2 <= len(blocks) <= most
+        ]
+        # those that may take little are looked at first, until no other can take less
+        written = self._written(frozenset(numbers))
+        at_least = [
+            sum(time for _, time in below) + sum(map(self._called, sets)) + written
+            for sets, below in ways
+        ]
+        best, least = None, inf
+        for bound, (sets, below) in sorted(zip(at_least, ways, strict=True), key=itemgetter(0)):
+            if bound >= least:
+                break
+            everybody, so_far = frozenset(sets), sum(time for _, time in below)
+            asked = [(own, self._ordered(own, everybody - {own})) for own in sets]
+            time = so_far + self._operator_time(asked, least - so_far)
+            if time < least:
+                parts = tuple(part for part, _ in below)
+                best, least = Joined(parts, self._probes(sets)), time
+        assert best is not None
+        return best, least
+
+    def _called_of(self, own: Inputs) -> float:
+        """What a part takes in an operator at least: its batches come there, and look once."""
+        costs = self._costs
+        batches = sum(costs.rate(origin) * costs.batches(own, origin) for origin in own)
+        return (BATCH + CALL) * batches
+
+    def _written(self, members: Inputs) -> float:
+        """Whatever finds the combinations of some inputs, it makes rows of them."""
+        return self._costs.writing_time(members) * self._found(members, members)
 
     # --- orders ----------------------------------------------------------------------------------
 
@@ -141,6 +172,8 @@ class Search:
         )
 
     def _order_of(self, own: Inputs, others: frozenset[Inputs]) -> tuple[Inputs, ...]:
+        if len(others) == 1:
+            return tuple(others)
         if len(others) >= EXACT:
             return self._greedy(own, others)
         # by what has been met: the least time, and the order that takes it
@@ -177,9 +210,21 @@ class Search:
 
     # --- times -----------------------------------------------------------------------------------
 
-    def _step_time(self, own: Inputs, bound: Inputs, new: Inputs) -> float:
+    def _step_time_of(self, own: Inputs, bound: Inputs, new: Inputs) -> float:
         costs = self._costs
         return sum(costs.rate(i) * costs.extension_time(bound, new, i) for i in own)
+
+    def _part_time_of(self, own: Inputs, order: tuple[Inputs, ...]) -> float:
+        """The nanoseconds of `work`, which are asked for very often."""
+        costs, of_two, total = self._costs, len(order) == 1, 0.0
+        for origin in own:
+            bound, time = own, costs.recording(own, order, origin, of_two).time
+            for new in order:
+                time += costs.extension_time(bound, new, origin, of_two)
+                bound |= new
+            time += costs.writing_time(bound) * costs.combinations(bound, origin)
+            total += (time + BATCH * costs.batches(own, origin)) * costs.rate(origin)
+        return total
 
     def work(self, own: Inputs, order: tuple[Inputs, ...]) -> Work:
         """What the tuples of a part take in one operator, those of a tick, if they look for others
@@ -205,10 +250,10 @@ class Search:
             found += self.work(own, order)
         for part in tree.parts:
             found += self.total(part)
-        return found + self._indexing(tree)
+        return found + self._indexing(list(_asked(tree)))
 
 
-def _asked(tree: Joined) -> Iterator[tuple[Inputs, tuple[Inputs, ...]]]:
+def _asked(tree: Joined) -> Iterator[Asked]:
     """Every part as a set of inputs, with those that its tuples look for."""
     sets = [frozenset(part.leaves) for part in tree.parts]
     for own, order in zip(sets, tree.probes, strict=True):

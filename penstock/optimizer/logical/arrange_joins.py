@@ -90,8 +90,8 @@ def chosen(node: Join, settings: Settings, by_name: bool = True, margin: float =
 
 
 def candidates(node: Join, settings: Settings, by_name: bool = True) -> list[Candidate]:
-    """The best tree of every kind that may be taken: one operator for all inputs, a pipeline of
-    operators for two, and whatever is between them."""
+    """The best trees that may be taken: one operator for all inputs, and any operators for two or
+    more."""
     search = Search(JoinCosts(node, statistics_of(node)))
     if len(node.branches) == 2:
         return [search.flat()]
@@ -101,7 +101,7 @@ def candidates(node: Join, settings: Settings, by_name: bool = True) -> list[Can
         return [Candidate(cascade, search.time(cascade))]
     if not _may_contain(node, settings):
         return [search.flat()]
-    found = [search.flat(), search.pipeline(), search.containing()]
+    found = [search.flat(), search.containing()]
     return [each for number, each in enumerate(found) if each not in found[:number]]
 
 
@@ -112,11 +112,13 @@ def _may_contain(node: Join, settings: Settings) -> bool:
 
 
 def considered(node: Join, settings: Settings) -> list[Candidate]:
-    """All trees that are worth showing, the fastest first: those of every kind, and of a few inputs
-    all that there are."""
+    """All trees that are worth showing, the fastest first: those of every kind, pipelines of
+    operators for two among them, and of a few inputs all that there are."""
     found = candidates(node, settings)
-    if len(node.branches) <= _SHOWN and _may_contain(node, settings):
-        known = [each.tree for each in found]
-        every = Search(JoinCosts(node, statistics_of(node))).every()
-        found += [each for each in every if each.tree not in known]
+    if _may_contain(node, settings):
+        search = Search(JoinCosts(node, statistics_of(node)))
+        every = search.every() if len(node.branches) <= _SHOWN else []
+        for each in (search.pipeline(), *every):
+            if all(each.tree != known.tree for known in found):
+                found.append(each)
     return sorted(found, key=lambda each: each.time)

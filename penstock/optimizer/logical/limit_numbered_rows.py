@@ -13,13 +13,15 @@ from penstock.plan.nodes.over_calls import Numbering
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.rows_over import RowsOver
 from penstock.plan.nodes.stateless import Filter
+from penstock.plan.properties.can_fail import may_fail
 
 _TURNED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq"}
 
 
 def limit_numbered_rows(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
     """What row_number, rank and dense_rank say of a row depends on those before it alone, so rows
-    beyond the limit can go before their partition is complete.
+    beyond the limit can go before their partition is complete.  Not if the filter says anything
+    else that can fail: it is asked of those rows, too.
 
     before: Filter (n <= 3) (Over row_number() AS n)
     after:  Filter (n <= 3) (Over row_number() AS n, rows with it up to 3)
@@ -36,6 +38,8 @@ def limit_numbered_rows(query: QueryPlan, settings: Settings) -> QueryPlan:  # n
 
 def _limited(node: Node) -> Node:
     if not isinstance(node, Filter) or not isinstance(node.input, RowsOver):
+        return node
+    if may_fail(node.predicate):
         return node
     over = node.input
     numbered = all(isinstance(each.call, Numbering) for each in over.calls)
