@@ -134,6 +134,14 @@ def test_nonsense_is_pointed_at(query: str, setting: str, message: str, place: s
         assert text[caught.value.span.start : caught.value.span.end] == place
 
 
+def test_what_a_query_asks_for_is_not_altered() -> None:
+    db = database()
+    with db.live() as live:
+        live.sql(f"CREATE QUERY q AS {COUNT}")
+        with pytest.raises(EngineError, match="DROP QUERY, and CREATE QUERY"):
+            live.sql("ALTER QUERY q SET RANGE 20")
+
+
 def test_an_engine_that_has_stopped_takes_nothing_on() -> None:
     """Whoever waited for it would wait for ever."""
     live = database().live()
@@ -231,6 +239,9 @@ def test_a_select_that_fails_says_so() -> None:
         assert isinstance(query, ps.LiveQuery)
         with pytest.raises(RunError, match="has failed"):
             query.wait(timeout=20)
+        with pytest.raises(RunError, match="has failed"):
+            query.stop()
+        assert not live.status()  # it has left all the same
 
 
 def test_showing() -> None:
