@@ -192,13 +192,20 @@ def shell(
         bool,
         typer.Option("--final", help="When it is left, give out what is open; nothing follows."),
     ] = False,
+    overload: Annotated[
+        str,
+        typer.Option(
+            help="What happens to rows of a socket that come too fast: block lets them wait;"
+            " 'drop-oldest 10000' lets so many wait, and counts those that are dropped."
+        ),
+    ] = "block",
     allow: Allow = None,
 ) -> None:
     """A prompt: queries are created, watched and dropped while others run."""
     database = Database("local", strict=strict, allow=_allowed(allow))
     script = _read(file) if file is not None else None
     options = RunOptions(checkpoint, trigger)
-    raise typer.Exit(run_shell(database, script, command or [], options, final))
+    raise typer.Exit(run_shell(database, script, command or [], options, final, overload))
 
 
 @app.command()
