@@ -247,7 +247,8 @@ def reproduce(
         "out/reproduce"
     ),
     real_time: Annotated[
-        bool, typer.Option("--real-time", help="By the clock on the wall, for some seconds.")
+        bool,
+        typer.Option("--real-time", help="By the clock on the wall: up to 3 minutes a figure."),
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller, to see the shape.")] = False,
 ) -> None:
