@@ -134,6 +134,7 @@ class Live:
         query at once.  SELECT starts one without a name, whose rows go to `sink` as in `Query.run`,
         or are kept; its late and rejected ones to sinks of their own.  `:name` in the text stands
         for the value of that parameter."""
+        self._engine.refuse_at_work()  # before somebody who waits for it takes the turn
         result: LiveQuery | Explanation | None = None
         changed = False
         try:
@@ -334,6 +335,7 @@ class Live:
 
     def drop(self, name: str) -> Account:
         """A query leaves; what became of the tuples that it has read."""
+        self._engine.refuse_at_work()
         with self._turn:
             known = self._forget(name)
             self._database.catalog.queries.pop(known.casefold(), None)

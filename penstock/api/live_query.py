@@ -26,10 +26,7 @@ class LiveQuery:
     def wait(self, timeout: float | None = None) -> bool:
         """Until its streams end; whether they have, within so many seconds."""
         over = self._live.wait(self.name, timeout)
-        error = self._live.error(self.name)
-        if error is not None:
-            kind = "" if isinstance(error, PenstockError) else f"{type(error).__name__}: "
-            raise RunError(f"query {self.name} has failed: {kind}{error}") from error
+        self._raise_if_failed(self._live.error(self.name))
         return over
 
     def explain_stall(self) -> str:
@@ -37,7 +34,16 @@ class LiveQuery:
         return self._live.explain_stall(self.name)
 
     def stop(self) -> Account:
-        return self._live.drop(self.name)
+        """It leaves; whoever has not waited for it hears here that it has failed."""
+        error = self._live.error(self.name)
+        account = self._live.drop(self.name)
+        self._raise_if_failed(error)
+        return account
+
+    def _raise_if_failed(self, error: BaseException | None) -> None:
+        if error is not None:
+            kind = "" if isinstance(error, PenstockError) else f"{type(error).__name__}: "
+            raise RunError(f"query {self.name} has failed: {kind}{error}") from error
 
     @property
     def table(self) -> pa.Table:

@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.report import count
 from penstock.engine.status import AnswerStatus, ArcStatus, GraphStatus, NodeStatus
 from penstock.runs.latency import LatencySummary, time_text
 
@@ -28,9 +29,21 @@ def graph_tables(now: GraphStatus, lately: GraphStatus | None = None, width: int
         Text(),
         _operators(now, lately or now, width),
         Text(),
-        *(Text(str(source)) for source in now.sources),
+        *(Text(line) for line in stream_lines(now)),
         *(Text(str(decision)) for decision in now.decisions[-_DECISIONS:]),
     )
+
+
+def stream_lines(now: GraphStatus) -> list[str]:
+    """How far the streams have come, and which rows are in no answer because of the overload."""
+    return [*map(str, now.sources), *dropped_lines(now)]
+
+
+def dropped_lines(now: GraphStatus) -> list[str]:
+    return [
+        f"{stream}: {count(rows, 'row')} dropped, because they came too fast"
+        for stream, rows in now.dropped.items()
+    ]
 
 
 def answers_table(answers: tuple[AnswerStatus, ...]) -> Table:

@@ -192,13 +192,20 @@ def shell(
         bool,
         typer.Option("--final", help="When it is left, give out what is open; nothing follows."),
     ] = False,
+    overload: Annotated[
+        str,
+        typer.Option(
+            help="What happens to rows of a socket that come too fast: block lets them wait;"
+            " 'drop-oldest 10000' lets so many wait, and counts those that are dropped."
+        ),
+    ] = "block",
     allow: Allow = None,
 ) -> None:
     """A prompt: queries are created, watched and dropped while others run."""
     database = Database("local", strict=strict, allow=_allowed(allow))
     script = _read(file) if file is not None else None
     options = RunOptions(checkpoint, trigger)
-    raise typer.Exit(run_shell(database, script, command or [], options, final))
+    raise typer.Exit(run_shell(database, script, command or [], options, final, overload))
 
 
 @app.command()
@@ -240,7 +247,8 @@ def reproduce(
         "out/reproduce"
     ),
     real_time: Annotated[
-        bool, typer.Option("--real-time", help="By the clock on the wall, for some seconds.")
+        bool,
+        typer.Option("--real-time", help="By the clock on the wall: up to 3 minutes a figure."),
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller, to see the shape.")] = False,
 ) -> None:

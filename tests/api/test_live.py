@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import penstock as ps
 from penstock.errors import BindError, EngineError, ParseError, RunError, SinkError
 from tests.engine.live.scripted import speak
 from tests.engine.scheduling.test_scheduler import Spoken
-from tests.waiting import wait_for
+from tests.waiting import LONGEST, join, wait_for
 
 ROWS = [{"v": value} for value in range(25)]
 COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA v] FROM s"
@@ -134,6 +136,15 @@ def test_nonsense_is_pointed_at(query: str, setting: str, message: str, place: s
         assert text[caught.value.span.start : caught.value.span.end] == place
 
 
+def test_what_a_query_asks_for_is_not_altered() -> None:
+    db = database()
+    speak(db, "s", Spoken())
+    with db.live() as live:
+        live.sql(f"CREATE QUERY q AS {COUNT}")
+        with pytest.raises(EngineError, match="DROP QUERY, and CREATE QUERY"):
+            live.sql("ALTER QUERY q SET RANGE 20")
+
+
 def test_an_engine_that_has_stopped_takes_nothing_on() -> None:
     """Whoever waited for it would wait for ever."""
     live = database().live()
@@ -149,6 +160,62 @@ def test_an_engine_that_has_stopped_takes_nothing_on() -> None:
     assert [each.name for each in live.status()] == ["q"]
     assert live.drop("q").read == 25
     live.stop()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_who_is_handed_rows_neither_changes_the_engine_nor_waits_for_it(threads: int) -> None:
+    """Not even half: a query that was not dropped is still known by its name."""
+    db = database()
+    source = Spoken()
+    speak(db, "s", source)
+    refused: list[str] = []
+    with db.live(threads=threads) as live:
+        live.sql("CREATE QUERY q AS SELECT v FROM s; CREATE QUERY r AS SELECT v FROM s")
+        asking: list[Callable[[], object]] = [
+            lambda: live.sql("DROP QUERY r"),
+            lambda: live.drop("r"),
+            lambda: live.sql("SELECT v FROM s"),
+            lambda: live.wait("r"),
+            live.stop,
+        ]
+
+        def ask(row: dict[str, int]) -> None:
+            for each in asking:
+                with pytest.raises(EngineError, match="cannot change the engine") as caught:
+                    each()
+                refused.append(caught.value.message)
+
+        live.subscribe("q", ask, rows=True)
+        source.said.put([1])
+        wait_for(lambda: len(refused) == len(asking) or live.error("q") is not None)
+        assert {each.name: each.state for each in live.status()} == {"q": "running", "r": "running"}
+        assert live.drop("r").read == 1
+
+
+def test_who_is_handed_rows_does_not_wait_for_somebody_who_waits_for_him() -> None:
+    db = database()
+    source = Spoken()
+    speak(db, "s", source)
+    begun, refused = threading.Event(), threading.Event()
+    with db.live() as live:
+        live.sql("CREATE QUERY q AS SELECT v FROM s")
+
+        def ask(row: dict[str, int]) -> None:
+            begun.set()
+            time.sleep(0.2)  # somebody has something changed meanwhile
+            with pytest.raises(EngineError):
+                live.sql("SHOW STREAMS")
+            refused.set()
+
+        live.subscribe("q", ask, rows=True)
+        source.said.put([1])
+        assert begun.wait(LONGEST)
+        other = threading.Thread(
+            target=live.sql, args=["CREATE QUERY r AS SELECT v FROM s"], daemon=True
+        )
+        other.start()
+        assert refused.wait(20)
+        join(other, 20)
 
 
 def test_who_wants_to_leave_the_program_stops_alone() -> None:
@@ -231,6 +298,9 @@ def test_a_select_that_fails_says_so() -> None:
         assert isinstance(query, ps.LiveQuery)
         with pytest.raises(RunError, match="has failed"):
             query.wait(timeout=20)
+        with pytest.raises(RunError, match="has failed"):
+            query.stop()
+        assert not live.status()  # it has left all the same
 
 
 def test_showing() -> None:

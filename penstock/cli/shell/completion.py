@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from penstock.engine.live.altering import SETTINGS
+from penstock.language.parsing.statements import SECOND_WORDS
 from penstock.language.words import function_names, words
+from penstock.model.duration import MICROSECONDS
 from penstock.plan.catalog import Catalog
 
 COMMANDS = (
@@ -27,6 +29,7 @@ COMMANDS = (
 _STARTS = ("ALTER", "CREATE", "DROP", "EXPLAIN", "SELECT", "SHOW", "SPLIT")
 _BEFORE_RELATIONS = ("FROM", "JOIN", "SPLIT")
 _OF_QUERIES = ("\\schedule", "\\stall", "\\unwatch", "\\wait", "\\watch")
+_UNITS = tuple(f"{unit}S" for unit in reversed(MICROSECONDS))
 _TOKEN = re.compile(r"\\?\w+(?:\.\w*)?|[^\s\w]")
 
 
@@ -50,6 +53,8 @@ def _candidates(earlier: Sequence[str], begun: str, catalog: Catalog) -> Iterabl
     if not earlier:
         return COMMANDS if begun.startswith("\\") else _STARTS
     last = earlier[-1]
+    if len(earlier) == 1 and last.upper() in SECOND_WORDS:
+        return SECOND_WORDS[last.upper()]
     queries = [name for name, _ in catalog.queries.values()]
     streams = [each.name for each in catalog.streams.values()]
     before = [each.upper() for each in earlier[-2:]]
@@ -67,7 +72,8 @@ def _candidates(earlier: Sequence[str], begun: str, catalog: Catalog) -> Iterabl
         known = (*catalog.streams, *catalog.queries)
         columns = [name for relation in known for name in _columns(catalog, relation)]
     relations = [*streams, *queries] if last == "," else []
-    return [*columns, *relations, *words(), *function_names(), *catalog.aggregates]
+    units = _UNITS if last.isdecimal() else ()
+    return [*units, *columns, *relations, *words(), *function_names(), *catalog.aggregates]
 
 
 def _meant(alias: str, earlier: Sequence[str]) -> str:
@@ -91,4 +97,5 @@ def _beginning(begun: str, candidates: Iterable[str]) -> list[str]:
     start = begun.casefold()
     found = [each for each in dict.fromkeys(candidates) if each.casefold().startswith(start)]
     lower = bool(begun) and begun == begun.lower()
-    return [each.lower() if lower and each in words() else each for each in found]
+    spoken = {*words(), *_UNITS}
+    return [each.lower() if lower and each in spoken else each for each in found]

@@ -10,7 +10,7 @@ from penstock.api.database import Database
 from penstock.api.explanation import Explanation
 from penstock.api.live import Live
 from penstock.api.live_query import LiveQuery
-from penstock.cli.graph_tables import graph_tables
+from penstock.cli.graph_tables import dropped_lines, graph_tables, stream_lines
 from penstock.cli.picture import Picture, draw_until_stopped, wide_console
 from penstock.cli.report import count, readable
 from penstock.cli.shell.watching import Watching
@@ -177,8 +177,8 @@ class ShellSession:
         self._out.write(f"{self._live.explain_schedule(name or None)}\n")
 
     def _streams(self, _: str) -> None:
-        for each in self._live.graph_status().sources:
-            self._out.write(f"{each}\n")
+        for line in stream_lines(self._live.graph_status()):
+            self._out.write(f"{line}\n")
 
     def _top(self, _: str) -> None:
         console = wide_console(self._out)
@@ -212,3 +212,8 @@ class ShellSession:
             if self._told.get(name) != state:
                 self._err.write(f"query {name} has {readable(state)}\n")
         self._told = found
+
+    def tell_dropped(self) -> None:
+        """Say how many rows no query has seen."""
+        for line in dropped_lines(self._live.graph_status()):
+            self._err.write(f"{line}\n")

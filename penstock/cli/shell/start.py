@@ -21,11 +21,14 @@ def run_shell(
     commands: Sequence[str],
     options: RunOptions | None = None,
     final: bool = False,
+    overload: str = "block",
 ) -> int:
     """What to exit with.  Whoever does not sit at a terminal is answered without a prompt.  If this
     is `final`, what is open is given out when the shell is left."""
     options = options or RunOptions()
-    with database.live(checkpoint=options.checkpoint, trigger=options.trigger) as live:
+    with database.live(
+        overload=overload, checkpoint=options.checkpoint, trigger=options.trigger
+    ) as live:
         out, err = (cast("TextIO", CurrentOutput(name)) for name in ("stdout", "stderr"))
         session = ShellSession(database, live, out, err)
         if script is not None and not session.carry_out(script):
@@ -41,10 +44,10 @@ def run_shell(
                 well.append(session.carry_out(each))  # one of them may leave
         except LeavingError as leaving:
             final = final or leaving.final
-        if final:
-            live.stop(final=True)
+        live.stop(final=final)
         if given:
             session.tell_news(ended=False)
+        session.tell_dropped()
         return 0 if all(well) else _FAILED
 
 

@@ -12,6 +12,7 @@ from penstock.engine.strategy.strategy import Strategy
 from penstock.errors import EngineError, nearest
 
 SETTINGS = ("share", "strategy", "ets", "breaks", "paused")
+_ANOTHER = "what a query asks for stays as it is: DROP QUERY, and CREATE QUERY with other state"
 
 
 class Altering:
@@ -38,7 +39,7 @@ class Altering:
             raise EngineError(
                 f"a query has no setting {setting!r}",
                 expected=f"one of {', '.join(each.upper() for each in SETTINGS)}",
-                hint=close[0].upper() if close else None,
+                hint=close[0].upper() if close else _ANOTHER,
             )
         return setting.lower()
 

@@ -120,6 +120,7 @@ class LiveEngine:
     def stop(self, final: bool = False) -> None:
         """Read no further; what has been released is written.  If that is `final`, what has been
         delivered is handled, and what is open is closed and released as well."""
+        self.refuse_at_work()
         self._first.final = final
         self._bell.close()
         if self._thread.ident is not None:
@@ -135,6 +136,7 @@ class LiveEngine:
 
     def wait(self, name: str | None = None, timeout: float | None = None) -> bool:
         """Until a query, or all of them, no longer run; whether that has come within the time."""
+        self.refuse_at_work()
 
         def over() -> bool:
             running = self._queries.running
@@ -234,6 +236,10 @@ class LiveEngine:
     def refuse_over(self, name: str) -> None:
         """Whoever wants to change how a query is worked on comes too late if it no longer is."""
         self._ask(lambda: self._queries.outlet(name))
+
+    def refuse_at_work(self) -> None:
+        """Whoever is handed rows by this engine can neither change it nor wait for it."""
+        self._first.requests.refuse_at_work()
 
     def refuse(self, name: str) -> NoReturn:
         """No query has that name."""

@@ -31,12 +31,16 @@ class Requests:
 
     def ask(self, change: Callable[[], T]) -> T:
         """Have something done, and wait for it."""
+        self.refuse_at_work()
+        return self.ask_between(change)
+
+    def refuse_at_work(self) -> None:
+        """A thread that works on the graph would wait for itself."""
         if not self._closed and threading.current_thread() in self._workers:
             raise EngineError(
                 "a function that is handed rows cannot change the engine: it is at work",
                 hint="another thread, or an event loop",
             )
-        return self.ask_between(change)
 
     def ask_between(self, change: Callable[[], T]) -> T:
         """The same for a thread that works on the graph, and is between two of its steps."""

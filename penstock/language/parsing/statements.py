@@ -45,6 +45,15 @@ TYPES = (
 _STARTS = ("CREATE", "SPLIT", "ALTER", "SHOW", "DROP", "WITH", "SELECT", "EXPLAIN")
 _EXPLAINED = ("PHYSICAL", "SCHEDULE", "DATAFLOW", "CONFLICTS", "ANALYZE")
 _CREATED = ("STREAM", "TABLE", "VIEW", "QUERY")
+_SHOWN = ("STREAMS", "QUERIES")
+SECOND_WORDS = {
+    "ALTER": ("QUERY",),
+    "CREATE": _CREATED,
+    "DROP": _CREATED,
+    "EXPLAIN": (*_EXPLAINED, "SELECT", "WITH"),
+    "SHOW": _SHOWN,
+}
+"""What may follow the word that a statement begins with, where these are words."""
 
 
 def statement(parser: Parser) -> Statement | None:
@@ -168,8 +177,8 @@ def _number_or_truth(parser: Parser) -> Name:
 
 def _show(parser: Parser) -> Show:
     start, what = parser.here(), parser.word
-    if what not in ("STREAMS", "QUERIES"):
-        close = nearest(what, ["STREAMS", "QUERIES"], cutoff=0.6)
+    if what not in _SHOWN:
+        close = nearest(what, _SHOWN, cutoff=0.6)
         parser.refuse(
             f"expected STREAMS or QUERIES after SHOW, found {parser.found()}",
             hint=close[0] if close else None,

@@ -40,6 +40,8 @@ def db() -> ps.Database:
         ("\\stall ", ["long"]),
         ("\\schedule ", ["long"]),
         ("SELECT count(*) [RA", ["RANGE", "RANK", "RATTR"]),
+        ("SELECT count(*) [RANGE 5 MIN", ["MINUTES"]),
+        ("SELECT count(*) [RANGE 5 se", ["seconds"]),
     ],
 )
 def test_names_and_words(db: ps.Database, typed: str, offered: list[str]) -> None:
@@ -51,3 +53,20 @@ def test_only_what_begins_so(db: ps.Database) -> None:
     begun, found = completions("SELECT approx_c", db.catalog)
     assert (begun, found) == ("approx_c", ["approx_count_distinct"])
     assert completions("SELECT nowhere.", db.catalog) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("SHOW Q", ["QUERIES"]),
+        ("create q", ["query"]),
+        ("SELECT 1 FROM flows; DROP ", ["STREAM", "TABLE", "VIEW", "QUERY"]),
+        ("ALTER ", ["QUERY"]),
+        ("EXPLAIN P", ["PHYSICAL"]),
+    ],
+)
+def test_what_may_follow_the_word_that_a_statement_begins_with(
+    db: ps.Database, typed: str, offered: list[str]
+) -> None:
+    """And nothing else, so that Tab writes it to its end."""
+    assert completions(typed, db.catalog)[1] == offered

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from penstock.cli.shell.session import ShellSession
 from penstock.cli.shell.start import _said
 from penstock.language.words import is_complete, statements_of, words
 from tests.cli.conftest import ROOT, STREAM, Outcome
-from tests.waiting import LONGEST
+from tests.waiting import LONGEST, wait_for
 
 COUNT = (
     "CREATE QUERY counts AS SELECT count(*) AS n [RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] FROM s;"
@@ -120,6 +123,41 @@ def test_standard_input_is_a_script_with_commands(here: Path) -> None:
     )
     assert "counts  ended" in ran.stdout
     assert "readings.csv" not in ran.stdout, "it has left before"
+
+
+def test_rows_that_came_too_fast_are_told_of() -> None:
+    """Nobody takes rows of a query that is paused, so all but the last ones are dropped."""
+    paused = threading.Event()
+
+    async def rows() -> AsyncIterator[dict[str, int]]:
+        while not paused.is_set():
+            await asyncio.sleep(0.001)
+        for v in range(100):
+            yield {"v": v}
+            await asyncio.sleep(0.001)
+
+    db, out, err = ps.connect(), io.StringIO(), io.StringIO()
+    db.stream("s", rows(), schema="v INT")
+    with db.live(overload="drop-oldest 5") as live:
+        session = ShellSession(db, live, out, err)
+        assert session.carry_out("CREATE QUERY q AS SELECT v FROM s; ALTER QUERY q SET PAUSED TRUE")
+        paused.set()
+        wait_for(lambda: live.graph_status().dropped.get("s", 0) >= 90)
+        assert session.carry_out("\\streams")
+        assert session.carry_out("\\top")
+        session.tell_dropped()
+    told = re.compile(r"s: \d\d rows dropped, because they came too fast\n")
+    assert len(told.findall(out.getvalue())) == 2
+    assert told.findall(err.getvalue())
+
+
+def test_what_happens_to_rows_that_come_too_fast_is_one_of_two_things(
+    penstock: Callable[..., Outcome],
+) -> None:
+    assert penstock("shell", "--overload", "drop-oldest 10", "-c", "SHOW QUERIES;").code == 0
+    wrong = penstock("shell", "--overload", "drop-newest", "-c", "SHOW QUERIES;")
+    assert wrong.code == 1
+    assert "'drop-newest' does not say what happens when rows come too fast" in wrong.err
 
 
 def test_lines_that_begin_with_a_backslash_are_commands() -> None:
