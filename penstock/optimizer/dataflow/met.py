@@ -12,6 +12,8 @@ from penstock.optimizer.dataflow.encounters import Encounters, evenly
 
 _OTHERS = 17  # rows of numbers that are not used for the encounters
 
+_REMEMBERED = 4096  # tuples of an input
+
 
 class Met:
     """`bands` says how far the time of one input may be from that of another.  For every tuple that
@@ -25,8 +27,10 @@ class Met:
         self._bands = bands
         self._span = cache(self._span_of)
         self._fit = cache(self._fit_of)
-        self.spans = cache(self._spans_of)
-        self.stays = cache(self._stays_of)
+        # of very many batches, remembering what is found would take too much room
+        few = len(seen.times) <= _REMEMBERED
+        self.spans = cache(self._spans_of) if few else self._spans_of
+        self.stays = cache(self._stays_of) if few else self._stays_of
         self.always_stays = cache(lambda *given: bool(self.stays(*given).all()))
 
     def _spans_of(self, members: frozenset[int]) -> Floats:
