@@ -1,4 +1,4 @@
-"""A query that is created while a live engine saves another one has a number of its own for ever."""
+"""A query that is created while a live engine saves another one keeps a number of its own."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ OF_ONE = (
     " GROUP BY ROLLUP (k))",
 )
 OF_TWO = (
-    "({0} UNION {1})",
+    "({0} UNION ALL {1})",
     "(SELECT k, v, at FROM {0} a UNION ALL SELECT k, v, at FROM {1} b WHERE {c})",
     "(SELECT a.k AS k, r.v AS v, a.at AS at FROM {0} a [RANGE {2}], {1} b [RANGE {3}],"
     " r [RANGE 3, WA at] WHERE a.k = b.k AND b.k = r.k AND {a})",

@@ -182,7 +182,7 @@ def test_the_rule_is_pure_and_says_the_same_each_time() -> None:
 
 
 def test_every_sliding_window_of_a_plan_is_chosen_for_and_nothing_else() -> None:
-    both = "(SELECT v, t FROM s) UNION (SELECT v, t FROM later) AS u"
+    both = "(SELECT v, t FROM s) UNION ALL (SELECT v, t FROM later) AS u"
     inner = f"SELECT window_id, max(v) AS m [RANGE 20, SLIDE 10, WA t] FROM {both}"
     found = query(f"SELECT min(m) [RANGE 4, SLIDE 2, WA window_id] FROM ({inner}) AS q")
     assert [isinstance(node.choice, Choice) for node in nodes(found)] == [True, True]

@@ -146,7 +146,7 @@ def aggregate(call: str, window: str, relation: str, left: list[Row], right: lis
 PLAIN = "l EXCEPT ON (k) r"
 AGAIN = "l EXCEPT ON (k) r [RANGE 3, WA t]"  # back at 9 after a match at 5
 DISTINCT = "(SELECT DISTINCT k, t FROM l) EXCEPT ON (k) r"
-UNITED = "((SELECT k, t FROM l) UNION (SELECT k + 10 AS k, t FROM l)) EXCEPT ON (k) r"
+UNITED = "((SELECT k, t FROM l) UNION ALL (SELECT k + 10 AS k, t FROM l)) EXCEPT ON (k) r"
 
 
 @pytest.mark.parametrize(

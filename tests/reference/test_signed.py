@@ -190,7 +190,7 @@ def test_branches_of_a_union_do_not_take_back_each_other(first: str) -> None:
     one, other = branches.pop(first), branches.popitem()[1]
     found = items(
         "SELECT window_end, count(*) AS n, min(changed_at) AS a, max(changed_at) AS b"
-        f" [RANGE ALL, SLIDE 10, WA changed_at] FROM {one} UNION {other}",
+        f" [RANGE ALL, SLIDE 10, WA changed_at] FROM {one} UNION ALL {other}",
         l=[(0, 1, 0)],
         r=[],
         o=[(0, 1, 5)],

@@ -24,8 +24,8 @@ from tests.spark.without_spark import WithoutSpark, rows_of
 
 ITEMS = "l {0} EXCEPT ON (k) r {1}"
 OTHER = "(SELECT v, changed_at AS t FROM l {0} EXCEPT ON (k) o)"
-UNION = f"((SELECT v, changed_at AS t FROM {ITEMS}) UNION {OTHER})"
-PLAIN = f"((SELECT v, changed_at AS t FROM {ITEMS}) UNION (SELECT v, t FROM o))"
+UNION = f"((SELECT v, changed_at AS t FROM {ITEMS}) UNION ALL {OTHER})"
+PLAIN = f"((SELECT v, changed_at AS t FROM {ITEMS}) UNION ALL (SELECT v, t FROM o))"
 OF_ITEMS = [
     "SELECT k, v, t, changed_at FROM {items} {late}",
     "SELECT k, v, changed_at FROM {items} WHERE v > 1 {late}",

@@ -48,23 +48,34 @@ def relation(parser: Parser) -> Relation:
 
 
 def _union(parser: Parser) -> Relation:
-    """union ::= operand {UNION [ALL] operand}; the last alias and window are the union's."""
+    """union ::= operand {UNION [ALL] operand}; the last alias and window are the union's.
+
+    UNION between queries in parentheses alone is what it is between SELECTs: every row once.
+    """
     start = parser.here()
-    operands = [operand(parser)]
+    operands, operations = [operand(parser)], list[Name]()
     while parser.at("UNION", "∪") and not _before_select(parser):
         if isinstance(last := operands[-1], NamedRelation | SubqueryRelation | UnionRelation) and (
             last.alias or last.window
         ):
             parser.refuse("an alias or window before UNION", hint="name the union as a whole")
+        here, word = parser.here(), parser.word
         parser._advance()
-        parser.accept("ALL")
+        every = parser.accept("ALL") or word == "∪"
         operands.append(operand(parser))
+        operations.append(Name("UNION ALL" if every else "UNION", here))
     last = operands[-1]
     if len(operands) == 1 or isinstance(last, SequenceRelation | ExceptRelation | UnnestedRelation):
         if len(operands) > 1:
             parser.refuse("a sequence or difference cannot be united as it stands")
         return last
     operands[-1] = replace(last, alias=None, window=None)
+    asked = [each for each in operands if isinstance(each, SubqueryRelation)]
+    if len(asked) == len(operands) and any(each.text == "UNION" for each in operations):
+        from penstock.language.parsing.select import united  # it needs relations
+
+        span = parser.since(start)
+        return SubqueryRelation(united(asked, operations, span), last.alias, last.window, span)
     return UnionRelation(tuple(operands), last.alias, last.window, parser.since(start))
 
 

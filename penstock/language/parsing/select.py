@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -70,6 +71,19 @@ def under_names(asked: QuerySyntax, name: Name, columns: tuple[Name, ...]) -> Qu
     """
     select = _all_of(SubqueryRelation(asked, name, None, asked.span, columns))
     return QuerySyntax((select,), None, None, None, False, None, None, asked.span)
+
+
+def united(
+    parts: Sequence[SubqueryRelation], operations: Sequence[Name], span: Span
+) -> QuerySyntax:
+    """
+    before: (query) UNION (query), in FROM
+    after:  SELECT * FROM (query) UNION SELECT * FROM (query)
+    """
+    selects = tuple(map(_all_of, parts))
+    return QuerySyntax(
+        selects, None, None, None, False, None, None, span, operations=tuple(operations)
+    )
 
 
 def _all_of(relation: SubqueryRelation) -> Select:

@@ -20,10 +20,10 @@ OF_ONE = (
     "(SELECT k, v, changed_at AS at FROM o [RANGE {1}, WA t] EXCEPT ON (k) {0} x [RANGE {2}])",
     "(SELECT x.k AS k, o.v AS v, x.at AS at FROM {0} x [RANGE {1}], o [RANGE {2}] WHERE x.k = o.k)",
     "(SELECT o.k AS k, x.v AS v, o.t AS at FROM o [RANGE {1}], {0} x [RANGE {2}] WHERE x.v <= o.v)",
-    "({0} UNION (SELECT k, v, t AS at FROM o))",
+    "({0} UNION ALL (SELECT k, v, t AS at FROM o))",
 )
 OF_TWO = (
-    "({0} UNION {1})",
+    "({0} UNION ALL {1})",
     "(SELECT x.k AS k, y.v AS v, y.at AS at FROM {0} x [RANGE {2}], {1} y [RANGE {3}]"
     " WHERE x.k = y.k)",
     "(SELECT y.k AS k, x.v AS v, x.at AS at FROM {0} x [RANGE {2}], {1} y [RANGE {3}]"

@@ -184,7 +184,7 @@ def test_unions(
     one = f"(SELECT v, changed_at AS t FROM l {window(ranges[0])} EXCEPT ON (k) r)"
     other = f"(SELECT v, changed_at AS t FROM l {window(ranges[1])} EXCEPT ON (k) o)"
     other = "(SELECT v, t FROM o)" if plain else other
-    sql = f"{select.format(f'({one} UNION {other})')} {late}"
+    sql = f"{select.format(f'({one} UNION ALL {other})')} {late}"
     check(sql, streams(rows, promises), turns, every)
 
 
@@ -231,7 +231,7 @@ def test_in_order(
     relation = f"l {window(ranges[0])} EXCEPT ON (k) r {window(ranges[1])}"
     sql = f"SELECT changed_at AS t, k, v FROM {relation}"
     if union:
-        sql = f"SELECT * FROM ({sql}) UNION (SELECT t, k, v FROM o)"
+        sql = f"SELECT * FROM ({sql}) UNION ALL (SELECT t, k, v FROM o)"
     streams_ = streams(rows, promises)
     check(f"{sql} EMIT IN ORDER", streams_, turns, every)
     times = [row[0] for row in ran(planned(f"{sql} EMIT IN ORDER", streams_, 7), turns).rows]

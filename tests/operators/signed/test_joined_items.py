@@ -32,7 +32,7 @@ TRUNCATED = (
 DISTINCT = "(SELECT DISTINCT k, v, changed_at FROM l {0} EXCEPT ON (k) r {1})"
 PLAIN_TOO = (
     "((SELECT k, v, changed_at FROM l {0} EXCEPT ON (k) r)"
-    " UNION (SELECT k, v, t AS changed_at FROM l))"
+    " UNION ALL (SELECT k, v, t AS changed_at FROM l))"
 )
 OTHER = "(SELECT k, v, changed_at FROM l {1} EXCEPT ON (v) o)"
 COUNTED = "(SELECT k, count(*) AS v, window_end AS t [RANGE 4, SLIDE 2, WA t] FROM o GROUP BY k)"

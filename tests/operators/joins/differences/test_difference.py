@@ -113,7 +113,7 @@ def test_a_union_of_items_and_plain_tuples(
     plain = "(SELECT k, t FROM o)"
     sql = (
         f"SELECT * FROM o {window(ranges[1])} EXCEPT ON (k)"
-        f" ({items} UNION {plain}) u {window(ranges[2])} LATE SIDE"
+        f" ({items} UNION ALL {plain}) u {window(ranges[2])} LATE SIDE"
     )
     check(sql, streams(rows, promises), turns, every)
 
