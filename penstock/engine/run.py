@@ -31,7 +31,7 @@ from penstock.optimizer.share_panes import share_panes, shareable_panes, sharing
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.shared_panes import SharedPanes
 from penstock.plan.properties.closing import closing_reach, last_tick

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from penstock.model.domain import Domain
 from penstock.model.punctuation import END, Bound
-from penstock.plan.nodes.joins import Difference
+from penstock.plan.nodes.difference import Difference
 from penstock.reference.group_aggregate import in_time, reached
 from penstock.reference.presence import Presence, presences
 from penstock.reference.relation import Relation, Row

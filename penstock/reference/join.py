@@ -10,7 +10,8 @@ from itertools import product
 from math import prod
 
 from penstock.model.domain import Domain
-from penstock.plan.nodes.joins import Join, JoinKind, Lookup, by_risk
+from penstock.plan.nodes.joins import Join, JoinKind, by_risk
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.running_join import RunningJoin
 from penstock.reference.group_aggregate import in_time
 from penstock.reference.relation import Relation, Row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.model.domain import Domain
-from penstock.plan.nodes.joins import Sequence, SequenceMode
+from penstock.plan.nodes.sequence import Sequence, SequenceMode
 from penstock.reference.group_aggregate import in_time
 from penstock.reference.relation import Relation, Row
 from penstock.reference.run import Run

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from penstock.errors import SinkError
-from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.stateless import Scan
 from penstock.runs.targets import SinkLike

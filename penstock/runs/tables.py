@@ -13,7 +13,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.joins.lookups.lookup import LookupOperator
 from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.stateless import Scan
 from penstock.plan.properties.reading import scans_of

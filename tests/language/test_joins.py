@@ -8,17 +8,10 @@ import penstock as ps
 from penstock.plan.algorithms import Algorithm, JoinAlgorithm
 from penstock.plan.identity.identity import identity
 from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.joins import (
-    Bands,
-    Join,
-    JoinKind,
-    Lookup,
-    Ranges,
-    Sequence,
-    SequenceMode,
-    Tumbling,
-)
+from penstock.plan.nodes.joins import Bands, Join, JoinKind, Ranges, Tumbling
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.sequence import Sequence, SequenceMode
 from penstock.plan.nodes.stateless import Filter, Project
 from penstock.windows.joins import BandJoin, SlidingJoin
 

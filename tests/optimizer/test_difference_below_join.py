@@ -18,7 +18,8 @@ from penstock.optimizer.optimize import PHYSICAL, optimize
 from penstock.optimizer.settings import Settings
 from penstock.physical.host import Host
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.nodes.joins import Difference, Join
+from penstock.plan.nodes.difference import Difference
+from penstock.plan.nodes.joins import Join
 from penstock.plan.nodes.query import QueryPlan
 from penstock.sources.source import Chunk
 from tests.planning import in_process

@@ -32,7 +32,7 @@ from penstock.engine.strategy.table import StateTable
 from penstock.errors import EngineError
 from penstock.model.clock import Clock
 from penstock.physical.plan import PhysicalPlan
-from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.lookup import Lookup
 from penstock.runs.answer import Account
 from penstock.runs.isolated import IsolatedOutlet
 from penstock.runs.status import SourceStatus

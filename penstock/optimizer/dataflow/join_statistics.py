@@ -19,7 +19,8 @@ from penstock.model.types import Kind
 from penstock.optimizer.dataflow.sampling import Sample, sample_of
 from penstock.optimizer.estimates.sizes import GROUPS, assumed_flow, flow_of
 from penstock.plan.expressions import columns_of
-from penstock.plan.nodes.joins import Difference, Join
+from penstock.plan.nodes.difference import Difference
+from penstock.plan.nodes.joins import Join
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.stateless import Scan
 from penstock.plan.properties.equalities import Equality, conditions_of

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.expressions.compile import compile_expression, compile_predicate
-from penstock.plan.nodes.joins import Difference
+from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.stateless import Filter, Project, Scan
 from penstock.sources.memory import BatchSource

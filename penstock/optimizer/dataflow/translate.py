@@ -21,9 +21,11 @@ from penstock.optimizer.estimates.sizes import assumed_flow, flow_of, sizes_of
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree
 from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.nodes.joins import Difference, Join, JoinKind, Lookup
-from penstock.plan.nodes.joins import Sequence as SequenceJoin
+from penstock.plan.nodes.difference import Difference
+from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.sequence import Sequence as SequenceJoin
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.nodes.unnest import Unnest
 from penstock.plan.properties.equalities import conditions_of

@@ -11,7 +11,8 @@ from penstock.model.types import Kind, Type
 from penstock.operators.ticks import to_ticks
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.joins import Difference, Lookup
+from penstock.plan.nodes.difference import Difference
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.nodes.unnest import Unnest

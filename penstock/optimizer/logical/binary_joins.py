@@ -14,7 +14,8 @@ from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.expressions import Expression, all_of, columns_of
 from penstock.plan.nodes.aggregates import GroupAggregate, WindowAggregate
-from penstock.plan.nodes.joins import Join, Lookup, TimeCondition, by_risk, equal_keys
+from penstock.plan.nodes.joins import Join, TimeCondition, by_risk, equal_keys
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.stateless import Filter, Project

@@ -9,11 +9,14 @@ from typing import TypeAlias
 from penstock.optimizer.rewrite import with_inputs
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.nodes.aggregates import GroupAggregate, WindowAggregate
+from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.distinct_on import DistinctOn
-from penstock.plan.nodes.joins import Difference, Join, Lookup, Sequence, SequenceMode
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.rows_over import RowsOver
 from penstock.plan.nodes.running_join import RunningJoin
+from penstock.plan.nodes.sequence import Sequence, SequenceMode
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp
 from penstock.plan.nodes.unnest import Unnest
 from penstock.plan.streams import StreamDefinition

@@ -10,7 +10,8 @@ from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.expressions import Column, Named
 from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.joins import Difference, Join, JoinKind, TimeCondition
+from penstock.plan.nodes.difference import Difference
+from penstock.plan.nodes.joins import Join, JoinKind, TimeCondition
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.stateless import Filter, Project, Union

@@ -8,7 +8,8 @@ from penstock.optimizer.logical.removable_rows import is_about
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
 from penstock.plan.expressions import Expression, all_of, conjuncts
-from penstock.plan.nodes.joins import Join, JoinKind, Lookup
+from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.stateless import Filter

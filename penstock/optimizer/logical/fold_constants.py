@@ -18,9 +18,11 @@ from penstock.plan.expressions import (
     children,
 )
 from penstock.plan.nodes.aggregates import GroupAggregate, NamedAggregate, WindowAggregate
-from penstock.plan.nodes.joins import Join, Lookup, Sequence
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.sequence import Sequence
 from penstock.plan.nodes.stateless import Filter, Project
 from penstock.plan.properties.can_fail import may_fail
 from penstock.plan.substitution import with_children

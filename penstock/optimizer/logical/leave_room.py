@@ -20,8 +20,8 @@ from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.nodes.aggregates import GroupAggregate, WindowAggregate
+from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.distinct_on import DistinctOn
-from penstock.plan.nodes.joins import Difference
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.stateless import Project, Scan, Union

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from penstock.optimizer.settings import Settings
 from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 

@@ -24,14 +24,17 @@ from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.join_trees.join_tree import Joined
 from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.distinct_on import DistinctOn
-from penstock.plan.nodes.joins import Difference, Join, Lookup, Sequence, SequenceMode, equal_keys
+from penstock.plan.nodes.joins import Join, equal_keys
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.over import Over
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.rows_over import RowsOver
 from penstock.plan.nodes.running_join import RunningJoin
 from penstock.plan.nodes.running_over import RunningOver
+from penstock.plan.nodes.sequence import Sequence, SequenceMode
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.nodes.unnest import Unnest
 from penstock.plan.properties.equalities import common_keys

@@ -10,8 +10,9 @@ from penstock.optimizer.settings import Settings
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.joins import Join, Sequence
+from penstock.plan.nodes.joins import Join
 from penstock.plan.nodes.query import Late
+from penstock.plan.nodes.sequence import Sequence
 from penstock.plan.nodes.stateless import Scan
 
 

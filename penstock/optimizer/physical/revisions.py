@@ -13,8 +13,9 @@ from penstock.physical.node import OperatorKind
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.expressions import Column
 from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.distinct_on import DistinctOn
-from penstock.plan.nodes.joins import Difference, Lookup
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import Late, QueryPlan
 from penstock.plan.nodes.stateless import Scan

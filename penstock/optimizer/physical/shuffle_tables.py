@@ -10,7 +10,8 @@ from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.expressions import columns_of
 from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.joins import Lookup, equal_keys
+from penstock.plan.nodes.joins import equal_keys
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.properties.lineage import steady_columns
 from penstock.plan.properties.reading import scans_of
 from penstock.sources.extent import rows_expected

@@ -8,7 +8,8 @@ from penstock.physical.asked import Asked
 from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind
 from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.nodes.joins import Difference, Join
+from penstock.plan.nodes.difference import Difference
+from penstock.plan.nodes.joins import Join
 from penstock.plan.nodes.node import Node
 from penstock.windows.landmark import Landmark
 from penstock.windows.rows import RowWindow

@@ -9,8 +9,9 @@ from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.physical.slices import TimeSlices
 from penstock.plan.expressions import Column
-from penstock.plan.nodes.joins import Join, JoinKind, Sequence, SequenceMode
+from penstock.plan.nodes.joins import Join, JoinKind
 from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.sequence import Sequence, SequenceMode
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 
 _TIMES = 4  # so many times as wide as the band: a fourth of one input is sent twice

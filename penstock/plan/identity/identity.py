@@ -22,12 +22,15 @@ from penstock.plan.nodes.aggregates import (
     WindowAggregate,
     describe_sliding,
 )
+from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.distinct_on import DistinctOn
-from penstock.plan.nodes.joins import Difference, Join, JoinKind, Lookup, Sequence
+from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import Late, QueryPlan
 from penstock.plan.nodes.rows_over import RowsOver
 from penstock.plan.nodes.running_join import RunningJoin
+from penstock.plan.nodes.sequence import Sequence
 from penstock.plan.nodes.shared_panes import SharedPanes, WindowsOfPanes
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.nodes.unnest import Unnest

@@ -1,6 +1,4 @@
-"""Nodes that bring tuples of several streams together: join, difference, sequence, and the look-up
-of tuples in a table.
-"""
+"""The node that brings tuples of several streams together, and what its windows can be."""
 
 from __future__ import annotations
 
@@ -11,12 +9,12 @@ from typing import ClassVar, TypeAlias
 
 from penstock.errors import PlanError, Span
 from penstock.model.domain import Domain
-from penstock.model.schema import Field, Schema
+from penstock.model.schema import Schema
 from penstock.model.types import BOOLEAN
 from penstock.plan.algorithms import JoinAlgorithm, Reason
 from penstock.plan.expressions import Call, Column, Expression, columns_of, conjuncts
 from penstock.plan.join_trees.join_tree import Joined, flat
-from penstock.plan.nodes.node import Node, Progressing, Unary
+from penstock.plan.nodes.node import Node, Progressing
 from penstock.plan.properties.can_fail import may_fail
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 
@@ -238,168 +236,3 @@ def _is_of(expression: Expression, schema: Schema) -> bool:
     known = {(each.name, each.relation) for each in schema}
     found = [(each.name, each.relation) for each in columns_of(expression)]
     return bool(found) and all(each in known for each in found)
-
-
-@dataclass(frozen=True)
-class Lookup(Unary):
-    """Every tuple with the rows of a table for which the condition is true.  The table is complete
-    before the first tuple comes, so no window is needed and nothing is kept of tuples."""
-
-    input: Node
-    table: Node
-    condition: Expression | None
-    kind: JoinKind = JoinKind.INNER
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.kind in (JoinKind.RIGHT, JoinKind.FULL):
-            raise PlanError("which rows of a table find no partner is known when the stream ends")
-        if any(each.stateful or each.signed for each in self.table.walk()):
-            raise PlanError("a table is read, filtered and projected, nothing more")
-
-    @cached_property
-    def pair_schema(self) -> Schema:
-        return self.input.schema + self.table.schema
-
-    @cached_property
-    def schema(self) -> Schema:
-        return self.input.schema if self.kind.left_alone else self.pair_schema
-
-    @cached_property
-    def progress(self) -> tuple[Progressing, ...]:
-        return self.input.progress
-
-    def details(self) -> list[str]:
-        kind = "" if self.kind is JoinKind.INNER else f"{self.kind.value} "
-        lines = [f"{kind}Lookup{f' ON {self.condition}' if self.condition else ''}"]
-        for each in self.table.walk():
-            title, *others = each.details()
-            lines.append(f"table: {', '.join([title, *others])}")
-        return lines
-
-
-@dataclass(frozen=True)
-class Difference(Node):
-    """The tuples in the left window while no tuple with the same keys is in the right window: a
-    positive item when one enters that state, a negative one when it leaves, at `changed_at`.
-
-    A range of None keeps tuples for ever.  Tuples of an input that has signs itself are in their
-    window from a positive item until it is taken back, or until they are too old, whichever comes
-    first.  If that `progresses_twice`, the time of the left tuples does so, too, as far behind
-    `changed_at` as these stay: a join by that time can forget partners."""
-
-    stateful: ClassVar[bool] = True
-    left: Node
-    right: Node
-    keys: tuple[tuple[Column, Column], ...]
-    attributes: tuple[Column, Column]
-    ranges: tuple[int | None, int | None]
-    alias: str
-    span: Span | None = field(default=None, compare=False, repr=False)
-    progresses_twice: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.keys:
-            raise PlanError("a difference needs at least one column to compare")
-        if any(span is not None and span < 0 for span in self.ranges):
-            raise PlanError("a window is not shorter than nothing")
-        if self.progresses_twice and self.ranges[0] is None:
-            raise PlanError("items come for ever of tuples that stay for ever")
-        if "changed_at" in self.left.schema.names:
-            raise PlanError(
-                "the left side has a column changed_at already, and the difference adds one",
-                hint="a sub-query in which it is called something else: changed_at AS since",
-            )
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
-
-    @property
-    def signed(self) -> bool:
-        return True
-
-    @cached_property
-    def schema(self) -> Schema:
-        changed = Field("changed_at", self.attributes[0].type)
-        return Schema((*self.left.schema.fields, changed)).under(self.alias)
-
-    @cached_property
-    def progress(self) -> tuple[Progressing, ...]:
-        changed = Progressing(self.schema.fields[-1], "the slowest input")
-        if not self.progresses_twice:
-            return (changed,)
-        since = self.schema.fields[self.attributes[0].position(self.left.schema)]
-        return (Progressing(since, "how long tuples stay"), changed)
-
-    def details(self) -> list[str]:
-        by = ", ".join(left.name for left, _ in self.keys)
-        lines = [f"Difference ON ({by})"]
-        for attribute, span in zip(self.attributes, self.ranges, strict=True):
-            length = "ALL" if span is None else Domain(attribute.type).format_length(span)
-            lines.append(f"window: [RANGE {length}, WA {attribute}]")
-        return lines
-
-
-class SequenceMode(Enum):
-    RECENT = "RECENT"  # the latest first tuple, which may be used again
-    CHRONICLE = "CHRONICLE"  # the earliest unused first tuple, which is used up
-
-
-@dataclass(frozen=True)
-class Sequence(Node):
-    """Every tuple of `second` with the tuple of `first` that it follows.  `keeps` says of which of
-    the two tuples without a partner come, with NULLs beside them."""
-
-    stateful: ClassVar[bool] = True
-    first: Node
-    second: Node
-    attributes: tuple[Column, Column]
-    mode: SequenceMode
-    condition: Expression | None
-    within: int | None
-    span: Span | None = field(default=None, compare=False, repr=False)
-    keeps: tuple[bool, bool] = (False, False)
-
-    def __post_init__(self) -> None:
-        if self.keeps[0] and self.within is None:
-            raise PlanError("without WITHIN, a first tuple could be followed at any time")
-        if self.first.signed or self.second.signed:
-            raise PlanError("a sequence over a difference has no meaning yet")
-        if self.within is not None and self.within < 0:
-            raise PlanError("WITHIN must not be negative")
-        if self.condition is not None and self.condition.type != BOOLEAN:
-            raise PlanError(f"a sequence condition is BOOLEAN, not {self.condition.type}")
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.first, self.second)
-
-    @cached_property
-    def schema(self) -> Schema:
-        return self.first.schema + self.second.schema
-
-    @cached_property
-    def progress(self) -> tuple[Progressing, ...]:
-        first, second = self.attributes
-        followed = []
-        if self.within is not None and not self.keeps[1]:
-            followed.append(first)
-        if not self.keeps[0]:
-            followed.append(second)
-        return tuple(
-            Progressing(self.schema.fields[attribute.position(self.schema)], "complete pairs")
-            for attribute in followed
-        )
-
-    def details(self) -> list[str]:
-        first, second = self.attributes
-        lines = [f"Sequence {first} THEN {second} MODE {self.mode.value}"]
-        if self.condition is not None:
-            lines.append(f"on: {self.condition}")
-        if self.within is not None:
-            lines.append(f"within: {Domain(first.type).format_length(self.within)}")
-        kept = [name for name, kept in zip(("first", "second"), self.keeps, strict=True) if kept]
-        if kept:
-            lines.append(f"without a partner: {' and '.join(kept)} tuples")
-        return lines

@@ -13,10 +13,12 @@ from penstock.model.length import Length
 from penstock.model.types import Type
 from penstock.plan.consistency import Consistency
 from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.distinct_on import DistinctOn
-from penstock.plan.nodes.joins import Difference, Join, Sequence
+from penstock.plan.nodes.joins import Join
 from penstock.plan.nodes.node import Node, Unary
 from penstock.plan.nodes.over import Over
+from penstock.plan.nodes.sequence import Sequence
 
 
 class Late(Enum):

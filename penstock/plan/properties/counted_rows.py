@@ -16,7 +16,9 @@ from typing import TypeAlias
 from penstock.errors import PlanError
 from penstock.plan.expressions import Column, Expression, Named
 from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, Window, WindowAggregate
-from penstock.plan.nodes.joins import Difference, Join, Lookup
+from penstock.plan.nodes.difference import Difference
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.over import Over
 from penstock.plan.nodes.stateless import Filter, Project, Stamp, Union

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from penstock.plan.expressions import Column, columns_of
 from penstock.plan.nodes.aggregates import Distinct
-from penstock.plan.nodes.joins import Difference, Join, Lookup
+from penstock.plan.nodes.difference import Difference
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.stateless import Filter, Project, Stamp, Union
 

@@ -11,7 +11,7 @@ from penstock.model.names import free_name
 from penstock.model.schema import Field, Schema
 from penstock.optimizer.rewrite import bottom_up, with_inputs
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal, Named, walk
-from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.stateless import Filter, Project, Scan

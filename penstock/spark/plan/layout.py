@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from penstock.physical.node import PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.identity.identity import meaning, origins
-from penstock.plan.nodes.joins import Difference, Join, Sequence
+from penstock.plan.nodes.difference import Difference
+from penstock.plan.nodes.joins import Join
 from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.sequence import Sequence
 
 READS = re.compile(r"(stream|progress on) ")  # which columns are read is said elsewhere
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from penstock.model.schema import Schema
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.plan.expressions import Expression
-from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.shared_panes import SharedPanes, WindowsOfPanes
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union

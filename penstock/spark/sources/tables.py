@@ -18,7 +18,8 @@ import pyarrow as pa
 from penstock.model.clock import SystemClock
 from penstock.model.schema import Schema
 from penstock.optimizer.rewrite import with_inputs
-from penstock.plan.nodes.joins import Lookup, equal_keys
+from penstock.plan.nodes.joins import equal_keys
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.stateless import Scan

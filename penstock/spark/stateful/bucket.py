@@ -22,7 +22,8 @@ from penstock.optimizer.adapting.better_window import algorithm_of, can_change_w
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.plan.identity.identity import origins
 from penstock.plan.join_trees.join_tree import Joined
-from penstock.plan.nodes.joins import Join, Lookup
+from penstock.plan.nodes.joins import Join
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.stateless import Scan
 from penstock.plan.properties.reading import scans_of
 from penstock.plan.streams import StreamDefinition

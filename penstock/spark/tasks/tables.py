@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.operators.joins.lookups.lookup import LookupOperator
-from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.lookup import Lookup
 
 _MANY = 16  # tables that a worker keeps
 _filled: dict[str, LookupOperator] = {}  # of this worker, by the file that the rows are in

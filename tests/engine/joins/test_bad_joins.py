@@ -13,7 +13,7 @@ import pytest
 import penstock as ps
 from penstock.operators.batch import Batch
 from penstock.operators.joins.lookups.lookup import AT_ONCE, LookupOperator
-from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.lookup import Lookup
 from tests.engine.helpers import assert_same
 from tests.reference.helpers import Stream
 

@@ -29,9 +29,9 @@ from penstock.operators.operator import Item, Operator, Progress
 from penstock.operators.ticks import to_ticks
 from penstock.optimizer.rewrite import with_inputs
 from penstock.physical.node import PhysicalNode
-from penstock.plan.nodes.joins import Sequence
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.sequence import Sequence
 from penstock.reference.engine import answer
 from penstock.runs.answer import join_tables
 from penstock.runs.final_rows import final_rows

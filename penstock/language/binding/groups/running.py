@@ -18,14 +18,16 @@ from penstock.model.domain import Domain
 from penstock.plan.catalog import Catalog, RunningAnswers
 from penstock.plan.expressions import Column, Expression, Named
 from penstock.plan.nodes.aggregates import GroupAggregate, NamedAggregate, WindowAggregate
+from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.distinct_on import DistinctOn
-from penstock.plan.nodes.joins import Difference, Join, Sequence
+from penstock.plan.nodes.joins import Join
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.over import Over
 from penstock.plan.nodes.over_calls import NamedOver, OrderKey
 from penstock.plan.nodes.rows_over import RowsOver
 from penstock.plan.nodes.running_join import RunningJoin
 from penstock.plan.nodes.running_over import RunningOver
+from penstock.plan.nodes.sequence import Sequence
 from penstock.plan.nodes.stateless import Project
 from penstock.windows.session import Session
 

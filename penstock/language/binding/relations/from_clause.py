@@ -39,7 +39,8 @@ from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import Call, Column, Expression, conjuncts
-from penstock.plan.nodes.joins import Difference, JoinKind
+from penstock.plan.nodes.difference import Difference
+from penstock.plan.nodes.joins import JoinKind
 from penstock.plan.nodes.node import Node
 
 MAX_JOINED = 200  # relations; every pair of them has windows to compare

@@ -16,8 +16,9 @@ from penstock.language.binding.relations.relations import BoundSource
 from penstock.language.binding.windows.windows import HOW_TO_RUN
 from penstock.model.types import Kind
 from penstock.plan.expressions import Column, Expression
-from penstock.plan.nodes import joins
-from penstock.plan.nodes.joins import Bands, Difference, JoinWindow, Ranges, TimeCondition, Tumbling
+from penstock.plan.nodes import sequence
+from penstock.plan.nodes.difference import Difference
+from penstock.plan.nodes.joins import Bands, JoinWindow, Ranges, TimeCondition, Tumbling
 from penstock.plan.nodes.node import Node
 from penstock.plan.properties.window_times import ticks_between
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
@@ -257,7 +258,7 @@ class _Pairs:
 
 def _windowless(time: Time) -> BindError:
     window = f"[RANGE {_some_length(time)}, WA {time.column.name}]"
-    nameless = isinstance(time.source.node, Difference | joins.Sequence)  # and takes no window
+    nameless = isinstance(time.source.node, Difference | sequence.Sequence)  # and takes no window
     return BindError(
         f"{_name(time)} has no window, so its tuples would be kept for ever",
         span=time.source.span,

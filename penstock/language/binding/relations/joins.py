@@ -29,10 +29,11 @@ from penstock.language.syntax.windows import WindowClause
 from penstock.model.domain import Domain
 from penstock.plan.algorithms import JoinAlgorithm
 from penstock.plan.expressions import Column, Expression, all_of, columns_of
-from penstock.plan.nodes.joins import Join, JoinKind, SequenceMode
-from penstock.plan.nodes.joins import Sequence as SequenceNode
+from penstock.plan.nodes.joins import Join, JoinKind
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.running_join import RunningJoin
+from penstock.plan.nodes.sequence import Sequence as SequenceNode
+from penstock.plan.nodes.sequence import SequenceMode
 from penstock.plan.nodes.stateless import Filter
 
 

@@ -35,9 +35,10 @@ from penstock.model.domain import Domain
 from penstock.model.types import BIGINT
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import Column
-from penstock.plan.nodes.joins import Difference, Sequence, SequenceMode
+from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.sequence import Sequence, SequenceMode
 from penstock.plan.nodes.stateless import Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition, that_ends
 

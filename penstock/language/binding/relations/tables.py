@@ -6,7 +6,8 @@ from penstock.errors import BindError, Span
 from penstock.language.binding.relations.join_tree import Keys, keys_of
 from penstock.language.binding.relations.relations import pointing_at
 from penstock.plan.expressions import Expression, all_of
-from penstock.plan.nodes.joins import JoinKind, Lookup
+from penstock.plan.nodes.joins import JoinKind
+from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.properties.reading import scans_of
 

@@ -25,7 +25,7 @@ from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.signed.lineage import made_of
 from penstock.operators.ticks import from_ticks
 from penstock.physical.asked import Asked
-from penstock.plan.nodes.joins import Difference
+from penstock.plan.nodes.difference import Difference
 from penstock.state.chunks import ChunkStore, Within
 
 LEFT, RIGHT = 0, 1

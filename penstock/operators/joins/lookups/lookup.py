@@ -24,7 +24,8 @@ from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.signed.lineage import beside_rows
 from penstock.operators.stateless.stateless import Stateless
 from penstock.plan.expressions import Expression, all_of, columns_of
-from penstock.plan.nodes.joins import JoinKind, Lookup, equal_keys
+from penstock.plan.nodes.joins import JoinKind, equal_keys
+from penstock.plan.nodes.lookup import Lookup
 
 AT_ONCE = 1 << 16  # pairs that are looked at together
 _MANY = 1 << 18  # pairs that are more than is held in memory at once

@@ -15,7 +15,7 @@ from penstock.operators.joins.sequences.pool import InLine
 from penstock.operators.joins.sequences.sequence_join import FIRST, NOBODY, SequenceJoin
 from penstock.operators.joins.sequences.settled import Settled
 from penstock.physical.asked import Asked
-from penstock.plan.nodes.joins import Sequence
+from penstock.plan.nodes.sequence import Sequence
 from penstock.windows.columns import exceeds_by_at_most
 
 

@@ -14,7 +14,8 @@ from penstock.model.schema import Schema
 from penstock.operators.joins.sequences.equal_keys import NO_KEY, EqualKeys
 from penstock.operators.joins.sequences.pool import Pool
 from penstock.plan.expressions import Expression, all_of, columns_of
-from penstock.plan.nodes.joins import Sequence, equal_keys
+from penstock.plan.nodes.joins import equal_keys
+from penstock.plan.nodes.sequence import Sequence
 from penstock.plan.properties.can_fail import may_fail
 
 

@@ -24,7 +24,7 @@ from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.physical.asked import Asked
 from penstock.plan.identity.identity import origins
-from penstock.plan.nodes.joins import Sequence
+from penstock.plan.nodes.sequence import Sequence
 from penstock.state.chunks import ChunkStore, Within
 
 FIRST, SECOND = 0, 1

@@ -16,7 +16,7 @@ from penstock.model.punctuation import JointPunctuation
 from penstock.operators.batch import Batch
 from penstock.operators.joins.lookups.lookup import LookupOperator
 from penstock.operators.operator import Progress
-from penstock.plan.nodes.joins import Lookup
+from penstock.plan.nodes.lookup import Lookup
 from penstock.state.chunks import MemoryStore
 
 ROWS = [("a", 1), (None, 2), ("b", 3), ("a", 4), ("c", 5)]

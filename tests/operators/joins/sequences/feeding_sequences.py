@@ -12,7 +12,8 @@ from penstock.operators.batch import Batch
 from penstock.operators.build import operator_for
 from penstock.operators.operator import Item, Progress
 from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.nodes.joins import Difference, Sequence
+from penstock.plan.nodes.difference import Difference
+from penstock.plan.nodes.sequence import Sequence
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
 
