@@ -76,6 +76,23 @@ def test_queries_go_on_where_each_of_them_was(place: Place) -> None:
     assert place.rows("odd.jsonl", "v") == list(range(1, 61, 2))
 
 
+def test_one_database_may_have_engine_after_engine_on_a_checkpoint(place: Place) -> None:
+    db = ps.connect(base=place.folder)
+    place.grow(0, 25)
+    with db.live(checkpoint=place.folder / "kept") as live:
+        live.sql(f"{STREAM}; CREATE QUERY tens AS {COUNT} INTO 'tens.jsonl'")
+        assert live.wait(timeout=20)
+    place.grow(25, 42)
+    for _ in range(2):
+        with db.live(checkpoint=place.folder / "kept") as live:
+            live.sql(f"CREATE QUERY tens AS {COUNT} INTO 'tens.jsonl'")
+            assert live.wait(timeout=20)
+    assert place.rows("tens.jsonl", "n") == [10, 10, 10, 10]
+    with db.live() as bare:
+        assert bare.status() == []
+        bare.sql("CREATE QUERY tens AS SELECT v FROM s")
+
+
 def test_a_query_over_a_view_and_what_with_names(place: Place) -> None:
     place.grow(0, 10)
     with place.live() as live:
