@@ -159,6 +159,7 @@ class Live:
                 pass
             case Drop("QUERY", name) if self._known(name.text) is not None:
                 self._engine.drop(self._forget(name.text))
+                self._engine.save()  # what it has given out, before others look at its place
             case AlterQuery():
                 self._alter(statement)
             case Show("QUERIES"):

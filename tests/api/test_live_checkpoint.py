@@ -277,6 +277,20 @@ def test_places_of_rows(place: Place) -> None:
     assert len(list((place.folder / "rows").glob("part-*"))) >= 1
 
 
+def test_a_place_that_a_dropped_query_has_written_to_stays_its_own(place: Place) -> None:
+    place.grow(0, 25)
+    with place.live() as live:
+        live.sql(f"{STREAM}; CREATE QUERY q AS SELECT v FROM s INTO 'q.jsonl'")
+        assert live.wait(timeout=20)
+        with pytest.raises(SinkError, match="is there already"):  # though nothing was saved yet
+            live.sql("DROP QUERY q; CREATE QUERY q AS SELECT v + 1 AS w FROM s INTO 'q.jsonl'")
+        live.sql("CREATE QUERY none AS SELECT v FROM s WHERE v > 99 INTO 'none.jsonl'")
+        assert live.wait(timeout=20)
+        live.sql("DROP QUERY none; CREATE QUERY some AS SELECT v FROM s INTO 'none.jsonl'")
+        assert live.wait(timeout=20)
+    assert place.rows("q.jsonl", "v") == place.rows("none.jsonl", "v") == list(range(25))
+
+
 def test_a_sink_that_fails_when_it_is_saved_stops_its_query_alone(place: Place) -> None:
     place.grow(0, 25)
     (place.folder / "rows").mkdir()
