@@ -64,6 +64,14 @@ def test_demo(penstock: Run, here: Path) -> None:
     assert list(here.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [("run", "FILE"), ("top", "FILE"), ("shell", "[FILE]"), ("reproduce", "NAME")],
+)
+def test_usage(penstock: Run, command: str, arguments: str) -> None:
+    assert f"penstock {command} [OPTIONS] {arguments} " in penstock(command, "--help").out
+
+
 DEMO_COLUMNS = ["window_start", "window_end", "srcIP", "packets", "bytes"]
 
 

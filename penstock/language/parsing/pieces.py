@@ -29,6 +29,8 @@ RESERVED = frozenset(
     ]
 )
 
+_ENDS = (TokenType.COMMA, TokenType.R_PAREN, TokenType.SEMICOLON)
+
 
 class PieceParser(TokenReader):
     parameters = Parameters({})  # what `:name` stands for
@@ -55,6 +57,11 @@ class PieceParser(TokenReader):
 
     def at_reserved(self) -> bool:
         return self.word in RESERVED
+
+    def at_reserved_alone(self) -> bool:
+        """Whether a reserved word stands where its clause would not go on, as in `FROM order`."""
+        ends = self._index + 1 >= len(self._tokens) or self._next.token_type in _ENDS
+        return self.at_reserved() and (ends or self.next_word.partition(" ")[0] in RESERVED)
 
     def alias(self) -> Name | None:
         """`AS x`, or a bare name that is not a reserved word."""
