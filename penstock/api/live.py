@@ -30,7 +30,7 @@ from penstock.engine.live.records import Definition, QueryRecord
 from penstock.engine.live.status import QueryStatus
 from penstock.engine.reading.overload import Overload
 from penstock.engine.status import GraphStatus
-from penstock.errors import EngineError, PenstockError, SinkError
+from penstock.errors import EngineError, PenstockError, SinkError, Span
 from penstock.language.binding.select import bind_query
 from penstock.language.parse import parse_script, pointing_at, pointing_into
 from penstock.language.syntax.statements import (
@@ -41,6 +41,7 @@ from penstock.language.syntax.statements import (
     Show,
     Statement,
 )
+from penstock.plan.identity.source_text import SourceText
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.stateless import Scan
 from penstock.runs.answer import Account
@@ -79,6 +80,7 @@ class Live:
         self._numbers = count(1)
         self._fans: dict[str, Fans] = {}
         self._plans: dict[str, QueryPlan] = {}
+        self._named: dict[str, QueryPlan] = {}  # those that the database can name
         self._outputs = LiveOutputs(database, checkpoint is not None)
         self._restored = Restored()
         self._turn = threading.RLock()  # names are looked up and taken by one at a time
@@ -96,6 +98,7 @@ class Live:
             self._engine.start()
         except BaseException:
             self._engine.give_up()
+            self._free(*self._plans)
             raise
 
     def _bring_back(self) -> None:
@@ -108,8 +111,7 @@ class Live:
             into = self._outputs.places(places_of(source), record.name)
             query = Query(bound, source.text, self._setting, record.name)
             self._begin(record.name, query, into, record=record)
-            database.catalog.add_query(record.name, bound)
-            database.catalog.texts[record.name.casefold()] = source
+            self._take(record.name, bound, source)
             self._restored.queries[record.name.casefold()] = (bound, into)
 
     def __enter__(self) -> Live:
@@ -150,7 +152,6 @@ class Live:
     def _execute(
         self, statement: Statement, text: str, sinks: Sinks, rows: bool
     ) -> LiveQuery | Explanation | None:
-        catalog = self._database.catalog
         match statement:
             case CreateQuery():
                 self._create(statement, text)
@@ -158,8 +159,7 @@ class Live:
                 pass
             case Drop("QUERY", name) if self._known(name.text) is not None:
                 self._engine.drop(self._forget(name.text))
-                if name.text.casefold() in catalog.queries:
-                    catalog.drop_query(name.text, name.span)
+                self._engine.save()  # what it has given out, before others look at its place
             case AlterQuery():
                 self._alter(statement)
             case Show("QUERIES"):
@@ -186,8 +186,7 @@ class Live:
         into = self._outputs.places(statement.into, name.text)
         query = Query(bound, text, self._setting, name.text)
         self._begin(name.text, query, into, definition=definition)
-        catalog.add_query(name.text, bound, name.span)
-        catalog.texts[name.text.casefold()] = source
+        self._take(name.text, bound, source, name.span)
 
     def _alter(self, statement: AlterQuery) -> None:
         with pointing_at(statement.name.span):
@@ -308,8 +307,13 @@ class Live:
     def stop(self, *, final: bool = False) -> None:
         """Read no further; what has been released is written.  What is open stays open in the
         checkpoint, or is gone.  If this is `final`, it is given out as if the streams had ended:
-        with a checkpoint, tuples of the windows that were closed are late from then on."""
-        self._engine.stop(final)
+        with a checkpoint, tuples of the windows that were closed are late from then on.  The names
+        of its queries are free again in the database."""
+        try:
+            self._engine.stop(final)
+        finally:
+            if not self.active:  # a function that is handed rows may not stop it
+                self._free(*self._plans)
 
     @property
     def active(self) -> bool:
@@ -328,18 +332,35 @@ class Live:
 
     def _forget(self, name: str) -> str:
         known = self._name(name)
+        self._free(known)
         del self._plans[known], self._fans[known]
         self._outputs.forget(known)
         self._restored.queries.pop(known.casefold(), None)
         return known
 
+    def _take(
+        self, name: str, query: QueryPlan, source: SourceText, span: Span | None = None
+    ) -> None:
+        catalog = self._database.catalog
+        catalog.add_query(name, query, span)
+        catalog.texts[name.casefold()] = source
+        self._named[name] = query
+
+    def _free(self, *names: str) -> None:
+        """Other queries may be called so; after a stop, one may be already, and stays."""
+        catalog = self._database.catalog
+        with self._turn:
+            for name in names:
+                query = self._named.pop(name, None)
+                _, found = catalog.queries.get(name.casefold(), (name, None))
+                if query is not None and found is query:
+                    catalog.drop_query(name)
+
     def drop(self, name: str) -> Account:
         """A query leaves; what became of the tuples that it has read."""
         self._engine.refuse_at_work()
         with self._turn:
-            known = self._forget(name)
-            self._database.catalog.queries.pop(known.casefold(), None)
-            account = self._engine.drop(known)
+            account = self._engine.drop(self._forget(name))
         self._engine.save()
         return account
 

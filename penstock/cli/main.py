@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from penstock import __version__
 from penstock.api.database import Database
@@ -41,6 +42,13 @@ app = typer.Typer(
 )
 
 
+class _Command(TyperCommand):
+    """Its arguments are in the line of its usage as they are called, without braces."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [each.strip("{}") for each in super().collect_usage_pieces(ctx)]
+
+
 def _say_version(asked: bool) -> None:
     if asked:
         typer.echo(f"penstock {__version__}")
@@ -63,7 +71,9 @@ def penstock(
     pass
 
 
-File = Annotated[str, typer.Argument(help="An SQL script, or - for standard input.")]
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="An SQL script, or - for standard input.")
+]
 Allow = Annotated[
     list[str] | None,
     typer.Option(
@@ -73,7 +83,7 @@ Allow = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=_Command)
 def run(
     file: File,
     engine: Annotated[
@@ -155,7 +165,7 @@ def _refuse_for(engine: str, given: dict[str, object]) -> None:
             )
 
 
-@app.command()
+@app.command(cls=_Command)
 def top(
     file: File,
     strict: Annotated[bool, typer.Option(help="Stop at the first bad row.")] = False,
@@ -170,10 +180,11 @@ def top(
     run_top(database, _read(file), RunOptions(None, trigger), wide_console())
 
 
-@app.command()
+@app.command(cls=_Command)
 def shell(
     file: Annotated[
-        str | None, typer.Argument(help="An SQL script that is carried out first.")
+        str | None,
+        typer.Argument(metavar="FILE", help="An SQL script that is carried out first."),
     ] = None,
     command: Annotated[
         list[str] | None,
@@ -208,7 +219,7 @@ def shell(
     raise typer.Exit(run_shell(database, script, command or [], options, final, overload))
 
 
-@app.command()
+@app.command(cls=_Command)
 def explain(
     file: File,
     analyze: Annotated[
@@ -226,7 +237,7 @@ def explain(
         typer.echo(database.query(name).explain(analyze=analyze))
 
 
-@app.command()
+@app.command(cls=_Command)
 def demo(
     engine: Annotated[str, typer.Option(help="spark, or local: a smaller one.")] = "spark",
     picture: Annotated[Path, typer.Option(help="Where the picture of the answers goes.")] = Path(
@@ -237,11 +248,13 @@ def demo(
     run_demo(engine, picture)
 
 
-@app.command()
+@app.command(cls=_Command)
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(help="figure-4, figure-7, figure-8, figure-14 to figure-16, or all."),
+        typer.Argument(
+            metavar="NAME", help="figure-4, figure-7, figure-8, figure-14 to figure-16, or all."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Where numbers and pictures go.")] = Path(
         "out/reproduce"

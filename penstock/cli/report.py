@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from penstock.errors import PenstockError
 from penstock.optimizer.optimize import executed_query
 from penstock.optimizer.settings import Settings
 from penstock.plan.nodes.query import Late, QueryPlan
+from penstock.plan.properties.in_words import has_windows, what_waits
 from penstock.plan.properties.kept_for_ever import kept_for_ever
 from penstock.runs.answer import Account
 from penstock.runs.targets import Outcome
@@ -29,19 +32,21 @@ def report_error(error: PenstockError) -> None:
     typer.echo(f"{typer.style('error:', fg='red', bold=True)} {readable(str(error))}", err=True)
 
 
-def report_outcome(outcome: Outcome, query: QueryPlan) -> None:
-    """A line about the tuples that did not take part; nothing if all did."""
+def report_outcome(outcome: Outcome, query: QueryPlan, rejected: Path | None = None) -> None:
+    """A line about the tuples that did not take part; nothing if all did.  All rows that were
+    `rejected` may be in a file."""
     account = outcome.account
     if account.late:
         words = {
-            Late.DROP: "left out of the windows they missed",
+            Late.DROP: "left out" + " of the windows they missed" * has_windows(query),
             Late.SIDE: "kept aside",
             Late.AMEND: "counted all the same",
         }
         what = words[query.late]
         if query.amend_for is not None:
             what += f", up to {query.amend_for} behind"
-        typer.echo(f"{count(account.late, 'late tuple')} of {account.read:,} {what}", err=True)
+        among = f"among {count(account.read, 'row')}"  # some of them may be no tuples
+        typer.echo(f"{count(account.late, 'late tuple')} {among}, {what}", err=True)
     if kept := kept_for_ever(executed_query(query, Settings())):
         typer.echo(kept, err=True)
     if account.rejected:
@@ -51,18 +56,23 @@ def report_outcome(outcome: Outcome, query: QueryPlan) -> None:
             typer.echo(f"  {shown}", err=True)
         more = account.rejected - len(outcome.first_rejects)
         if more:
-            typer.echo(f"  … and {more:,} more (--rejected FILE)", err=True)
+            where = "--rejected FILE" if rejected is None else f"all are in {rejected}"
+            typer.echo(readable(f"  … and {more:,} more ({where})"), err=True)
     if outcome.total is not None:
-        typer.echo(_about_the_checkpoint(outcome, outcome.total), err=True)
+        typer.echo(_about_the_checkpoint(outcome, outcome.total, what_waits(query)), err=True)
 
 
-def _about_the_checkpoint(outcome: Outcome, total: Account) -> str:
+def _about_the_checkpoint(outcome: Outcome, total: Account, waiting: str) -> str:
     """What this run has read, what all of them have, and what waits for the next."""
     words = f"{count(outcome.account.read, 'row')} read, {total.read:,} by all runs"
-    if outcome.open_windows:
-        verb = "is" if outcome.open_windows == 1 else "are"
-        words += f"; {count(outcome.open_windows, 'window')} {verb} still open; --final closes"
-        words += " it" if outcome.open_windows == 1 else " them"
+    if number := outcome.open_windows:
+        one = number == 1
+        them = "it" if one else "them"
+        if waiting == "window":
+            state, remedy = f"{'is' if one else 'are'} still open", f"closes {them}"
+        else:
+            state, remedy = f"still {'waits' if one else 'wait'}", f"gives {them} out"
+        words += f"; {count(number, waiting)} {state}; --final {remedy}"
     return words
 
 

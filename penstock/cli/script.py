@@ -75,7 +75,7 @@ def run_script(
     if running.stopped:
         raise StoppedError(_what_was_done(running, outcomes, outputs, options), told.code)
     for query, outcome in zip(queries, outcomes, strict=True):
-        report_outcome(outcome, query.plan)
+        report_outcome(outcome, query.plan, places.rejected)
 
 
 class _Outputs:

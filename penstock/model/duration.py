@@ -57,6 +57,17 @@ def unit(word: str) -> str:
     )
 
 
+def is_unit(word: str) -> bool:
+    """Whether a word is a unit of time, if only one without a fixed length.
+
+    >>> is_unit("ms"), is_unit("Month"), is_unit("into")
+    (True, True, False)
+    """
+    upper = word.upper()
+    known = {*MICROSECONDS, *_ALIASES, *_WITHOUT_LENGTH}
+    return upper in known or upper.removesuffix("S") in known
+
+
 def microseconds(amount: Decimal, word: str) -> int:
     """The length of `amount` units in whole microseconds; finer lengths are refused."""
     exact = EXACT.multiply(amount, Decimal(MICROSECONDS[unit(word)]))

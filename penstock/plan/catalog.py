@@ -134,7 +134,7 @@ class Catalog:
         found = None if self.around is None else self.around.relation(name)
         if found is not None:
             return found
-        known = [*self._names(), *([] if self.around is None else self.around.relations())]
+        known = self.relations
         close = nearest(name, known)
         raise BindError(
             f"there is no stream, table, view or query called {shortened(name, 80)!r}",
@@ -177,9 +177,12 @@ class Catalog:
             raise self._missing("view", name, [n for n, _ in self.views.values()], span)
         del self.views[name.casefold()]
 
-    def _names(self) -> list[str]:
+    @property
+    def relations(self) -> list[str]:
+        """Everything that can stand in FROM."""
         streams = [stream.name for stream in self.streams.values()]
-        return streams + [name for name, _ in (*self.queries.values(), *self.views.values())]
+        asked = [name for name, _ in (*self.queries.values(), *self.views.values())]
+        return [*streams, *asked, *([] if self.around is None else self.around.relations())]
 
     def refuse_taken(self, name: str, span: Span | None) -> None:
         if any(name.casefold() in known for known in (self.streams, self.queries, self.views)):

@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.durable import sync_directory
 from penstock.errors import SinkError
 from penstock.sinks.ledger import Ledger, Mark
-from penstock.sinks.output import OutputFormat
+from penstock.sinks.output import OutputFormat, cannot_write
 from penstock.sinks.sink import Sink
 from penstock.sinks.text import CsvWriter, JsonLinesWriter
 
@@ -145,7 +145,7 @@ class AppendedFile:
         self._length = length
 
     def _failure(self, error: OSError) -> SinkError:
-        return SinkError(f"cannot write {self._shown}: {error.strerror}")
+        return cannot_write(self._path, self._shown, error)
 
     def _cut_back(self, epoch: int) -> int:
         marks = self._ledger.marks(self._name, str(self._path))

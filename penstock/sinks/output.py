@@ -67,6 +67,12 @@ def format_for(output: Path | None) -> OutputFormat:
     return format_by_ending(output, f"--format {'|'.join(OutputFormat)}")
 
 
+def cannot_write(path: Path, shown: Path | None, error: OSError) -> SinkError:
+    missing = isinstance(error, FileNotFoundError) and not path.parent.exists()
+    hint = f"mkdir -p {(shown or path).parent}" if missing else None
+    return SinkError(f"cannot write {shown or path}: {error.strerror}", hint=hint)
+
+
 class Output:
     """Takes several results, which may grow at the same time, and writes them one after the other.
     A file is written beside its place and moved there when all went well, so nobody ever reads half
@@ -109,7 +115,7 @@ class Output:
                 encoding=None if binary else "utf-8",
             )
         except OSError as error:
-            raise SinkError(f"cannot write {self._shown}: {error.strerror}") from None
+            raise cannot_write(self._path, self._shown, error) from None
         return self
 
     @property

@@ -30,7 +30,7 @@ class ValuesSource:
         for number, row in enumerate(self.rows, start=1):
             if len(row) != len(schema):
                 raise SourceError(
-                    f"row {number} of VALUES has {len(row)} values",
+                    f"row {number} of VALUES has {len(row)} value{'s' * (len(row) != 1)}",
                     expected=f"{len(schema)}, one for each of: {', '.join(schema.names)}",
                 )
         columns = [

@@ -138,14 +138,19 @@ def test_row_numbers_of_rejects_go_on(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [lambda text: text.replace("a,3", "b,3"), lambda text: text[:-9], lambda text: ""]
+    ("change", "message"),
+    [
+        (lambda text: text.replace("a,3", "b,3"), "it does not begin as it did"),
+        (lambda text: text[:-9], r"it had \d+ bytes"),
+        (lambda text: "", r"it had \d+ bytes, and has 0"),
+    ],
 )
-def test_a_file_that_has_changed(here: Path, change: Any) -> None:
+def test_a_file_that_has_changed(here: Path, change: Any, message: str) -> None:
     put(here, "1", *range(15))
     run(here)
     path = here / "data" / "1.csv"
     path.write_text(change(path.read_text()))
-    with pytest.raises(ps.SourceError, match=r"1\.csv has changed since it was read"):
+    with pytest.raises(ps.SourceError, match=rf"1\.csv has changed since it was read: {message}"):
         run(here)
 
 

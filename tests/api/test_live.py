@@ -145,6 +145,22 @@ def test_what_a_query_asks_for_is_not_altered() -> None:
             live.sql("ALTER QUERY q SET RANGE 20")
 
 
+def test_names_are_free_when_the_engine_is_stopped() -> None:
+    db = database()
+    db.sql("CREATE QUERY own AS SELECT v FROM s")
+    with db.live() as live:
+        live.sql("CREATE QUERY q AS SELECT v FROM s")
+        live.sql("CREATE QUERY again AS SELECT v FROM q")
+        with pytest.raises(BindError, match="'Q' exists already"):
+            live.sql("CREATE QUERY Q AS SELECT v FROM s")
+    assert list(db.catalog.queries) == ["own"]
+    with db.live() as later:
+        later.sql("CREATE QUERY q AS SELECT v + 1 AS w FROM s")
+        live.drop("q")
+        live.stop()  # again: names of others stay
+        assert isinstance(db.sql("SELECT w FROM q"), ps.Query)
+
+
 def test_an_engine_that_has_stopped_takes_nothing_on() -> None:
     """Whoever waited for it would wait for ever."""
     live = database().live()

@@ -76,6 +76,23 @@ def test_queries_go_on_where_each_of_them_was(place: Place) -> None:
     assert place.rows("odd.jsonl", "v") == list(range(1, 61, 2))
 
 
+def test_one_database_may_have_engine_after_engine_on_a_checkpoint(place: Place) -> None:
+    db = ps.connect(base=place.folder)
+    place.grow(0, 25)
+    with db.live(checkpoint=place.folder / "kept") as live:
+        live.sql(f"{STREAM}; CREATE QUERY tens AS {COUNT} INTO 'tens.jsonl'")
+        assert live.wait(timeout=20)
+    place.grow(25, 42)
+    for _ in range(2):
+        with db.live(checkpoint=place.folder / "kept") as live:
+            live.sql(f"CREATE QUERY tens AS {COUNT} INTO 'tens.jsonl'")
+            assert live.wait(timeout=20)
+    assert place.rows("tens.jsonl", "n") == [10, 10, 10, 10]
+    with db.live() as bare:
+        assert bare.status() == []
+        bare.sql("CREATE QUERY tens AS SELECT v FROM s")
+
+
 def test_a_query_over_a_view_and_what_with_names(place: Place) -> None:
     place.grow(0, 10)
     with place.live() as live:
@@ -258,6 +275,20 @@ def test_places_of_rows(place: Place) -> None:
             live.sql("CREATE QUERY q AS SELECT v FROM s INTO 'there.jsonl'")
         assert live.status() == []
     assert len(list((place.folder / "rows").glob("part-*"))) >= 1
+
+
+def test_a_place_that_a_dropped_query_has_written_to_stays_its_own(place: Place) -> None:
+    place.grow(0, 25)
+    with place.live() as live:
+        live.sql(f"{STREAM}; CREATE QUERY q AS SELECT v FROM s INTO 'q.jsonl'")
+        assert live.wait(timeout=20)
+        with pytest.raises(SinkError, match="is there already"):  # though nothing was saved yet
+            live.sql("DROP QUERY q; CREATE QUERY q AS SELECT v + 1 AS w FROM s INTO 'q.jsonl'")
+        live.sql("CREATE QUERY none AS SELECT v FROM s WHERE v > 99 INTO 'none.jsonl'")
+        assert live.wait(timeout=20)
+        live.sql("DROP QUERY none; CREATE QUERY some AS SELECT v FROM s INTO 'none.jsonl'")
+        assert live.wait(timeout=20)
+    assert place.rows("q.jsonl", "v") == place.rows("none.jsonl", "v") == list(range(25))
 
 
 def test_a_sink_that_fails_when_it_is_saved_stops_its_query_alone(place: Place) -> None:

@@ -61,9 +61,31 @@ def test_every_hour(again: Callable[..., Any], here: Path) -> None:
     assert found.code == 0
     assert found.err == (
         "the checkpoint was closed by a final run: tuples of s below 71 are late\n"
-        "1 late tuple of 2 left out of the windows they missed\n"
+        "1 late tuple among 2 rows, left out of the windows they missed\n"
         "2 rows read, 31 by all runs; 1 window is still open; --final closes it\n"
     )
+
+
+def test_rows_and_groups_wait_where_there_are_no_windows(
+    penstock: Callable[..., Any], here: Path
+) -> None:
+    (here / "data").mkdir()
+    put(here, "1", *range(25))
+    for number, (query, waiting) in enumerate(
+        [
+            ("SELECT t, sum(t) OVER (ORDER BY t) AS s FROM s", "rows"),
+            ("SELECT t, count(*) AS n FROM s GROUP BY t", "groups"),
+        ]
+    ):
+        (here / "counts.sql").write_text(STREAM + query)
+        found = penstock(
+            *("run", "counts.sql", "--engine", "local"),
+            *("--checkpoint", f"kept{number}", "--output", f"rows{number}.jsonl"),
+        )
+        assert (
+            f"25 rows read, 25 by all runs; 3 {waiting} still wait; --final gives them out"
+            in found.err
+        )
 
 
 def test_another_query(again: Callable[..., Any], here: Path) -> None:

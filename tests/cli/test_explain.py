@@ -59,9 +59,17 @@ def test_demo(penstock: Run, here: Path) -> None:
     # in order, and every group once per window
     assert [row[1] for row in rows] == sorted(row[1] for row in rows)
     assert len({(row[0], row[2]) for row in rows}) == len(rows) > 10
-    assert "2 late tuples of 53 kept aside" in outcome.err
+    assert "2 late tuples among 53 rows, kept aside" in outcome.err
     assert "1 row kept aside" in outcome.err
     assert list(here.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [("run", "FILE"), ("top", "FILE"), ("shell", "[FILE]"), ("reproduce", "NAME")],
+)
+def test_usage(penstock: Run, command: str, arguments: str) -> None:
+    assert f"penstock {command} [OPTIONS] {arguments} " in penstock(command, "--help").out
 
 
 DEMO_COLUMNS = ["window_start", "window_end", "srcIP", "packets", "bytes"]

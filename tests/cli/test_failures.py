@@ -167,6 +167,7 @@ def test_places_that_cannot_be_written(script: Run, here: Path, option: str) -> 
         outcome = script("SELECT k FROM s", option, path)
         assert outcome.code == 1
         assert outcome.err.startswith(f"error: {reason}\n")
+        assert ("try: mkdir -p no\n" in outcome.err) is (path == "no/where")
     assert sorted(each.name for each in here.iterdir()) == ["place", "readings.csv"]
 
 
@@ -191,7 +192,7 @@ def test_files_that_are_something_else(penstock: Run, here: Path) -> None:
         ("nothing.parquet", "nothing.parquet is not a Parquet file"),
         ("image.csv", "image.csv is not a text file"),
         ("wide.csv", "wide.csv is not a text file"),
-        ("semicolons.csv", "semicolons.csv: there is no column k"),
+        ("semicolons.csv", "semicolons.csv: cells seem to be separated by ';': k;v"),
         ("folder.csv", "folder.csv is a directory"),
         (".", ". is a directory"),
         ("nowhere.csv", "no file matches 'nowhere.csv'"),

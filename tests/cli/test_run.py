@@ -12,6 +12,7 @@ import pytest
 
 ROWS = "SELECT k, v FROM s"
 COUNT = "SELECT count(*) AS n [RANGE TUMBLING 1 MINUTE, WA ts] FROM s"
+DEDUPLICATED = "SELECT k, v FROM s QUALIFY row_number() OVER (PARTITION BY k ORDER BY ts) = 1"
 EXPECTED = {
     "table": "k        v\n────  ────\na        1\nNULL     3\nd     NULL\n(3 rows)\n",
     "jsonl": '{"k": "a", "v": 1}\n{"k": null, "v": 3}\n{"k": "d", "v": null}\n',
@@ -193,7 +194,7 @@ def test_late_tuples_are_counted(script: Run) -> None:
         outcome = script(COUNT + late, "--format", "jsonl")
         counts = [json.loads(line)["n"] for line in outcome.out.splitlines()]
         assert counts == ([2, 1] if "AMEND" in late else [1, 1])
-        assert outcome.err.splitlines()[0].startswith("1 late tuple of ")
+        assert outcome.err.splitlines()[0].startswith("1 late tuple among 5 rows, ")
         assert outcome.err.splitlines()[0].endswith(words)
 
 
@@ -227,3 +228,10 @@ def test_many_bad_rows_are_counted_but_not_all_shown(script: Run, here: Path) ->
     assert lines[0] == "1,234 rows kept aside:"
     assert lines[-1] == "  … and 1,231 more (--rejected FILE)"
     assert len(lines) == 5
+    lines = script(ROWS, "--rejected", "bad.jsonl").err.splitlines()
+    assert lines[-1] == "  … and 1,231 more (all are in bad.jsonl)"
+
+
+def test_what_is_late_where_there_are_no_windows(script: Run) -> None:
+    (line, *_) = script(DEDUPLICATED, "--format", "jsonl").err.splitlines()
+    assert line == "1 late tuple among 5 rows, left out"

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 import penstock as ps
+from penstock.language.parse import parse_script
+from penstock.language.syntax.statements import CreateQuery
 from penstock.plan.nodes.aggregates import WindowAggregate
 from penstock.windows.sliding import Sliding
 
@@ -231,3 +233,21 @@ def test_a_stream_and_a_query_cannot_share_a_name() -> None:
     database.sql(STREAM)
     with pytest.raises(ps.BindError, match="'S' exists already"):
         database.sql(f"CREATE QUERY S AS {COUNT}")
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        *("LIMIT 1", "LIMIT 1 OFFSET 0", "OFFSET 3", "LATE AMEND FOR 10", "EMIT EARLY EVERY 5"),
+        *("EMIT CHANGES KEEP FOR 10", "WINDOW 5", "CONSISTENCY LEVEL 3", "LIMIT 3 LATE DROP"),
+    ],
+)
+def test_a_bare_number_takes_no_word_of_the_language_for_its_unit(clause: str) -> None:
+    (made,) = parse_script(f"CREATE QUERY q AS SELECT v FROM s {clause} INTO 'rows.jsonl'")
+    assert isinstance(made, CreateQuery)
+    assert made.into.rows is not None
+
+
+@pytest.mark.parametrize("after", ["", " OFFSET 1", " BY k"])
+def test_a_limit_before_minus(after: str) -> None:
+    parse_script(f"SELECT v FROM s LIMIT 3{after} MINUS SELECT v FROM s")

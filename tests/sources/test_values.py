@@ -26,7 +26,7 @@ def test_no_rows(schema: Any, read: Any) -> None:
 def test_wrong_number_of_values(schema: Any, read: Any) -> None:
     with pytest.raises(SourceError) as caught:
         read(ValuesSource(((1, 2), (1,))), schema(a="INT", b="INT"))
-    assert str(caught.value) == "row 2 of VALUES has 1 values\n  expected: 2, one for each of: a, b"
+    assert str(caught.value) == "row 2 of VALUES has 1 value\n  expected: 2, one for each of: a, b"
 
 
 @pytest.mark.parametrize("value", ["x", 2**31, 2**70])

@@ -143,8 +143,10 @@ class ShellSession:
         name, _, argument = text.partition(" ")
         found = self._commands.get(name)
         if found is None:
-            close = nearest(name, self._commands)
-            raise PenstockError(f"there is no command {name}", hint=close[0] if close else "\\help")
+            known = [each.removeprefix("\\") for each in self._commands]
+            close = nearest(name.removeprefix("\\"), known, limit=1)
+            hint = f"\\{close[0]}" if close else "\\help"
+            raise PenstockError(f"there is no command {name}", hint=hint)
         told = argument.strip().rstrip(";").strip()
         if not told and name in _OF_SOMETHING:
             raise PenstockError(

@@ -12,8 +12,8 @@ from sqlglot.tokenizer_core import TokenType
 from penstock.errors import PenstockError, Span, nearest
 from penstock.language.parsing.parameters import Parameters, constant_of, length_of
 from penstock.language.parsing.tokens import SyntaxAt, TokenReader, span_of
-from penstock.language.syntax.names import Name, Quantity
-from penstock.model.duration import parse_duration
+from penstock.language.syntax.names import ROW_UNITS, Name, Quantity
+from penstock.model.duration import is_unit, parse_duration
 
 T = TypeVar("T")
 # Words that end an expression or a relation, and so cannot be an alias without AS.
@@ -28,19 +28,8 @@ RESERVED = frozenset(
         *("MODE", "WITHIN", "PROGRESS", "FORMAT", "BOUND", "PER", "IDLE", "FUTURE", "SKEW"),
     ]
 )
-# Words that may follow a number without a unit.
-_NO_UNITS = RESERVED | {
-    "BY",
-    "FETCH",
-    "KEEP",
-    "ORDERED",
-    "DELAY",
-    "SLACK",
-    "PUNCTUATED",
-    "EXTERNAL",
-    "INTERNAL",
-    "LATENT",
-}
+
+_ENDS = (TokenType.COMMA, TokenType.R_PAREN, TokenType.SEMICOLON)
 
 
 class PieceParser(TokenReader):
@@ -68,6 +57,11 @@ class PieceParser(TokenReader):
 
     def at_reserved(self) -> bool:
         return self.word in RESERVED
+
+    def at_reserved_alone(self) -> bool:
+        """Whether a reserved word stands where its clause would not go on, as in `FROM order`."""
+        ends = self._index + 1 >= len(self._tokens) or self._next.token_type in _ENDS
+        return self.at_reserved() and (ends or self.next_word.partition(" ")[0] in RESERVED)
 
     def alias(self) -> Name | None:
         """`AS x`, or a bare name that is not a reserved word."""
@@ -127,10 +121,21 @@ class PieceParser(TokenReader):
         if not amount.is_finite() or abs(amount.adjusted()) > 30:
             self.refuse(f"{amount_text[:40]!r} is out of range")
         self._advance()
-        if not unit and self.word and self.word[:1].isalpha() and self.word not in _NO_UNITS:
-            unit = self.word
-            self._advance()
-        return Quantity(-amount if negative else amount, unit.upper() or None, self.since(start))
+        named = unit.upper() or self._unit()
+        return Quantity(-amount if negative else amount, named, self.since(start))
+
+    def _unit(self) -> str | None:
+        """The word behind a number, unless the language goes on with it: `LIMIT 1 INTO 'x'`.  One
+        that nobody knows is taken for a misspelled unit, and refused as such."""
+        from penstock.language.words import words  # found in what this parser looks for
+
+        word = self.word
+        if not word.isidentifier() or word in RESERVED or self.at_minus():
+            return None
+        if not (is_unit(word) or word in ROW_UNITS) and word in words():
+            return None
+        self._advance()
+        return word
 
     def _quantity_of(self, start: Span) -> Quantity:
         """A length that is handed in; a number of something may have its unit behind it."""
@@ -139,10 +144,7 @@ class PieceParser(TokenReader):
             amount, unit = length_of(name.text, self._value(name))
         except PenstockError as error:
             raise SyntaxAt(error.message, name.span, error.hint) from None
-        if unit is None and self.word[:1].isalpha() and self.word not in _NO_UNITS:
-            unit = self.word
-            self._advance()
-        return Quantity(amount, unit, self.since(start))
+        return Quantity(amount, unit or self._unit(), self.since(start))
 
     def parameter(self) -> exp.Expr:
         """`:name`, as the constant that is handed in for it."""

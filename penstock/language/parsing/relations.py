@@ -102,12 +102,13 @@ def operand(parser: Parser) -> Relation:
     if at_written_rows(parser):
         parser._advance()
         return _named_rows(parser, written_rows(parser), start)
-    name = parser.name("a stream or query")
+    reserved = parser.at_reserved_alone()  # refused where it is known what there is
+    name = parser.name("a stream or query", allow_reserved=reserved)
     while parser._match(TokenType.DOT):  # of Spark: a schema, and a catalog before it
         last = parser.name("a table")
         name = Name(f"{name.text}.{last.text}", parser.since(start))
     alias, window = _alias_and_window(parser)
-    return NamedRelation(name, alias, window, parser.since(start))
+    return NamedRelation(name, alias, window, parser.since(start), reserved)
 
 
 def in_parentheses(parser: Parser) -> Relation:

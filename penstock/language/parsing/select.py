@@ -119,6 +119,9 @@ def _select(parser: Parser) -> Select:
     distinct = parser.accept("DISTINCT")
     distinct_on = _distinct_on(parser) if distinct else ()
     parser.accept("ALL")
+    if parser.at("TOP") and parser._next.token_type is TokenType.NUMBER:
+        instead = f"LIMIT {parser._next.text}, behind FROM"
+        parser.refuse("TOP is not part of the dialect", hint=instead)
     items, window = _items(parser)
     if parser._curr.token_type is TokenType.L_PAREN:  # a call whose name was taken for an alias
         name = parser._prev.text

@@ -29,7 +29,8 @@ def window_clause(parser: Parser) -> WindowClause | None:
         if not parser._match(TokenType.COMMA):
             break
     if not parser._match(TokenType.R_BRACKET):
-        parser.refuse(f"expected , or ] in the window, found {parser.found()}")
+        hint = f"a comma before {parser.word}" if parser.at(*WINDOW_PARTS) else None
+        parser.refuse(f"expected , or ] in the window, found {parser.found()}", hint=hint)
     return WindowClause(parser.since(start), **parts)
 
 

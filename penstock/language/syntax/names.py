@@ -7,6 +7,8 @@ from decimal import Decimal
 
 from penstock.errors import Span
 
+ROW_UNITS = ("ROW", "ROWS", "TUPLE", "TUPLES")
+
 
 @dataclass(frozen=True, slots=True)
 class Name:
@@ -24,7 +26,7 @@ class Quantity:
 
     @property
     def is_rows(self) -> bool:
-        return self.unit in ("ROW", "ROWS", "TUPLE", "TUPLES")
+        return self.unit in ROW_UNITS
 
     def __str__(self) -> str:
         return f"{self.amount} {self.unit}" if self.unit else str(self.amount)

@@ -21,6 +21,7 @@ class NamedRelation:
     alias: Name | None
     window: WindowClause | None
     span: Span
+    reserved: bool = False  # the name is a word of the language
 
 
 @dataclass(frozen=True, slots=True)

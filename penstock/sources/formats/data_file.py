@@ -121,9 +121,11 @@ def check_unchanged(file: DataFile, then: FileSeen, text: bool, lines: bool) -> 
     grown = file.size > then.size
     may_grow = text and not file.is_compressed and (last in (b"\n", b"") or not lines)
     if file.size < then.size or head != then.head or (then.whole and grown and not may_grow):
+        changed = f"it had {then.size:,} bytes, and has {file.size:,}"
+        if file.size >= then.size and head != then.head:
+            changed = "it does not begin as it did"
         raise SourceError(
-            f"{file.name} has changed since it was read: it had {then.size:,} bytes,"
-            f" and has {file.size:,}",
+            f"{file.name} has changed since it was read: {changed}",
             expected="a file that is as it was, or to which lines have been appended",
             hint="put new rows into new files, or begin anew with another checkpoint",
         )

@@ -29,6 +29,7 @@ from penstock.sources.reasons import quoted, row_as_json
 from penstock.sources.rejects import StreamRejects
 
 BLOCK = 4 << 20  # bytes; no row may be longer
+_OTHER_SEPARATORS = (";", "\t", "|")
 _LARGEST = 64 << 20
 _PER_COLUMN = 4 << 10  # bytes of a block; looking at a column once costs as much as some 100 cells
 
@@ -51,6 +52,7 @@ def read_delimited(
         header, has_rows = _header(file)
         if header is None:
             return
+        _refuse_separator(header, schema, file.name)
         positions = find_columns(schema, header, file.name)
         if not has_rows:
             return
@@ -77,6 +79,20 @@ def _header(file: DataFile) -> tuple[list[str] | None, bool]:
                 f"{file.name} has no CSV header: {error}", expected="the names of the columns"
             ) from error
         return names, any(line.strip("\r\n") for line in text)
+
+
+def _refuse_separator(header: list[str], schema: Schema, name: str) -> None:
+    """One column, whose name holds those that are wanted, is several with other separators."""
+    wanted = {each.name.casefold() for each in schema}
+    for separator in _OTHER_SEPARATORS if len(header) == 1 else ():
+        found = {each.strip(' "').casefold() for each in header[0].split(separator)}
+        if len(found) > 1 and found & wanted and header[0].strip().casefold() not in wanted:
+            raise SourceError(
+                f"{name}: cells seem to be separated by {separator!r}: {header[0]}",
+                expected="commas between cells",
+                hint="write the file with commas; or, in Python, db.stream(…,"
+                f" pandas.read_csv(…, sep={separator!r}))",
+            )
 
 
 @dataclass(slots=True)

@@ -89,6 +89,7 @@ def test_how_a_running_query_is_worked_on(
     [
         ("SELECT x FROM s;", "unknown column"),
         ("\\wach counts", "try: \\watch"),
+        ("\\foo", "try: \\help"),
         ("\\watch", "\\watch of what?\n  expected: \\watch and the name of a query"),
         ("\\stall ;", "\\stall of what?"),
         ("\\read", "\\read of what?\n  expected: \\read and the name of a file"),
@@ -107,6 +108,15 @@ def test_mistakes_are_said(shell: Callable[..., Outcome], command: str, said: st
 
 def test_what_follows_a_mistake_is_carried_out(shell: Callable[..., Outcome]) -> None:
     assert "(1 row)" in shell("\\nonsense", "SELECT k FROM s WHERE v = 1;").out
+
+
+def test_a_mistake_in_the_first_script_ends_the_shell(
+    here: Path, penstock: Callable[..., Outcome]
+) -> None:
+    (here / "bad.sql").write_text("SELECT x FROM nothing;")
+    code, out, err = penstock("shell", "bad.sql", "-c", "\\help")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: there is no stream")
 
 
 def test_standard_input_is_a_script_with_commands(here: Path) -> None:

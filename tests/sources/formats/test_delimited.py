@@ -77,6 +77,15 @@ def test_missing_column(read_file: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_another_separator(read_file: Any, separator: str) -> None:
+    with pytest.raises(SourceError, match="cells seem to be separated by") as caught:
+        read_file("a.csv", f"id{separator}Name\n1{separator}x\n", id="INT", name="STRING")
+    assert f"pandas.read_csv(…, sep={separator!r})" in str(caught.value)
+    rows, _ = read_file("a.csv", f"id{separator}a\n1\n", **{f"id{separator}a": "INT"})
+    assert rows == [(1,)]
+
+
 def test_nulls_and_quoted_empty_strings(read_file: Any) -> None:
     rows, log = read_file("a.csv", 'n,s\n,\n"",""\n1,x\n', n="INT", s="STRING")
     assert rows == [(None, None), (None, ""), (1, "x")]

@@ -26,7 +26,7 @@ def bind_values(syntax: ValuesSyntax, schema: Schema) -> ValuesSource:
     for row, span in zip(syntax.rows, syntax.spans, strict=True):
         if len(row) != len(schema):
             raise BindError(
-                f"the row has {len(row)} values",
+                f"the row has {len(row)} value{'s' * (len(row) != 1)}",
                 span=span,
                 expected=f"{len(schema)}: {schema}",
             )
@@ -59,7 +59,7 @@ def written(syntax: exp.Expr, wanted: Type) -> Literal:
         case Kind.STRUCT if called in ("row", "struct"):
             if len(given) != len(wanted.parts):
                 raise BindError(
-                    f"the {called.upper()} has {len(given)} values",
+                    f"the {called.upper()} has {len(given)} value{'s' * (len(given) != 1)}",
                     span=span_of(syntax),
                     expected=f"{len(wanted.parts)}: {wanted}",
                 )

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from sqlglot import exp
 
-from penstock.errors import BindError, PenstockError, Span
+from penstock.errors import BindError, PenstockError, Span, nearest
 from penstock.language.binding.relations.columns import renamed, under, with_columns
 from penstock.language.binding.relations.unnest import unnest
 from penstock.language.binding.relations.written import written_table
@@ -88,6 +88,8 @@ class RelationBinder:
                 return self._unnested(relation)
 
     def _named(self, relation: NamedRelation) -> BoundSource:
+        if relation.reserved:
+            raise self._reserved(relation.name)
         found = self.catalog.relation(relation.name.text, relation.name.span)
         if isinstance(found, QueryPlan):
             alias = relation.alias.text if relation.alias else relation.name.text
@@ -97,6 +99,15 @@ class RelationBinder:
         own = found.name.rpartition(".")[2] if found.of_session else found.name
         alias = relation.alias.text if relation.alias else own
         return BoundSource(Scan(found, alias, relation.span), alias, relation.window, relation.span)
+
+    def _reserved(self, name: Name) -> BindError:
+        close = nearest(name.text, self.catalog.relations, limit=1)
+        meant = [each for each in close if each.casefold() != name.text.casefold()]
+        return BindError(
+            f"{name.text!r} cannot be a stream or query",
+            span=name.span,
+            hint=", or ".join([*meant, f"`{name.text}` in back quotes"]),
+        )
 
     def _subquery(self, relation: SubqueryRelation) -> BoundSource:
         from penstock.language.binding.select import bind_query  # queries hold relations

@@ -51,7 +51,9 @@ def _types(relation: WrittenRelation, catalog: Catalog) -> list[Type]:
     for row, span in zip(rows, relation.values.spans, strict=True):
         if len(row) != len(types):
             raise BindError(
-                f"the row has {len(row)} values", span=span, expected=f"{len(types)}, as the first"
+                f"the row has {len(row)} value{'s' * (len(row) != 1)}",
+                span=span,
+                expected=f"{len(types)}, as the first",
             )
         for place, value in enumerate(row):
             if value.find(exp.Column) is not None:
