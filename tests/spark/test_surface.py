@@ -311,7 +311,14 @@ def test_a_newer_format(db: ps.Database, tmp_path: Path) -> None:
             query(db).start(lambda _: None, checkpoint=tmp_path)
 
 
-@pytest.mark.parametrize("trigger", ["", "5", "5 parsecs", "soon"])
+def test_a_file_for_a_checkpoint(db: ps.Database, tmp_path: Path) -> None:
+    db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match="file is not a directory"):
+        query(db).start(lambda _: None, checkpoint=tmp_path / "file")
+
+
+@pytest.mark.parametrize("trigger", ["", "5", "5 parsecs", "soon", "0 seconds"])
 def test_triggers_that_are_none(db: ps.Database, trigger: str) -> None:
     db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
     with pytest.raises(ps.EngineError, match="is not a trigger"):
