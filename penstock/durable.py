@@ -15,6 +15,15 @@ from penstock.errors import CheckpointError
 _CHECK = "check"
 
 
+def refuse_no_directory(path: Path) -> None:
+    """What is to be a directory may be there or not, but neither it nor what it is in is a file."""
+    for each in (path, *path.parents):
+        if each.exists():
+            if not each.is_dir():
+                raise CheckpointError(f"{each} is not a directory", hint="name one for checkpoints")
+            return
+
+
 def write_whole(path: Path, content: bytes, sync: bool = True) -> None:
     """Replace a file at once; it is on disk when this returns, unless `sync` is of no use."""
     beside = path.with_name(f".{path.name}.new")

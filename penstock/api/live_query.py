@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError, RunError
 from penstock.runs.answer import Account
+from penstock.sinks.callback import rows_of
 from penstock.sinks.kept import Kept
 
 if TYPE_CHECKING:
@@ -51,5 +52,5 @@ class LiveQuery:
         return self._kept.table
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows so far."""
-        return iter(self.table.to_pylist())
+        """The rows so far.  A time that `datetime` cannot hold is an ISO 8601 text."""
+        return (row for batch in self.table.to_batches() for row in rows_of(batch))

@@ -66,6 +66,11 @@ class StartedQuery:
     def wait(self) -> Account:
         """Until the input ends; then every window has closed, unless a checkpoint keeps it open
         for a later run."""
+        if self._run.at_work:  # it would wait for itself
+            raise EngineError(
+                "a function that is handed rows cannot wait for its query: it is at work",
+                hint="another thread, or an event loop",
+            )
         with self._delivery:
             self._run.wait()
             self._outlet.end()
@@ -73,6 +78,7 @@ class StartedQuery:
         return self.account
 
     def stop(self) -> None:
+        """Read no further; a function that is handed rows may ask for it, too."""
         self._run.stop()
 
     @property

@@ -263,7 +263,9 @@ def reproduce(
         bool,
         typer.Option("--real-time", help="By the clock on the wall: up to 3 minutes a figure."),
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller, to see the shape.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller, to see the shape; not with --real-time.")
+    ] = False,
 ) -> None:
     """Repeat an experiment of the papers on the query graph, on a simulated clock."""
     reproduce_experiments(name, out, Conduct(real_time, quick))

@@ -15,7 +15,8 @@ from penstock.experiments.figure import Figure
 
 
 def reproduce_experiments(name: str, out: Path, conduct: Conduct) -> None:
-    """One of them, or all."""
+    """One of them, or all.  On the simulated clock, every run is the same, so that an expectation
+    which is missed is an error."""
     if name != "all" and name not in EXPERIMENTS:
         close = nearest(name, list(EXPERIMENTS))
         raise EngineError(
@@ -23,15 +24,23 @@ def reproduce_experiments(name: str, out: Path, conduct: Conduct) -> None:
             expected=f"all, or one of {', '.join(EXPERIMENTS)}",
             hint=close[0] if close else None,
         )
-    console = Console()
+    if conduct.quick and conduct.real_time:
+        raise EngineError(
+            "--quick is for the simulated clock, and --real-time goes by the clock on the wall",
+            expected="one of them",
+        )
+    console, missed = Console(), []
     pictures = find_spec("matplotlib") is not None
     for each in EXPERIMENTS if name == "all" else [name]:
         figure = EXPERIMENTS[each](conduct)
         _show(figure, console)
         _write(figure, out, pictures)
+        missed += [f"{figure.name}: {it.what}" for it in figure.expected if not it.holds]
     console.print(f"written to {out}", soft_wrap=True)
     if not pictures:
         console.print("no pictures: they need matplotlib (pip install 'penstock\\[plots]')")
+    if missed and not conduct.real_time:  # there, times are also those of what else is going on
+        raise EngineError(f"not as expected: {'; '.join(missed)}")
 
 
 def _show(figure: Figure, console: Console) -> None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.durable import refuse_no_directory
 from penstock.errors import EngineError
 from penstock.model.duration import parse_duration
 
@@ -26,10 +27,13 @@ class RunOptions:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.bounded and not _TIME.fullmatch(self.trigger):
+        if self.checkpoint is not None:
+            refuse_no_directory(self.checkpoint)
+        # without a pause, it would look for more and nothing else
+        if not self.bounded and not (_TIME.fullmatch(self.trigger) and self.every):
             raise EngineError(
                 f"{self.trigger!r} is not a trigger",
-                expected=f"{AVAILABLE_NOW}, or a time between micro-batches",
+                expected=f"{AVAILABLE_NOW}, or a time between two looks for more",
                 hint="'5 seconds'",
             )
         if self.final and not self.bounded:

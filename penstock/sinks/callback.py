@@ -51,6 +51,13 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 def _values(column: pa.Array) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
-    except OverflowError:
-        values = list(column_texts(column))
+    except OverflowError:  # what the others are must not depend on who is beside them
+        values = [_value(column[place : place + 1]) for place in range(len(column))]
     return values
+
+
+def _value(cell: pa.Array) -> Any:
+    try:
+        return cell[0].as_py()
+    except OverflowError:
+        return column_texts(cell)[0]

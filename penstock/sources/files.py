@@ -204,17 +204,20 @@ class FileSource:
 
     def _files(self) -> list[DataFile]:
         """The files; where not all are allowed, under the paths that links lead to."""
-        if self.allowed is None:
-            return self._found()
-        if not self.allowed.pattern(self._directory, self.pattern):
+        if self.allowed is not None and not self.allowed.pattern(self._directory, self.pattern):
             raise refuse_file(self.allowed, self.pattern)
-        files = []
-        for file in self._found():
-            path = resolve(file.path)
-            if path is None or not self.allowed.file(path):
-                raise refuse_file(self.allowed, file.name)
-            files.append(DataFile(path, file.name, allowed=self.allowed))
+        files = [self._resolved(file) for file in self._found()]
+        for file in files:
+            file.refuse_strange()
         return files
+
+    def _resolved(self, file: DataFile) -> DataFile:
+        if self.allowed is None:
+            return file
+        path = resolve(file.path)
+        if path is None:
+            raise refuse_file(self.allowed, file.name)
+        return DataFile(path, file.name, allowed=self.allowed)
 
     def _found(self) -> list[DataFile]:
         named = self._directory / self.pattern  # an absolute pattern stays as it is

@@ -139,7 +139,7 @@ def test_pipes_are_not_waited_for(place: Path) -> None:
     os.mkfifo(place / "data" / "pipe.csv")
     db = connected(place, "data")
     db.sql(create("data/pipe.csv"))
-    with pytest.raises(ps.SourceError, match="is not a file"):
+    with pytest.raises(ps.SourceError, match="is not a regular file"):
         rows(db)
 
 

@@ -330,8 +330,9 @@ def test_what_does_not_fit(place: Place) -> None:
     query.run(place.folder / "rows.jsonl", checkpoint=place.folder / "run")
     with pytest.raises(CheckpointError, match="not of a live engine"):
         ps.connect().live(checkpoint=place.folder / "run")
-    with pytest.raises(EngineError, match="is not a trigger"):
-        ps.connect().live(trigger="soon")
+    for trigger in ("soon", "0 seconds"):
+        with pytest.raises(EngineError, match="is not a trigger"):
+            ps.connect().live(trigger=trigger)
 
 
 def test_a_stream_that_is_missing(place: Place) -> None:

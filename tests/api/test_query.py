@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -170,6 +171,27 @@ def test_times_that_datetime_cannot_hold_are_texts() -> None:
     query = "SELECT TIMESTAMP '9999-12-31' + INTERVAL 800000 DAYS AS t FROM s"
     db.stream("s", [{"a": 1}])
     assert list(ask(db, query)) == [{"t": "12190-04-28T00:00:00.000000Z"}]
+
+
+def test_times_beside_those_are_not() -> None:
+    """What a value is does not depend on the batch that it is in."""
+    db = ps.connect("local")
+    last = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)
+    times = [datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC), last]
+    db.stream("s", [{"ts": each} for each in times], progress=ps.progress("ts", ordered=True))
+    query = ask(db, "SELECT count(*) AS n [RANGE 1 HOUR, SLIDE 1 HOUR, WA ts] FROM s")
+    given: list[dict[str, Any]] = []
+    query.run(given.append, rows=True)
+    with db.live() as live:
+        asked = live.sql(query.text)
+        asked.wait()
+        live_rows = list(asked)
+    hour = datetime.timedelta(hours=1)
+    starts = [times[0], last.replace(minute=0, second=0)]
+    ends = [times[0] + hour, "10000-01-01T00:00:00.000000Z"]
+    for rows in (list(query), given, live_rows):
+        assert [row["window_start"] for row in rows] == starts
+        assert [row["window_end"] for row in rows] == ends
 
 
 # --- where errors point --------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -162,3 +164,21 @@ def test_rows_of_a_slow_generator_do_not_wait_for_a_full_batch() -> None:
     ask(db, "SELECT t FROM s").run(lambda row: seen.append(row["t"]), rows=True)
     assert seen == [0, 1, 2, 3]
     assert waited == [[], [0], [0, 1], [0, 1, 2]]
+
+
+def test_who_is_handed_rows_cannot_wait_for_his_query_but_may_stop_it() -> None:
+    db = ps.connect("local")
+    db.stream("s", ((t,) for t in itertools.count()), schema="t INT")
+    here, refused = threading.Event(), []
+
+    def take(_: dict[str, Any]) -> None:
+        here.wait()
+        with pytest.raises(ps.EngineError, match="cannot wait for its query") as caught:
+            started.wait()
+        refused.append(caught.value)
+        started.stop()
+
+    started = ask(db, "SELECT t FROM s").start(take, rows=True)
+    here.set()
+    assert started.wait().read > 0
+    assert refused

@@ -107,6 +107,10 @@ def test_another_query(again: Callable[..., Any], here: Path) -> None:
         (("--master", "local[2]"), "--master is for the spark engine, not for local"),
         (("--buckets", "3"), "--buckets is for the spark engine, not for local"),
         (("--trigger", "sometimes"), "'sometimes' is not a trigger"),
+        (("--trigger", "0 seconds"), "'0 seconds' is not a trigger"),
+        (("--trigger", "-1 seconds"), "'-1 seconds' is not a trigger"),
+        (("--checkpoint", "counts.sql", "--output", "x"), "counts.sql is not a directory"),
+        (("--checkpoint", "counts.sql/a/b", "--output", "x"), "counts.sql is not a directory"),
     ],
 )
 def test_what_cannot_be(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -91,17 +92,30 @@ def interrupt(
     return started.communicate()
 
 
-@pytest.mark.parametrize("pipe", ["script.sql", "readings.parquet"])
-def test_interrupted(process: Process, here: Path, pipe: str) -> None:
-    """While it waits for its script, and while it waits for its data."""
-    (here / "script.sql").write_text(SCRIPT.replace("csv", "parquet"))
-    (here / pipe).unlink(missing_ok=True)
-    os.mkfifo(here / pipe)
+def test_interrupted_while_it_waits_for_its_script(process: Process, here: Path) -> None:
+    (here / "script.sql").unlink()
+    os.mkfifo(here / "script.sql")
     before = sorted(here.iterdir())
     started = process("run", "script.sql", "--output", "result")
-    out, err = interrupt(started, here / pipe)
-    said = "stopped" if pipe == "script.sql" else "stopped: 0 rows read, 0 rows written"
-    assert (started.returncode, out, err) == (130, "", f"{said}\n")
+    out, err = interrupt(started, here / "script.sql")
+    assert (started.returncode, out, err) == (130, "", "stopped\n")
+    assert sorted(here.iterdir()) == before
+
+
+def test_interrupted_while_it_waits_for_its_data(process: Process, here: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        source = f"SOCKET '127.0.0.1:{port}'"
+        (here / "script.sql").write_text(SCRIPT.replace("FILES 'readings.csv'", source))
+        before = sorted(here.iterdir())
+        started = process("run", "script.sql", "--output", "result")
+        listening.settimeout(60)
+        connection, _ = listening.accept()
+        with connection:
+            started.send_signal(signal.SIGINT)
+            out, err = started.communicate()
+    said = "stopped: 0 rows read, 0 rows written\n"
+    assert (started.returncode, out, err) == (130, "", said)
     assert sorted(here.iterdir()) == before
 
 

@@ -51,8 +51,16 @@ def test_all_of_them_without_matplotlib(
     monkeypatch.setattr(reproduce, "find_spec", lambda _: None)
     done = penstock("reproduce", "all", "--quick")
     assert asked == [Conduct(quick=True)]
+    assert done.code == 1
+    assert done.err == "error: not as expected: figure-7: C above A\n"
     assert "no pictures: they need matplotlib (pip install 'penstock[plots]')" in done.out
     assert [each.name for each in Path("out/reproduce").iterdir()] == ["figure-7.csv"]
+
+
+def test_quick_and_in_real_time(penstock: Callable[..., Any], asked: list[Conduct]) -> None:
+    done = penstock("reproduce", "figure-7", "--quick", "--real-time")
+    assert (done.code, asked) == (1, [])
+    assert done.err.startswith("error: --quick is for the simulated clock")
 
 
 def test_a_name_that_is_none(penstock: Callable[..., Any]) -> None:

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
-from penstock.sources.files import FileFormat, FileSource, format_of
+from penstock.sources.files import FileFormat, FileSource, format_of, read_file
 from penstock.sources.formats.data_file import DataFile
 from penstock.sources.rejects import RejectLog
 
@@ -166,6 +167,46 @@ def test_directories(data: Path, ids: Schema, read: Any) -> None:
     (data / "parts.csv").mkdir()
     with pytest.raises(SourceError, match=r"parts\.csv is a directory"):
         read(FileSource("*.csv", base=data), ids)
+
+
+def pipe(place: Path) -> None:
+    os.mkfifo(place)
+
+
+def link_to_a_pipe(place: Path) -> None:
+    os.mkfifo(place.with_name("pipe"))
+    place.symlink_to("pipe")
+
+
+def link_to_a_device(place: Path) -> None:
+    place.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("put", [pipe, link_to_a_pipe, link_to_a_device])
+@pytest.mark.parametrize("pattern", ["b.csv", "*.csv"])
+@pytest.mark.parametrize("look", [FileSource.parts, FileSource.size, FileSource.files])
+def test_pipes_and_devices(
+    put: Callable[[Path], None], pattern: str, look: Callable[[FileSource], Any], tmp_path: Path
+) -> None:
+    """Opening one would wait for a writer, and it need not have an end."""
+    put(tmp_path / "b.csv")
+    with pytest.raises(SourceError) as caught:
+        look(FileSource(pattern, base=tmp_path))
+    assert str(caught.value) == (
+        "b.csv is not a regular file\n"
+        "  expected: a file with an end, and no pipe or device\n"
+        "  try: FROM SOCKET 'host:port' for rows that are still to come"
+    )
+
+
+@pytest.mark.parametrize("file_format", list(FileFormat))
+def test_a_pipe_that_is_put_there_after_the_file_was_found(
+    file_format: FileFormat, tmp_path: Path, ids: Schema
+) -> None:
+    os.mkfifo(tmp_path / "a")
+    file = DataFile(tmp_path / "a", "a")
+    with pytest.raises(SourceError, match="is not a regular file"):
+        list(read_file(file, file_format.value, ids, RejectLog().of("s")))
 
 
 def test_symlinks(data: Path, ids: Schema, read: Any) -> None:

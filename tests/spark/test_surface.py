@@ -232,6 +232,32 @@ def test_a_run_stops_between_micro_batches(db: ps.Database, tmp_path: Path) -> N
     assert not started.active
 
 
+def test_who_is_handed_rows_cannot_wait_for_his_query_but_may_stop_it(
+    db: ps.Database, tmp_path: Path
+) -> None:
+    (tmp_path / "0.csv").write_text("link,bytes,ts\na,10,1\na,5,99\n")
+    db.sql(
+        f"CREATE STREAM packets (link STRING, bytes INT, ts INT) FROM FILES '{tmp_path}/*.csv'"
+        " PROGRESS ON ts DELAY 0"
+    )
+    here, refused = threading.Event(), []
+
+    def take(_: pa.RecordBatch) -> None:
+        here.wait()
+        with pytest.raises(ps.EngineError, match="cannot wait for its query") as caught:
+            started.wait()
+        refused.append(caught.value)
+        began = time.monotonic()
+        started.stop()
+        assert time.monotonic() - began < 5
+
+    started = query(db).start(take, trigger="1 second")
+    here.set()
+    started.wait()
+    assert len(refused) == 1
+    assert not started.active
+
+
 def test_files_that_appear_later(db: ps.Database, tmp_path: Path) -> None:
     (tmp_path / "0.csv").write_text("link,bytes,ts\na,10,1\na,5,12\n")
     db.sql(
@@ -311,7 +337,14 @@ def test_a_newer_format(db: ps.Database, tmp_path: Path) -> None:
             query(db).start(lambda _: None, checkpoint=tmp_path)
 
 
-@pytest.mark.parametrize("trigger", ["", "5", "5 parsecs", "soon"])
+def test_a_file_for_a_checkpoint(db: ps.Database, tmp_path: Path) -> None:
+    db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match="file is not a directory"):
+        query(db).start(lambda _: None, checkpoint=tmp_path / "file")
+
+
+@pytest.mark.parametrize("trigger", ["", "5", "5 parsecs", "soon", "0 seconds"])
 def test_triggers_that_are_none(db: ps.Database, trigger: str) -> None:
     db.stream("packets", _table(), progress=ps.progress("ts", delay=5))
     with pytest.raises(ps.EngineError, match="is not a trigger"):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from penstock.durable import lock, read_json, write_json
+from penstock.durable import lock, read_json, refuse_no_directory, write_json
 from penstock.errors import CheckpointError
 from penstock.state.chunks import Tree, pack, unpack
 
@@ -228,11 +228,10 @@ def _check_of(total: int) -> int:
 
 def _refuse_others(directory: Path) -> None:
     """What is not a checkpoint of the local engine is left alone."""
+    refuse_no_directory(directory)
     found: list[Any] = []
     if directory.is_dir():
         found = [each for each in directory.iterdir() if not each.name.startswith(".")]
-    elif directory.exists():
-        raise CheckpointError(f"{directory} is not a directory", hint="name one for checkpoints")
     names = {each.name for each in found}
     if {"spark", "penstock"} & names:
         raise CheckpointError(

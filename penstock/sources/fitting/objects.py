@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,9 @@ def fit_objects(values: Sequence[object], sql_type: Type) -> Converted:
             return parse_column(pa.array(values, pa.string()), sql_type)
         if classes == {int} and sql_type.kind in (Kind.DATE, Kind.TIMESTAMP):
             return all_good(to_arrow(values, sql_type))
+        if classes == {float} and sql_type.kind is Kind.DECIMAL:
+            texts = [None if value is None else repr(value) for value in values]
+            return parse_column(pa.array(texts, pa.string()), sql_type)
     except _FAILURES:
         pass  # a value that does not fit: find it below
     cells = [plain_value(value, sql_type) for value in values]
@@ -81,7 +85,10 @@ def why_misfit(value: object, sql_type: Type) -> str:
     if isinstance(scalar, str) and sql_type.kind in (Kind.DATE, Kind.TIMESTAMP):
         return why_bad(scalar, sql_type)
     found = f"the {type(value).__name__} {quoted(scalar)}"
-    if sql_type.is_number and isinstance(scalar, int | Decimal) and not isinstance(scalar, bool):
+    exact = isinstance(scalar, int | Decimal) and not isinstance(scalar, bool)
+    if isinstance(scalar, float) and sql_type.kind is Kind.DECIMAL:
+        exact = isfinite(scalar)
+    if sql_type.is_number and exact:
         return does_not_fit(found, sql_type)
     return is_not(found, sql_type)
 
@@ -162,6 +169,9 @@ def _double(value: object, _: Type) -> Any:
 
 
 def _decimal(value: object, sql_type: Type) -> Any:
+    if isinstance(value, float):  # as it is written, which is how JSON would have it
+        exact = parse_cell(float.__repr__(value), sql_type)
+        return BAD if exact is None else exact
     if not isinstance(value, int | Decimal) or isinstance(value, bool):
         return BAD
     exact = exact_decimal(Decimal(value), sql_type)

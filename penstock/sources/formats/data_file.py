@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -55,14 +56,21 @@ class DataFile:
         return file if codec is None else pa.CompressedInputStream(file, codec)
 
     def refuse_strange(self) -> None:
-        """Look again right before it is opened: a link may have been put in its place.  Pipes and
-        devices are read only where everything is allowed: they may never end."""
-        if self.allowed is None:
-            return
-        if not self.allowed.file(self.path):
+        """Asked when it is found, and again right before it is opened, because a link may have been
+        put in its place.  Opening a pipe or a device may wait for ever, and no reader can look at
+        its beginning twice."""
+        if self.allowed is not None and not self.allowed.file(self.path):
             raise refuse_file(self.allowed, self.name)
-        if not self.path.is_file():
-            raise SourceError(f"{self.name} is not a file", expected="a file that is there")
+        try:
+            mode = self.path.stat().st_mode
+        except OSError:
+            return  # which is said when it is opened
+        if not stat.S_ISREG(mode):
+            raise SourceError(
+                f"{self.name} is not a regular file",
+                expected="a file with an end, and no pipe or device",
+                hint="FROM SOCKET 'host:port' for rows that are still to come",
+            )
 
     @property
     def is_compressed(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -32,6 +33,9 @@ BLOCK = 4 << 20  # bytes; no row may be longer
 _OTHER_SEPARATORS = (";", "\t", "|")
 _LARGEST = 64 << 20
 _PER_COLUMN = 4 << 10  # bytes of a block; looking at a column once costs as much as some 100 cells
+
+_CLOSED = r'(?:"[^"]*+(?:""[^"]*+)*+"[^,]*+|[^",][^,]*+|,)*+'  # cells, and commas between them
+_OPEN_QUOTE = re.compile(_CLOSED + r'"[^"]*+(?:""[^"]*+)*+\Z')
 
 
 def refuse_nested(schema: Schema, name: str) -> None:
@@ -107,6 +111,8 @@ class _RowCounter:
     def skip(self, row: pa.csv.InvalidRow) -> str:
         number = row.number - 1  # Arrow counts the header, but no blank lines
         reason = f"{row.actual_columns} cells instead of {row.expected_columns}"
+        if _OPEN_QUOTE.match(row.text):
+            reason += ', because a quote (") is not closed: the row takes the rest of the file'
         self.malformed.append(number)
         self.rejected.append((number, None, reason, _cells_as_json(unmarked(row.text))))
         return "skip"

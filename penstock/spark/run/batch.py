@@ -100,6 +100,11 @@ class BatchRun:
         return 0
 
     @property
+    def at_work(self) -> bool:
+        """Whether it is this thread that hands rows over."""
+        return threading.current_thread() is self._thread
+
+    @property
     def active(self) -> bool:
         return self._thread.is_alive()
 

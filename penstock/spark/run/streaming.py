@@ -85,6 +85,7 @@ class SparkRun:
         ]
         self._leaving = threading.Event()
         self._delivering = threading.Lock()  # held while a micro-batch is handed over
+        self._delivered_by: threading.Thread | None = None
         self._stopped = False
         self._failed: Exception | None = None  # in a worker or a sink, not in Spark itself
         self._batches = 0
@@ -206,6 +207,9 @@ class SparkRun:
         stopping while it waits for Python."""
         self._stopped = True
         self._leaving.set()
+        if self.at_work:  # the micro-batch can only end when this has returned
+            threading.Thread(target=self.stop, daemon=True).start()
+            return
         waited = self._delivering.acquire(timeout=_PATIENCE)
         try:
             if self.streaming is not None:
@@ -248,13 +252,19 @@ class SparkRun:
         return progress_of(self.tallies, self._counted, self._batches, rate, state)
 
     @property
+    def at_work(self) -> bool:
+        """Whether it is this thread that hands rows over."""
+        return threading.current_thread() is self._delivered_by
+
+    @property
     def active(self) -> bool:
         return self.streaming is not None and bool(self.streaming.isActive)
 
     def _on_batch(self, packed: DataFrame, batch_id: int) -> None:
         # to wait here for somebody who stops the run would be to wait for each other
-        if not self._delivering.acquire(blocking=False):
+        if self._stopped or not self._delivering.acquire(blocking=False):
             raise EngineError("the run is being stopped")
+        self._delivered_by = threading.current_thread()
         try:
             table = packed.toArrow()
             made = deliver_all(table, self._recipients, self._of_tables)
@@ -272,6 +282,7 @@ class SparkRun:
                 raise EngineError("the run was stopped") from None
             raise
         finally:
+            self._delivered_by = None
             self._delivering.release()
         self._counted = self._counted.plus(counted_in(table, self._of_tables))
         self._of_tables = [[] for _ in self._of_tables]

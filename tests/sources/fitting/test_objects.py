@@ -1,17 +1,20 @@
 """Columns of Python objects under a declared type."""
 
 import datetime
+import json
 import math
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.model.plain_values import to_python
+from penstock.model.schema import Field, Schema
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -26,6 +29,8 @@ from penstock.model.types import (
     decimal_type,
 )
 from penstock.sources.fitting.objects import fit_objects, plain_value, why_misfit
+from penstock.sources.formats.json_values import read_lines
+from penstock.sources.rejects import RejectLog
 
 MONEY = decimal_type(5, 2)
 BAD = "bad"
@@ -72,7 +77,16 @@ def fitted(values: list[object], sql_type: Type) -> list[Any]:
         (Decimal("Infinity"), MONEY, BAD),
         (Decimal("1E+999999"), MONEY, BAD),
         (1000, MONEY, BAD),
-        (1.5, MONEY, BAD),
+        (1.5, MONEY, Decimal("1.50")),
+        (14.96, MONEY, Decimal("14.96")),  # and not the binary fraction beside it
+        (np.float64(14.96), MONEY, Decimal("14.96")),
+        (1e-05, MONEY, BAD),
+        (1e2, MONEY, Decimal("100.00")),
+        (1e22, decimal_type(38, 2), Decimal("1e22")),
+        (1.505, MONEY, BAD),
+        (1000.0, MONEY, BAD),
+        (math.nan, MONEY, BAD),
+        (-math.inf, MONEY, BAD),
         (True, MONEY, BAD),
         ("1.5", MONEY, BAD),
         ("ü", STRING, "ü"),
@@ -119,6 +133,19 @@ def test_values(value: object, sql_type: Type, expected: object) -> None:
     assert fitted([None, value, value], sql_type) == [None, expected, expected]
 
 
+@given(st.lists(st.none() | st.floats() | st.floats(-999, 999).map(lambda v: round(v, 2))))
+def test_floats_are_decimals_as_those_of_json(values: list[float | None]) -> None:
+    lines = "".join(json.dumps({"x": value}) + "\n" for value in values).encode()
+    rejects = RejectLog()
+    schema = Schema([Field("x", MONEY)])
+    rows, _ = read_lines(lines, schema, "", 0, rejects.of("s"))
+    column, bad = fit_objects(values, MONEY)
+    assert column.filter(pa.array(~bad)).equals(rows.column("x"))
+    assert [number for number, is_bad in enumerate(bad, start=1) if is_bad] == [
+        each.row for each in rejects
+    ]
+
+
 def test_mixed_column() -> None:
     moment = datetime.datetime(1970, 1, 2, tzinfo=datetime.UTC)
     values = ["1970-01-02", moment, DAY, None, datetime.date(1970, 1, 2), [], "x"]
@@ -135,6 +162,8 @@ def test_mixed_column() -> None:
         (True, INT, "the bool True is not an INT"),
         (5, STRING, "the int 5 is not a STRING"),
         (Decimal("1.505"), MONEY, "the Decimal 1.505 does not fit DECIMAL(5,2)"),
+        (1.505, MONEY, "the float 1.505 does not fit DECIMAL(5,2)"),
+        (math.nan, MONEY, "the float nan is not a DECIMAL(5,2)"),
         ("now", TIMESTAMP, "'now' is not a TIMESTAMP"),
         ([1], DATE, "the list [1] is not a DATE"),
         (np.int64(2**40), INT, "the int64 1099511627776 does not fit INT"),
@@ -153,7 +182,12 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
     BINARY: st.binary(),
     DATE: st.dates() | st.integers(-(2**32), 2**32),
     TIMESTAMP: st.datetimes(timezones=st.none() | st.timezones()) | st.integers(-(2**64), 2**64),
-    MONEY: st.decimals(allow_nan=False) | st.integers(),
+    MONEY: (
+        st.decimals(allow_nan=False)
+        | st.integers()
+        | st.floats()
+        | st.floats(-999, 999).map(lambda value: round(value, 2))
+    ),
 }
 
 

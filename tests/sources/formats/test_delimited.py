@@ -143,6 +143,25 @@ def test_malformed_rows(read_file: Any, listed: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize("row", ['2,"b', '"2""', ',,"x,""y""', '"2"b,c"d,"'])
+def test_a_quote_that_is_not_closed(row: str, read_file: Any, listed: Any) -> None:
+    text = f"id,x,y,z\n1,a,b,c\n{row}\n3,a,b,c\n4,a,b,c\n"
+    rows, log = read_file("a.csv", text, id="INT")
+    assert rows == [(1,)]
+    [(number, column, reason)] = listed(log)
+    assert (number, column) == (2, None)
+    assert reason.endswith(
+        'cells instead of 4, because a quote (") is not closed: the row takes the rest of the file'
+    )
+
+
+@pytest.mark.parametrize("row", ['2,b"', '"2""",x', '"2"b"c,d', '2,"b,c"'])
+def test_quotes_that_need_not_be_closed(row: str, read_file: Any, listed: Any) -> None:
+    rows, log = read_file("a.csv", f"id,x,y,z\n1,a,b,c\n{row}\n3,a,b,c\n", id="INT")
+    assert rows == [(1,), (3,)]
+    assert listed(log) == [(2, None, "2 cells instead of 4")]
+
+
 def test_strict_names_the_first_bad_row(tmp_path: Path, schema: Any, read: Any) -> None:
     (tmp_path / "a.csv").write_text("id,name\n1,a\nx,b\n3\n")
     with pytest.raises(SourceError, match=r"stream s: a\.csv, row 2, column id: 'x' is not an INT"):
