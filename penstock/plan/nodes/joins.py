@@ -189,6 +189,7 @@ def equal_keys(
     have to be equal, and what else has to hold.  Those that may fail on a tuple are not among the
     former: a tuple without a partner in time is no reason to fail.
 
+    >>> from penstock.model.schema import Field
     >>> from penstock.model.types import BIGINT
     >>> a, b = Column("k", BIGINT, "a"), Column("k", BIGINT, "b")
     >>> fields = [Schema((Field("k", BIGINT, name),)) for name in "ab"]
