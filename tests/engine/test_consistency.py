@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -230,3 +231,26 @@ def test_rows_do_not_follow_unasked() -> None:
             pass
         assert (agreeing(observed.rows, states) == list(range(len(states)))) is agrees
         check(observed.rows, states, None)
+
+
+def test_as_many_rows_as_without_the_clause() -> None:
+    """Batches that are worth several threads, whose tuples look for others at the same time."""
+    count = 100_000
+    random = np.random.default_rng(5)
+    db = ps.connect("local")
+    for name in "abc":
+        keys, times = random.integers(0, 20_000, count), np.sort(random.integers(0, 2_500, count))
+        table = pa.table({"k": keys, "t": times})
+        db.stream(name, table, progress=ps.progress("t", ordered=True))
+    text = (
+        "SELECT a.k, b.t FROM a [RANGE 600], b [RANGE 600], c [RANGE 600]"
+        " WHERE a.k = b.k AND b.k = c.k"
+    )
+    expected: pa.Table | None = None
+    for clause in ("", "CONSISTENCY SERIAL", "CONSISTENCY LEVEL 1000", "CONSISTENCY WEAK"):
+        query = db.sql(f"{text} {clause}")
+        assert isinstance(query, ps.Query)
+        rows = query.collect().sort_by([("k", "ascending"), ("t", "ascending")])
+        if expected is None:
+            expected = rows
+        assert rows.equals(expected), f"{clause}: {rows.num_rows}, not {expected.num_rows} rows"

@@ -118,10 +118,12 @@ class SortedRun:
         size = highest - lowest + 1
         if size == 1 or size > _SPARSE * len(self):
             return None if stop - begin == len(codes) else np.arange(begin, stop)
-        if self._keys is None:
-            self._keys = np.zeros(size, np.bool_)
-            self._keys[self.codes - lowest] = True
-        known = np.flatnonzero(self._keys[codes[begin:stop] - lowest])
+        keys = self._keys
+        if keys is None:
+            keys = np.zeros(size, np.bool_)
+            keys[self.codes - lowest] = True
+            self._keys = keys  # now that it is complete: several threads may look
+        known = np.flatnonzero(keys[codes[begin:stop] - lowest])
         return known + begin if begin else known
 
     @property
