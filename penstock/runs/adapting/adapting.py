@@ -51,9 +51,11 @@ class Adapting:
         node = watched.node
         if not node.is_clear:
             return
-        begun = perf_counter_ns()
         self.looks += 1
+        begun = perf_counter_ns()
         try:
+            watched.prepare()
+            begun = perf_counter_ns()
             found = watched.look()
         except (PenstockError, pa.ArrowException) as error:  # of a sample; the run may go on
             _LOG.debug("%s is left as it is: %s", node.name, error)

@@ -73,6 +73,12 @@ class Watched:
         """Tuples since the last look."""
         return self.node.measured.flow.rows_in - sum(each.rows for each in self._seen.ports)
 
+    def prepare(self) -> None:
+        """Find out what had been expected: once, so it says nothing about what looks take."""
+        join = self.node.node.logical
+        if self._planned is None and isinstance(join, Join):
+            self._planned = statistics_of(join)
+
     def look(self) -> Better | None:
         """What would be best by what was seen since the last look; None if progress has not come
         any further on one of the inputs."""
@@ -98,9 +104,8 @@ class Watched:
         node = self.node.node
         if isinstance(node.logical, WindowAggregate):
             return better_window(node, observed)
-        assert isinstance(node.logical, Join)
-        if self._planned is None:
-            self._planned = statistics_of(node.logical)
+        self.prepare()
+        assert self._planned is not None
         better, self._measured = better_join(node, observed, self._planned)
         return better
 
