@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from time import perf_counter_ns
 from unittest.mock import Mock
 
 import numpy as np
@@ -19,6 +20,7 @@ from penstock.engine.run import LocalRun
 from penstock.engine.scheduling.scheduler import Scheduler
 from penstock.errors import EngineError
 from penstock.model.clock import ManualClock
+from penstock.optimizer.dataflow.join_statistics import JoinStatistics
 from penstock.optimizer.logical.arrange_joins import put_together
 from penstock.optimizer.physical.lower import lower
 from penstock.optimizer.rewrite import with_inputs
@@ -30,6 +32,7 @@ from penstock.plan.join_trees.join_tree import Joined, flat, left_deep
 from penstock.plan.nodes.joins import Join
 from penstock.plan.nodes.node import Node
 from penstock.reference.engine import answer as definition
+from penstock.runs.adapting import adapting, watched
 from penstock.runs.adapting.adaptation import Adaptation
 from penstock.runs.adapting.adapting import Adapting
 from penstock.runs.adapting.watched import can_change, sample
@@ -96,6 +99,21 @@ def test_a_drift_changes_the_plan_and_no_row(caplog: pytest.LogCaptureFixture) -
     assert isinstance(node.node.logical, Join)
     assert node.node.logical.tree is not None
     assert node.node.logical.tree.named("rsu") in last.after
+
+
+def test_what_is_found_out_once_is_no_part_of_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later looks need not wait until an operator has worked so much more."""
+    passed, found_out = [0], watched.statistics_of
+
+    def at_length(join: Join) -> JoinStatistics:
+        passed[0] += 10**12
+        return found_out(join)
+
+    monkeypatch.setattr(watched, "statistics_of", at_length)
+    monkeypatch.setattr(adapting, "perf_counter_ns", lambda: perf_counter_ns() + passed[0])
+    made, _ = run(as_tree(drifting(), left_deep((0, 1, 2))), replace(EAGER, share=10.0))
+    assert passed == [10**12]
+    assert made.adapting.looks > 2
 
 
 def test_rows_follow_tuples_while_plans_change() -> None:
