@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.model.types import INT64_MAX, INT64_MIN
@@ -43,6 +43,12 @@ def test_sequences(
 
 
 @examples
+@example(  # the last tick of all is not the end
+    rows=([(0, -1), (0, -1), (0, -1)], []),
+    promises=({"ordered": True}, {"ordered": True}),
+    ranges=(INT64_MAX, None),
+    turns=[1],
+)
 @given(
     rows=st.tuples(ROWS, ROWS),
     promises=st.tuples(PROMISE, PROMISE),

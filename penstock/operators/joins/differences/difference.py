@@ -122,6 +122,8 @@ class DifferenceOperator(Base):
     def _changing(self, new: Mask, last: int) -> Mask:
         """Left tuples that may come or go up to a tick, and since what was said: new ones, those
         whose window ends, and those with the keys of right tuples that come or go."""
+        if self._done == END:  # all changes of known tuples have been emitted, the last tick's too
+            return new
         codes, _, ends = self._sides[LEFT].intervals
         begin = self._begin
         right = self._sides[RIGHT].intervals
