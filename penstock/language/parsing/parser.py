@@ -134,6 +134,10 @@ class Parser(PieceParser):
             this = super()._parse_column_ops(subscript(self, this))
         return this
 
+    def _parse_star_ops(self) -> exp.Expr:
+        """A star alone; what modifies it stands in a SELECT list only, which reads it itself."""
+        return self.expression(exp.Star()).update_positions(self._prev)
+
     def _parse_bracket(self, this: Any = None) -> Any:
         if this is None and self._curr.token_type is TokenType.L_BRACE:
             return written_struct(self)

@@ -21,6 +21,8 @@ class SelectItem:
     text: str  # as written, for the name of a column without an alias
     span: Span
     without: tuple[Name, ...] = ()  # * EXCEPT (…)
+    replaced: tuple[SelectItem, ...] = ()  # * REPLACE (x + 1 AS x)
+    renamed: tuple[tuple[Name, Name], ...] = ()  # * RENAME (x AS y)
     aliases: tuple[Name, ...] = ()  # posexplode(…) AS (pos, item)
 
 

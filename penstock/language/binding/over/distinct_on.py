@@ -9,10 +9,9 @@ from sqlglot import exp
 from penstock.errors import BindError
 from penstock.language.binding.groups.aggregates import has_aggregate
 from penstock.language.binding.items import (
-    each_of_star,
     named,
     selects_window_columns,
-    starred,
+    star_columns,
     with_window_bounds,
 )
 from penstock.language.binding.relations.from_clause import BoundFrom
@@ -49,11 +48,8 @@ def bind_distinct_on(select: Select, given: BoundFrom, catalog: Catalog) -> Node
     binder = _RowBinder(scope, catalog, list(shape.schema))
     found: list[tuple[Expression, SelectItem]] = []
     for item in select.items:
-        stars = starred(item, given.schema, given.hidden)
-        if stars is not None:
-            found += [each_of_star(field, item, given.merged) for field in stars]
-        else:
-            found.append((binder.bind(item.expression), item))
+        stars = star_columns(item, binder, given.schema)
+        found += [(binder.bind(item.expression), item)] if stars is None else stars
     looked_at = [column for expression, _ in found for column in columns_of(expression)]
     columns = tuple(dict.fromkeys(each for each in looked_at if each not in binder.window_columns))
     columns = columns or tuple(columns_of(attribute)[:1])  # something has to stand for the row
