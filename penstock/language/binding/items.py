@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from penstock.errors import BindError, nearest, shortened
 from penstock.language.binding.scalars.expressions import ExpressionBinder
-from penstock.language.binding.scope import Hidden, Merged
+from penstock.language.binding.scope import Merged, Scope
 from penstock.language.syntax.queries import SelectItem
 from penstock.model.schema import Field, Schema
 from penstock.model.types import STRING, Kind
@@ -24,7 +24,7 @@ def star_columns(
     """The columns that `*` or `r.*` stands for, with what EXCEPT, REPLACE and RENAME say of them;
     None for anything else.  Columns that the scope hides only come where their relation is
     named."""
-    fields = _starred(item, schema, binder.scope.hidden)
+    fields = _starred(item, schema, binder.scope)
     if fields is None:
         return None
     _check_modifiers(item, fields)
@@ -84,15 +84,18 @@ def is_star(item: SelectItem) -> bool:
     )
 
 
-def _starred(item: SelectItem, schema: Schema, hidden: Hidden) -> list[Field] | None:
+def _starred(item: SelectItem, schema: Schema, scope: Scope) -> list[Field] | None:
     syntax = item.expression
     if isinstance(syntax, exp.Star):
-        return [field for field in schema if (field.name, field.relation) not in hidden]
+        return [field for field in schema if (field.name, field.relation) not in scope.hidden]
     if isinstance(syntax, exp.Column) and isinstance(syntax.this, exp.Star):
         relation = syntax.table.casefold()
-        fields = [field for field in schema if (field.relation or "").casefold() == relation]
+        names = {
+            field: scope.written.get(field.relation or "", field.relation or "") for field in schema
+        }
+        fields = [field for field in schema if names[field].casefold() == relation]
         if not fields:
-            known = sorted({field.relation for field in schema if field.relation})
+            known = sorted({name for name in names.values() if name})
             raise BindError(
                 f"there is no relation {syntax.table!r} here",
                 span=item.span,

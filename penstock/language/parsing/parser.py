@@ -36,10 +36,7 @@ _QUERIES = ("SELECT", "WITH")
 class Parser(PieceParser):
     FUNCTIONS = {}
     FUNCTION_PARSERS = {
-        **{
-            name: SqlglotParser.FUNCTION_PARSERS[name]
-            for name in ("CAST", "TRY_CAST", "EXTRACT", "SUBSTRING")
-        },
+        **{name: SqlglotParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST", "EXTRACT")},
         **WORDY,
     }
     NO_PAREN_FUNCTIONS = {}
@@ -134,9 +131,22 @@ class Parser(PieceParser):
             this = super()._parse_column_ops(subscript(self, this))
         return this
 
+    def _parse_between(self, this: Any) -> Any:
+        start = self._index
+        made = super()._parse_between(this)
+        if made.args.get("high") is None:
+            self.refuse(f"expected AND and an upper bound behind BETWEEN, found {self.found()}")
+        low = made.args.get("low")
+        if low is not None and not any(
+            token.token_type is TokenType.AND for token in self._tokens[start : self._index]
+        ):
+            self.refuse("expected AND between the bounds of BETWEEN")
+        return made
+
     def _parse_star_ops(self) -> exp.Expr:
         """A star alone; what modifies it stands in a SELECT list only, which reads it itself."""
-        return self.expression(exp.Star()).update_positions(self._prev)
+        star: exp.Expr = self.expression(exp.Star())
+        return star
 
     def _parse_bracket(self, this: Any = None) -> Any:
         if this is None and self._curr.token_type is TokenType.L_BRACE:

@@ -12,7 +12,7 @@ from penstock.language.parsing.progress_clause import progress_clause
 from penstock.language.parsing.relations import column_names
 from penstock.language.parsing.select import emit_when_complete, query, under_names
 from penstock.language.parsing.written_rows import written_rows
-from penstock.language.syntax.names import Name
+from penstock.language.syntax.names import Name, meant_type
 from penstock.language.syntax.relations import ValuesSyntax
 from penstock.language.syntax.statements import (
     AlterQuery,
@@ -253,7 +253,7 @@ def column(parser: Parser) -> ColumnSyntax:
     name = parser.name("a column", allow_reserved=True)
     sql_type = parser._parse_types(schema=True, allow_identifiers=False)
     if sql_type is None:
-        hint = " or ".join(TYPES)
+        hint = meant_type(parser._curr.text) or " or ".join(TYPES)
         if name.text.upper() == "WATERMARK" and parser.at("FOR"):
             hint = "CREATE STREAM …, with PROGRESS ON ts DELAY 5 SECONDS at its end"
         parser.refuse(f"expected a type for {name.text}, found {parser.found()}", hint=hint)

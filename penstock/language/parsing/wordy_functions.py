@@ -1,5 +1,5 @@
-"""Functions with words between their arguments, as in standard SQL: TRIM, OVERLAY and POSITION,
-and FLOOR of times, as Flink has it."""
+"""Functions with words between their arguments, as in standard SQL: TRIM, OVERLAY, POSITION
+and SUBSTRING, and FLOOR of times, as Flink has it."""
 
 from __future__ import annotations
 
@@ -72,9 +72,26 @@ def _floor(parser: Parser) -> exp.Expr:
     return exp.Anonymous(this="floor", expressions=given)
 
 
+def _substring(parser: Parser) -> exp.Expr:
+    """text [FROM place] [FOR length], or with commas"""
+    given = [parser.scalar("a text")]
+    start = length = None
+    if parser.at("FROM", "FOR"):
+        start = parser.scalar("a place") if parser.accept("FROM") else None
+        length = parser.scalar("a length") if parser.accept("FOR") else None
+        if start is None:
+            start = parser.scalar("a place") if parser.accept("FROM") else exp.Literal.number(1)
+        parts = [start] if length is None else [start, length]
+        return exp.Anonymous(this="substring", expressions=[*given, *parts])
+    while parser._match(TokenType.COMMA):
+        given.append(parser.scalar("a value"))
+    return exp.Anonymous(this="substring", expressions=given)
+
+
 WORDY: dict[str, Callable[[Parser], exp.Expr]] = {
     "TRIM": _trim,
     "OVERLAY": _overlay,
     "POSITION": _position,
+    "SUBSTRING": _substring,
     "FLOOR": _floor,
 }

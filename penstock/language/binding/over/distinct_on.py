@@ -20,7 +20,12 @@ from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.language.binding.scope import Scope
 from penstock.language.binding.windows.windows import HOW_TO_RUN, BoundWindow, WindowBinder
-from penstock.language.syntax.queries import LimitClause, Select, SelectItem
+from penstock.language.syntax.queries import (
+    LimitClause,
+    Select,
+    SelectItem,
+    clauses_besides,
+)
 from penstock.model.schema import Field
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import Column, Expression, columns_of
@@ -36,6 +41,7 @@ def bind_distinct_on(select: Select, given: BoundFrom, catalog: Catalog) -> Node
     with the columns that the SELECT list looks at."""
     node = given.node
     _refuse_others(select, catalog)
+    _refuse_unread(select, given)
     scope = given.scope(given.schema)
     tuples = ExpressionBinder(scope, catalog, "DISTINCT ON")
     bound = _window(select, node, tuples)
@@ -89,6 +95,21 @@ class _RowBinder(ExpressionBinder):
         if not syntax.table and name in self._window:
             return Column.of(self._window[name], span_of(syntax))
         return super().column(syntax)
+
+
+_READ = ("items", "distinct_on", "window", "chains", "where", "order_by", "hint")
+
+
+def _refuse_unread(select: Select, given: BoundFrom) -> None:
+    """Refuse the clauses that stand beside DISTINCT ON and would say something of its rows."""
+    others = clauses_besides(select, (*_READ, "window_all") if given.stays else _READ)
+    if others:
+        raise BindError(
+            f"DISTINCT ON takes a row of every key and window, and {' and '.join(others)} would"
+            " look at these rows",
+            span=select.span,
+            hint="SELECT … FROM (SELECT DISTINCT ON …) AS q, and the clause there",
+        )
 
 
 def _refuse_others(select: Select, catalog: Catalog) -> None:
