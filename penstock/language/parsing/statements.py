@@ -95,6 +95,20 @@ def _statement(parser: Parser) -> Statement:
     return _no_statement(parser)
 
 
+_CHANGED = "ALTER QUERY name SET …, for a query that runs; files and streams are read as they are"
+_INSTEAD = {  # of statements of others; in small letters, for these are no words of the language
+    "insert": "SELECT …, with --output rows.jsonl; or CREATE QUERY name AS SELECT …"
+    " INTO 'rows.jsonl'",
+    "set": "options of the command (penstock run --help) or of connect(…); ALTER QUERY name SET …,"
+    " for a query that runs",
+    "use": "names without a database before them; there is one",
+    "values": "SELECT * FROM (VALUES (1, 'a')) AS t (x, y)",
+    "from": "SELECT * FROM …",
+    **dict.fromkeys(("update", "delete", "merge", "truncate"), _CHANGED),
+    **dict.fromkeys(("start", "run"), "CREATE QUERY name AS SELECT …, on a live engine"),
+}
+
+
 def _no_statement(parser: Parser) -> NoReturn:
     if parser.accept("CREATE"):
         close = nearest(parser.word, _CREATED, cutoff=0.6)
@@ -103,11 +117,7 @@ def _no_statement(parser: Parser) -> NoReturn:
             hint=close[0] if close else None,
         )
     close = nearest(parser._curr.text, _STARTS, cutoff=0.6)
-    hint = close[0] if close else None
-    if parser.at("INSERT"):
-        hint = (
-            "SELECT …, with --output rows.jsonl; or CREATE QUERY name AS SELECT … INTO 'rows.jsonl'"
-        )
+    hint = _INSTEAD.get(parser.word.lower()) or (close[0] if close else None)
     parser.refuse(
         f"a statement begins with {', '.join(_STARTS[:-1])} or {_STARTS[-1]}, not {parser.found()}",
         hint=hint,

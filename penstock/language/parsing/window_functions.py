@@ -39,7 +39,8 @@ def window_function(parser: Parser) -> WindowedRelation:
     if wrapped:
         parser.open_paren("a window function")
     kind = parser.word
-    parser._advance(2)
+    parser._advance()
+    parser.open_paren(f"what {kind} takes")
     relation: NamedRelation | SubqueryRelation
     _name(parser, "DATA")
     if parser.accept("TABLE") or not parser._match(TokenType.L_PAREN):

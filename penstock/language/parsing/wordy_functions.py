@@ -1,10 +1,10 @@
 """Functions with words between their arguments, as in standard SQL: TRIM, OVERLAY, POSITION
-and SUBSTRING, and FLOOR of times, as Flink has it."""
+and SUBSTRING, FLOOR of times, as Flink has it, and CASE."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -86,6 +86,33 @@ def _substring(parser: Parser) -> exp.Expr:
     while parser._match(TokenType.COMMA):
         given.append(parser.scalar("a value"))
     return exp.Anonymous(this="substring", expressions=given)
+
+
+def closed(parse: Callable[..., Any]) -> Callable[[Parser], Any]:
+    """The function and its closing parenthesis, which sqlglot does without."""
+
+    def parsed(parser: Parser) -> Any:
+        made = parse(parser)
+        if parser._curr.token_type is not TokenType.R_PAREN:
+            parser.refuse(f"expected ), found {parser.found()}")
+        return made
+
+    return parsed
+
+
+def case(parser: Parser) -> exp.Expr:
+    """CASE [value] {WHEN expression THEN expression} [ELSE expression] END"""
+    value = None if parser.at("WHEN", "ELSE", "END") else parser.scalar("a value or WHEN")
+    branches = []
+    while parser.accept("WHEN"):
+        condition = parser.scalar("a condition")
+        parser.expect("THEN")
+        found = parser.scalar("a value")
+        branches.append(parser.expression(exp.If(this=condition, true=found)))
+    default = parser.scalar("a value") if parser.accept("ELSE") else None
+    parser.expect("END")
+    made: exp.Expr = parser.expression(exp.Case(this=value, ifs=branches, default=default))
+    return made
 
 
 WORDY: dict[str, Callable[[Parser], exp.Expr]] = {
