@@ -109,6 +109,17 @@ def shortened(text: str, width: int = 200) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def described(value: object) -> str:
+    """A value that is of the wrong kind, for a message: what it is, and how it looks.
+
+    >>> described(5), described([1]), described(None)
+    ('the int 5', 'the list [1]', 'None')
+    """
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    return f"the {type(value).__name__} {shortened(repr(value), 60)}"
+
+
 _WIDTH = 120
 
 

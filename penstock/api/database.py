@@ -7,7 +7,17 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.api.executing import execute
+from penstock.api.arguments import (
+    check_flags,
+    check_name,
+    check_number,
+    check_paths,
+    check_text,
+    check_texts_by_name,
+    check_whole,
+    path_of,
+)
+from penstock.api.executing import execute, refuse_lost
 from penstock.api.explanation import Explanation
 from penstock.api.given import (
     SchemaLike,
@@ -24,7 +34,7 @@ from penstock.api.registered import aggregate_of, function_of
 from penstock.api.running import ENGINES, Setting
 from penstock.api.running_on_spark import SparkSetting
 from penstock.engine.options import Scheduling
-from penstock.errors import BindError, EngineError, SinkError, nearest, shortened
+from penstock.errors import BindError, EngineError, SinkError, described, nearest, shortened
 from penstock.functions.aggregates import PythonAggregate
 from penstock.language.binding.definitions.streams import bind_progress
 from penstock.language.parse import parse_script, pointing_into
@@ -114,6 +124,7 @@ class Database:
     ) -> list[Account]:
         """Run several queries in one pass: every stream is read once for all of them.  The sinks
         are those of `Query.run`, one for each query; so are the other options."""
+        self._check_together(queries, sinks, late, rejected)
         nowhere: list[SinkLike | None] = [None] * len(queries)
         sides = [sinks, *(nowhere if side is None else side for side in (late, rejected))]
         if any(len(side) != len(queries) for side in sides):
@@ -123,6 +134,19 @@ class Database:
         return run_together(
             list(queries), given, late_sinks, rejected_sinks, rows=rows, options=options
         )
+
+    def _check_together(self, queries: object, *sides: object) -> None:
+        if not isinstance(queries, Sequence):
+            raise BindError(f"queries is {described(queries)}", expected="a list of queries")
+        for each in queries:
+            if not isinstance(each, Query):
+                raise BindError(f"{described(each)} is no query", expected="what db.sql(…) gives")
+            if each.setting is not self._setting:
+                raise BindError("a query is of another database", expected="queries of this one")
+        for name, sinks in zip(("sinks", "late", "rejected"), sides, strict=True):
+            several = isinstance(sinks, Sequence) and not isinstance(sinks, str)
+            if not several and (sinks is not None or name == "sinks"):
+                raise SinkError(f"{name} is {described(sinks)}", expected="a list of sinks")
 
     def live(
         self,
@@ -140,6 +164,7 @@ class Database:
         where they were.  With a time as `trigger`, like "5 seconds", files are looked at again that
         often; otherwise a query reads what is there.  So many `threads` work on queries that have
         no stream in common."""
+        check_whole("threads", threads, 1)
         options = run_options(checkpoint, trigger, False)
         return Live(self, overload, options.checkpoint, options.every, threads)
 
@@ -156,11 +181,19 @@ class Database:
     def sql(self, text: str, **parameters: Any) -> Query | Explanation | None:
         """Carry out a script; the result is that of its last statement.  `:name` in the text stands
         for the value of that parameter, which is bound and never becomes text."""
-        *_, last = [None, *self.script(text, **parameters)]
+        check_text("what sql takes", text)
+        statements = parse_script(text, parameters)
+        with pointing_into(text):
+            refuse_lost(statements)
+        last = None
+        for statement in statements:
+            with pointing_into(text):
+                last = self.execute(statement, text)
         return last
 
     def script(self, text: str, **parameters: Any) -> Iterator[Query | Explanation | None]:
         """Carry out a script statement by statement."""
+        check_text("what script takes", text)
         for statement in parse_script(text, parameters):
             with pointing_into(text):
                 result = self.execute(statement, text)
@@ -179,6 +212,7 @@ class Database:
         remembered; a function that makes one is called for every reading.  The schema is taken
         from the data where it can be.  Without data it is the view of that name that the Spark
         session has."""
+        check_name("a stream", name)
         checked(progress)
         if source is None:
             source = self._view(name)
@@ -214,6 +248,7 @@ class Database:
         """Name a table, which streams are looked up in without a window: Arrow, pandas or Polars
         data, rows, a function that makes some, or a Spark DataFrame that is not streaming.  Every
         run reads it anew, all of it before the first tuple of a stream."""
+        check_name("a table", name)
         given = schema_of(schema) if schema is not None else None
         source, columns = source_of(complete(data), given)
         if isinstance(source, LiveSource):
@@ -252,6 +287,7 @@ class Database:
 
     def query(self, name: str) -> Query:
         """A query that CREATE QUERY has named."""
+        check_name("a query", name)
         found = self.catalog.relation(name)
         if isinstance(found, StreamDefinition):
             raise BindError(f"{name!r} is a {found.word}", hint=f"db.sql('SELECT * FROM {name}')")
@@ -320,10 +356,24 @@ def connect(
     "punctuations" through all operators.  Plans are changed while they run, on Spark, too, when
     others have become 1.25 times as fast, or so many times as `adapt` says; never with
     `adapt=False`."""
+    _check_engine(engine, spark)
+    _check_arguments(clock, strict, state_budget, alpha, adapt, allow)
+    check_texts_by_name("conf", conf or {})
+    check_whole("buckets", buckets, 1)
+    check_whole("broadcast_rows", broadcast_rows, 0)
+    texts = {"master": master, "strategy": strategy, "ets": ets, "carriage": carriage}
+    for argument, value in texts.items():
+        if value is not None:
+            check_text(argument, value)
     given = spark if engine is None or isinstance(engine, str) else engine
     if engine is None:
         engine = "local" if spark is None else "spark"
     name = engine if isinstance(engine, str) else "spark"
+    if name != "spark" and (master is not None or conf):
+        raise EngineError(
+            f"master and conf start a Spark session, and the {name} engine needs none",
+            hint='connect("spark", master=…)',
+        )
     scheduled = any(each is not None for each in (strategy, ets, carriage))
     scheduled = scheduled or (adapt is not None and name != "spark")
     adaptation = Adaptation() if adapt is None else Adaptation.of(adapt)
@@ -331,13 +381,44 @@ def connect(
         name,
         clock=clock,
         strict=strict,
-        base=Path(base) if base else None,
+        base=path_of("base", base) if base is not None else None,
         state_budget=state_budget,
         spark=SparkSetting(given, master, conf or {}, buckets, broadcast_rows, alpha, adaptation),
         allow=allow,
         alpha=alpha,
         scheduling=Scheduling.of(strategy, ets, carriage, adapt) if scheduled else None,
     )
+
+
+def _check_engine(engine: object, spark: object) -> None:
+    """An engine has a name, or is a Spark session."""
+    for value in (engine, spark):
+        if value is None or (value is engine and isinstance(value, str)) or is_spark(value):
+            continue
+        hint = None
+        if isinstance(value, Database):
+            hint = "db.beside(), for a database with the same streams"
+        raise EngineError(
+            f"{described(value)} is no engine",
+            expected=f"one of {', '.join(ENGINES)}, or a Spark session",
+            hint=hint,
+        )
+
+
+def _check_arguments(
+    clock: object, strict: object, budget: object, alpha: object, adapt: object, allow: object
+) -> None:
+    if clock is not None and not callable(getattr(clock, "now", None)):
+        raise BindError(
+            f"clock is {described(clock)}", expected="an object with a method now", hint="None"
+        )
+    check_flags(strict=strict)
+    check_whole("state_budget", budget, 0)
+    check_number("alpha", alpha, 0)
+    if adapt is not None and not isinstance(adapt, bool):
+        check_number("adapt", adapt, 1)
+    if allow is not None:
+        check_paths("allow", allow)
 
 
 def sql(
@@ -353,12 +434,17 @@ def sql(
     >>> sql("SELECT n + 1 AS m FROM {numbers}", numbers=[{"n": 1}]).collect().to_pylist()
     [{'m': 2}]
     """
+    check_text("what sql takes", text)
     values = {name: each for name, each in streams.items() if is_scalar(each)}
     streams = {name: each for name, each in streams.items() if name not in values}
     frames = [each for each in streams.values() if is_spark(each)]
     database = connect(frames[0].sparkSession) if frames else connect()
     promised = by_stream(progress, streams)
     for name, data in streams.items():
+        if "{" + name + "}" not in text:
+            raise BindError(
+                f"the stream {name!r} does not occur in the text", hint=f"FROM {{{name}}}"
+            )
         database.stream(name, data, progress=promised[name])
         text = text.replace("{" + name + "}", name)
     found = database.sql(text, **values)

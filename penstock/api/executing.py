@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.api.definitions import RememberingCatalog, text_of
@@ -14,6 +15,7 @@ from penstock.language.binding.definitions.streams import bind_stream
 from penstock.language.binding.relations.relations import refuse_modifiers
 from penstock.language.binding.select import bind_query
 from penstock.language.syntax.names import Name
+from penstock.language.syntax.queries import QuerySyntax
 from penstock.language.syntax.statements import (
     AlterQuery,
     CreateQuery,
@@ -29,6 +31,17 @@ from penstock.language.syntax.statements import (
 
 if TYPE_CHECKING:
     from penstock.api.database import Database
+
+
+def refuse_lost(statements: Sequence[Statement]) -> None:
+    """A script whose last result is wanted has no other: SELECT …; SELECT …"""
+    for statement in statements[:-1]:
+        if isinstance(statement, QuerySyntax | Explain | Show):
+            raise BindError(
+                "the result of this statement would be lost: only that of the last is given",
+                span=statement.span,
+                hint="db.script(text), which gives one after the other",
+            )
 
 
 def execute(database: Database, statement: Statement, text: str) -> Query | Explanation | None:

@@ -8,9 +8,10 @@ from typing import TypeAlias, TypeGuard
 import pyarrow as pa
 
 from penstock.api.progress_clause import ProgressOptions
-from penstock.errors import BindError
-from penstock.language.binding.scalars.literals import sql_type
+from penstock.errors import BindError, ParseError, described, shortened
+from penstock.language.binding.scalars.literals import TYPE_NAMES, sql_type
 from penstock.language.parse import parse_columns, pointing_into
+from penstock.language.syntax.names import meant_type
 from penstock.model.schema import Field, Schema
 from penstock.model.types import Kind, Type, from_arrow
 from penstock.sources.memory import memory_source
@@ -51,14 +52,33 @@ def schema_of(given: SchemaLike) -> Schema:
         fields = [Field(field.name, _from_arrow(field)) for field in given]
     elif isinstance(given, str):
         with pointing_into(given):
-            fields = [Field(c.name.text, sql_type(c.type, c.span)) for c in parse_columns(given)]
+            columns = parse_columns(given)
+            fields = [Field(c.name.text, sql_type(c.type, c.span, declared=True)) for c in columns]
     else:
-        pairs = given.items() if isinstance(given, Mapping) else given
-        fields = [Field(name, type_of(text)) for name, text in pairs]
+        fields = [Field(name, type_of(text, name)) for name, text in _pairs(given)]
     names = [field.name.casefold() for field in fields]
     if not names or len(set(names)) < len(names):
         raise BindError("a schema has columns with different names", expected="a INT, b STRING")
     return Schema(tuple(fields))
+
+
+def _pairs(given: object) -> list[tuple[str, object]]:
+    """The names of columns, with what is said of their types."""
+    pairs = list(given.items()) if isinstance(given, Mapping) else given
+    if isinstance(pairs, Sequence) and not isinstance(pairs, bytes):
+        pairs = [tuple(each) if isinstance(each, list | tuple) else each for each in pairs]
+        if all(isinstance(each, tuple) and len(each) == 2 for each in pairs):
+            for name, _ in pairs:
+                if not isinstance(name, str) or not name:
+                    raise BindError(
+                        f"the name of a column is a text, and not {name!r}", hint="{'a': 'INT'}"
+                    )
+            return pairs
+    raise BindError(
+        f"a schema is {described(given)}",
+        expected="a text, a dict of names and types, pairs of them, or an Arrow schema",
+        hint='"a INT, ts TIMESTAMP"',
+    )
 
 
 def _from_arrow(field: pa.Field) -> Type:
@@ -68,10 +88,20 @@ def _from_arrow(field: pa.Field) -> Type:
     return found
 
 
-def type_of(text: str) -> Type:
+def type_of(text: object, column: str = "") -> Type:
+    """The type that a text names; that of a column may have a length."""
+    of = f" for column {column!r}" if column else ""
+    if not isinstance(text, str):
+        raise BindError(f"a type is {described(text)}{of}", expected="its name", hint='"INT"')
     sql = f"x {text}"
     with pointing_into(sql):
-        columns = parse_columns(sql)
+        try:
+            columns = parse_columns(sql)
+        except ParseError:
+            known = meant_type(text)
+            raise BindError(
+                f"{shortened(text, 80)!r} is no type{of}", expected=TYPE_NAMES, hint=known
+            ) from None
         if len(columns) != 1:
-            raise BindError(f"{text!r} is not one type", hint="INT")
-        return sql_type(columns[0].type, columns[0].span)
+            raise BindError(f"{text!r} is not one type{of}", hint="INT")
+        return sql_type(columns[0].type, columns[0].span, declared=bool(column))

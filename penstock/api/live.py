@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.definitions import RememberingCatalog, definition_of, text_of
+from penstock.api.executing import refuse_lost
 from penstock.api.explanation import Explanation
 from penstock.api.listing import list_running
 from penstock.api.live_outputs import NOWHERE, Fans, LiveOutputs, Sinks, check_apart, closing
@@ -140,7 +141,10 @@ class Live:
         result: LiveQuery | Explanation | None = None
         changed = False
         try:
-            for statement in parse_script(text, parameters):
+            statements = parse_script(text, parameters)
+            with pointing_into(text):
+                refuse_lost(statements)
+            for statement in statements:
                 with pointing_into(text), self._turn:
                     result = self._execute(statement, text, (sink, late, rejected), rows)
                     changed |= isinstance(statement, CreateQuery | AlterQuery | Drop)

@@ -9,7 +9,14 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from penstock.errors import BindError, Span
+from penstock.api.arguments import (
+    check_flags,
+    check_name,
+    check_text,
+    check_texts,
+    check_whole,
+)
+from penstock.errors import BindError, Span, described
 from penstock.language.parse import parse_expression, parse_quantity
 from penstock.language.parsing.dialect import Penstock
 from penstock.language.syntax.names import Name, Quantity
@@ -55,6 +62,22 @@ def progress(
     >>> progress("ts", delay="5 seconds", per="link")
     <penstock.progress PROGRESS ON ts DELAY 5 SECONDS PER link>
     """
+    check_name("the column that progresses", attribute)
+    check_flags(ordered=ordered)
+    check_text("timestamps", timestamps, '"INTERNAL"')
+    if per is not None:
+        check_text("per", per, '"device"')
+    if slack is not None:
+        check_whole("slack", slack, 0)
+    if punctuated is not None and not (
+        isinstance(punctuated, tuple | list)
+        and len(punctuated) == 2
+        and all(isinstance(each, str) for each in punctuated)
+    ):
+        raise BindError(
+            f"punctuated is {described(punctuated)}",
+            expected="a condition and a bound: ('kind = 1', 'ts')",
+        )
     chosen = {
         "ORDERED": ordered or None,
         "DELAY": delay,
@@ -67,6 +90,7 @@ def progress(
                 f"punctuated_for is {punctuated_for!r}, punctuated {punctuated!r}",
                 expected="a sequence of columns, beside a condition and a bound",
             )
+        check_texts("punctuated_for", punctuated_for, '["device"]')
         del chosen["PUNCTUATED"]
     rules = [name for name, value in chosen.items() if value is not None]
     if len(rules) > 1:
@@ -78,11 +102,7 @@ def progress(
             f"{timestamps!r} is not a kind of timestamps",
             expected="EXTERNAL, INTERNAL or LATENT",
         )
-    if punctuated is not None and len(punctuated) != 2:
-        raise BindError(
-            "punctuated takes two texts", expected="a condition and a bound: ('kind = 1', 'ts')"
-        )
-    amount = _length(delay)
+    amount = _length("delay", delay)
     if slack is not None:
         amount = Quantity(Decimal(slack), "ROWS", _NOWHERE)
     when, bound = (parse_expression(text) for text in punctuated) if punctuated else (None, None)
@@ -96,9 +116,9 @@ def progress(
         bound=bound,
         groups=tuple(Name(column, _NOWHERE) for column in punctuated_for),
         per=parse_expression(per) if per is not None else None,
-        idle_after=_length(idle),
-        future_limit=_length(future_limit),
-        skew=_length(skew),
+        idle_after=_length("idle", idle),
+        future_limit=_length("future_limit", future_limit),
+        skew=_length("skew", skew),
     )
     return ProgressOptions(attribute, clause)
 
@@ -134,9 +154,12 @@ def by_stream(given: object, streams: Collection[str]) -> dict[str, ProgressOpti
     return {name: checked(given) for name in streams}
 
 
-def _length(length: Length | None) -> Quantity | None:
+def _length(name: str, length: Length | None) -> Quantity | None:
     if length is None:
         return None
+    kinds = (str, int, float, Decimal, timedelta)
+    if isinstance(length, bool) or not isinstance(length, kinds):
+        raise BindError(f"{name} is {described(length)}", expected="a length", hint='"5 seconds"')
     if isinstance(length, timedelta):
         return parse_quantity(format_duration(length // timedelta(microseconds=1)))
     return parse_quantity(str(length))

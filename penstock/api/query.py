@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from penstock.api import showing
 from penstock.api.analyzing import analyze_query
+from penstock.api.arguments import check_flags, check_text, check_whole, path_of
 from penstock.api.last_run import RememberedAnswer, RememberedRun
 from penstock.api.running import Running, Setting
 from penstock.api.running_async import calling_on, drive_on_loop
 from penstock.api.running_on_spark import computed_by_spark
 from penstock.api.started import StartedQuery
-from penstock.errors import Span
+from penstock.errors import BindError, SinkError, Span, described
 from penstock.language.parse import pointing_into
 from penstock.optimizer.dataflow.explain import explain_dataflow
 from penstock.optimizer.optimize import rewrite
@@ -76,6 +77,17 @@ class Query:
         `dataflow`: what the tuples of every stream go through, and how long that takes; or the
         `conflicts`: where they get in each other's way when many are on it at the same time.  To
         `analyze` is to run the query over what is there, and to show what was measured."""
+        flags = {
+            "physical": physical,
+            "schedule": schedule,
+            "dataflow": dataflow,
+            "conflicts": conflicts,
+            "analyze": analyze,
+        }
+        check_flags(**flags)
+        if sum(flags.values()) > 1:
+            asked = " and ".join(name for name, flag in flags.items() if flag)
+            raise BindError(f"explain is asked for {asked}", expected="one of them")
         if conflicts:
             with pointing_into(self.text):
                 return explain_conflicts(self.plan, self.setting.settings)
@@ -137,6 +149,10 @@ class Query:
     ) -> Account:
         """As `run`, on an event loop: the sinks are functions or coroutine functions, called on the
         loop; asynchronous sources are read on it as well."""
+        check_flags(rows=rows)
+        for name, each in (("sink", sink), ("late", late), ("rejected", rejected)):
+            if not callable(each) and (each is not None or name == "sink"):
+                raise SinkError(f"{name} is {described(each)}", expected="a function of a batch")
         loop = asyncio.get_running_loop()
         aside, set_aside = (
             None if each is None else Callback(calling_on(loop, each), rows)
@@ -182,6 +198,7 @@ class Query:
         final: bool = False,
     ) -> StartedQuery:
         """As `run`, but beside the program, which goes on at once."""
+        check_flags(rows=rows)
         options = run_options(checkpoint, trigger, final, self.name)
         sinks = [sink, late, rejected]
         with pointing_into(self.text):
@@ -226,6 +243,7 @@ class Query:
         """Print the first rows, as the command does.  On the local engine the run is left when they
         are there, so the streams may go on for ever; rows that may be taken back, and all rows on
         the other engines, need the whole answer."""
+        check_whole("n", n, 0)
         if self._comes_while_it_runs:
             with closing(self._released()) as batches:
                 showing.show_first(batches, self.schema, n)
@@ -305,7 +323,10 @@ class Query:
 def run_options(
     checkpoint: str | Path | None, trigger: str, final: bool, name: str | None = None
 ) -> RunOptions:
-    return RunOptions(Path(checkpoint) if checkpoint is not None else None, trigger, final, name)
+    check_text("trigger", trigger, "'5 seconds'")
+    check_flags(final=final)
+    directory = path_of("checkpoint", checkpoint) if checkpoint is not None else None
+    return RunOptions(directory, trigger, final, name)
 
 
 def run_together(
@@ -318,6 +339,7 @@ def run_together(
     options: RunOptions | None = None,
 ) -> list[Account]:
     """Run some queries of one database in one pass."""
+    check_flags(rows=rows)
     if not queries:
         return []
     options = options or RunOptions()

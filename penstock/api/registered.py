@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.api.arguments import check_flags, check_texts
 from penstock.api.given import type_of
 from penstock.errors import BindError
 from penstock.functions.aggregates import AggregateFunction, PythonAggregate
@@ -17,6 +18,9 @@ from penstock.model.types import Kind, Type
 def aggregate_of(
     name: str, implementation: PythonAggregate, returns: str, arguments: Sequence[str]
 ) -> AggregateFunction:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise BindError(f"{name!r} is not the name of a function", hint="letters and digits")
+    check_texts("arguments", arguments, '["DOUBLE"]')
     if isinstance(implementation, type) or not isinstance(implementation, PythonAggregate):
         raise BindError(
             f"{implementation!r} is not an aggregate",
@@ -43,12 +47,15 @@ def function_of(
 ) -> UserFunction:
     if not callable(function):
         raise BindError(f"{function!r} is not a function")
-    if not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier():
         raise BindError(f"{name!r} is not the name of a function", hint="letters and digits")
     if name.lower() in COMPOSED:
         raise BindError(f"{name} is a built-in function", hint="another name")
     if isinstance(args, str):
         raise BindError(f"{args!r} is one type", expected="a list of types", hint=f"[{args!r}]")
+    if args is not None:
+        check_texts("args", args, '["INT"]')
+    check_flags(by_row=by_row, nulls=nulls)
     types = None if args is None else tuple(map(type_of, args))
     return UserFunction(name.lower(), function, type_of(returns), types, by_row, nulls)
 

@@ -6,6 +6,7 @@ An example that takes longer than the deadline fails, so that a text that hangs 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.functions.aggregates import AGGREGATES
 from penstock.functions.scalar import SCALARS
+from penstock.language.parse import parse_script
+from penstock.language.parsing.dialect import Penstock
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 FILES = [path.read_text(encoding="utf-8") for path in sorted(FIXTURES.rglob("*.sql"))]
@@ -134,6 +137,53 @@ def mutated(draw: st.DrawFn) -> str:
 @settings(any_time, max_examples=1000)
 def test_files_with_mistakes(text: str) -> None:
     carry_out(text)
+
+
+def statements() -> list[list[str]]:
+    """The words of the last statement of every file, which is its query."""
+    found = []
+    for text in FILES:
+        words = [text[each.start : each.end + 1] for each in Penstock().tokenize(text)]
+        ends = [place for place, word in enumerate(words[:-1]) if word == ";"]
+        found.append(words[ends[-1] + 1 if ends else 0 :])
+    return found
+
+
+QUERIES = statements()
+
+
+def parse(words: list[str]) -> None:
+    """Only errors of ours may come out."""
+    with suppress(ps.PenstockError):
+        parse_script(" ".join(words))
+
+
+def test_queries_that_end_behind_any_word() -> None:
+    """Where the last two words are the same, one of the queries will do."""
+    cuts = {}
+    for words in QUERIES:
+        for end in range(1, len(words)):
+            cuts[tuple(words[max(0, end - 2) : end])] = words[:end]
+    assert len(cuts) > 1000
+    for words in cuts.values():
+        parse(words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", QUERIES, ids=lambda words: " ".join(words)[:40])
+def test_every_query_that_ends_behind_any_word(words: list[str]) -> None:
+    for end in range(1, len(words)):
+        parse(words[:end])
+
+
+@given(st.sampled_from(QUERIES), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 400))))
+@settings(any_time, max_examples=300)
+def test_queries_with_words_exchanged(words: list[str], pairs: list[tuple[int, int]]) -> None:
+    words = list(words)
+    for one, other in pairs[:4]:
+        one, other = one % len(words), other % len(words)
+        words[one], words[other] = words[other], words[one]
+    parse(words)
 
 
 @pytest.mark.parametrize("sql", ["SELECT 11E FROM s", "SELECT v FROM s WHERE ts > '\ud800'"])

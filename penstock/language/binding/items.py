@@ -8,7 +8,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from penstock.errors import BindError, nearest, shortened
-from penstock.language.binding.scope import Hidden, Merged
+from penstock.language.binding.scalars.expressions import ExpressionBinder
+from penstock.language.binding.scope import Merged, Scope
 from penstock.language.syntax.queries import SelectItem
 from penstock.model.schema import Field, Schema
 from penstock.model.types import STRING, Kind
@@ -17,38 +18,84 @@ from penstock.plan.expressions import Column, Expression, Named, cast_to
 WINDOW_COLUMNS = ("window_id", "window_start", "window_end")
 
 
-def starred(item: SelectItem, schema: Schema, hidden: Hidden = frozenset()) -> list[Field] | None:
-    """The columns that `*` or `r.*` stands for, without those that EXCEPT names.  `hidden` ones
-    only come where their relation is named."""
-    fields = _starred(item, schema, hidden)
-    if fields is None or not item.without:
-        return fields
-    known = {field.name.casefold() for field in fields}
-    for name in item.without:
-        if name.text.casefold() not in known:
-            names = [field.name for field in fields]
-            raise BindError(
-                f"there is no column {name.text!r} to leave out",
-                span=name.span,
-                expected=shortened(f"one of {', '.join(names)}", 400),
-                hint=" or ".join(nearest(name.text, names)) or None,
-            )
+def star_columns(
+    item: SelectItem, binder: ExpressionBinder, schema: Schema
+) -> list[tuple[Expression, SelectItem]] | None:
+    """The columns that `*` or `r.*` stands for, with what EXCEPT, REPLACE and RENAME say of them;
+    None for anything else.  Columns that the scope hides only come where their relation is
+    named."""
+    fields = _starred(item, schema, binder.scope)
+    if fields is None:
+        return None
+    _check_modifiers(item, fields)
     left_out = {name.text.casefold() for name in item.without}
-    kept = [field for field in fields if field.name.casefold() not in left_out]
-    if not kept:
+    others = {each.alias.text.casefold(): each for each in item.replaced if each.alias is not None}
+    names = {old.text.casefold(): new for old, new in item.renamed}
+    found = []
+    for field in fields:
+        key = field.name.casefold()
+        if key in left_out:
+            continue
+        expression, shown = _each_of_star(field, item, binder.scope.merged)
+        if key in others:
+            expression = binder.bind(others[key].expression)
+            shown = replace(item, expression=exp.column(field.name))
+        if key in names:
+            shown = replace(shown, alias=names[key])
+        found.append((expression, shown))
+    if not found:
         raise BindError("EXCEPT leaves no column", span=item.span)
-    return kept
+    return found
 
 
-def _starred(item: SelectItem, schema: Schema, hidden: Hidden) -> list[Field] | None:
+def _check_modifiers(item: SelectItem, fields: list[Field]) -> None:
+    """Refuse names that are no columns of the star, and columns that are named twice."""
+    replaced = [each.alias for each in item.replaced if each.alias is not None]
+    clauses = (
+        ("leave out", [*item.without]),
+        ("replace", replaced),
+        ("rename", [old for old, _ in item.renamed]),
+    )
+    known = {field.name.casefold() for field in fields}
+    seen: dict[str, str] = {}
+    for what, names in clauses:
+        for name in names:
+            key = name.text.casefold()
+            if key not in known:
+                columns = [field.name for field in fields]
+                raise BindError(
+                    f"there is no column {name.text!r} to {what}",
+                    span=name.span,
+                    expected=shortened(f"one of {', '.join(columns)}", 400),
+                    hint=" or ".join(nearest(name.text, columns)) or None,
+                )
+            if seen.get(key) in (what, "leave out"):
+                raise BindError(
+                    f"column {name.text!r} is named twice behind the star", span=name.span
+                )
+            seen[key] = what
+
+
+def is_star(item: SelectItem) -> bool:
+    """Whether the item is `*` or `r.*`."""
+    syntax = item.expression
+    return isinstance(syntax, exp.Star) or (
+        isinstance(syntax, exp.Column) and isinstance(syntax.this, exp.Star)
+    )
+
+
+def _starred(item: SelectItem, schema: Schema, scope: Scope) -> list[Field] | None:
     syntax = item.expression
     if isinstance(syntax, exp.Star):
-        return [field for field in schema if (field.name, field.relation) not in hidden]
+        return [field for field in schema if (field.name, field.relation) not in scope.hidden]
     if isinstance(syntax, exp.Column) and isinstance(syntax.this, exp.Star):
         relation = syntax.table.casefold()
-        fields = [field for field in schema if (field.relation or "").casefold() == relation]
+        names = {
+            field: scope.written.get(field.relation or "", field.relation or "") for field in schema
+        }
+        fields = [field for field in schema if names[field].casefold() == relation]
         if not fields:
-            known = sorted({field.relation for field in schema if field.relation})
+            known = sorted({name for name in names.values() if name})
             raise BindError(
                 f"there is no relation {syntax.table!r} here",
                 span=item.span,
@@ -58,7 +105,7 @@ def _starred(item: SelectItem, schema: Schema, hidden: Hidden) -> list[Field] | 
     return None
 
 
-def each_of_star(field: Field, item: SelectItem, merged: Merged) -> tuple[Expression, SelectItem]:
+def _each_of_star(field: Field, item: SelectItem, merged: Merged) -> tuple[Expression, SelectItem]:
     """One of the columns that a star stands for; of two that USING has made one, what it is."""
     both = (
         merged.get((field.name, field.relation)) if isinstance(item.expression, exp.Star) else None

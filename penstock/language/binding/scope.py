@@ -26,6 +26,7 @@ class Scope:
         self.schema = schema
         self.hidden = hidden
         self.merged: Merged = merged or {}
+        self.written: Mapping[str, str] = {}  # names of relations that had to get another one
         self._by_name: dict[str, list[Field]] = defaultdict(list)  # whatever their case
         for field in schema:
             self._by_name[field.name.casefold()].append(field)
@@ -120,6 +121,7 @@ class NestedScope(Scope):
         known = {(each.name, each.relation) for each in shown}
         behind = [each for each in outer.schema if (each.name, each.relation) not in known]
         super().__init__(Schema((*shown, *behind)), merged={**outer.merged, **(merged or {})})
+        self.hidden, self.written = hidden, written
         self._shown = shown
         concealed = [each for each, own in shown.items() if (own.name, own.relation) in hidden]
         self._inner = Scope(

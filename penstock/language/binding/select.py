@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from penstock.errors import BindError, PenstockError
@@ -17,10 +19,10 @@ from penstock.language.binding.groups.running import (
 from penstock.language.binding.hints import bind_hints, refuse_useless
 from penstock.language.binding.items import (
     WINDOW_COLUMNS,
-    each_of_star,
+    is_star,
     named,
     selects_window_columns,
-    starred,
+    star_columns,
     with_window_bounds,
 )
 from penstock.language.binding.over.distinct_on import bind_distinct_on, by_first_rows
@@ -56,6 +58,7 @@ from penstock.plan.catalog import Catalog
 from penstock.plan.consistency import Consistency, Following
 from penstock.plan.expressions import (
     Call,
+    Column,
     Expression,
     Named,
 )
@@ -173,11 +176,8 @@ class SelectBinder:
         beside = RowsBeside(select, binder)
         found: list[tuple[Expression, SelectItem]] = []
         for item in select.items:
-            stars = starred(item, self.given.schema, self.given.hidden)
-            if stars is not None:
-                found += [each_of_star(field, item, self.given.merged) for field in stars]
-            else:
-                found.append((binder.bind(item.expression), item))
+            stars = star_columns(item, binder, self.given.schema)
+            found += [(binder.bind(item.expression), item)] if stars is None else stars
             if len(found) > MAX_COLUMNS:
                 raise BindError(f"a SELECT has up to {MAX_COLUMNS:,} columns", span=item.span)
         beside.look(found)
@@ -217,9 +217,13 @@ class SelectBinder:
         beside = RowsBeside(select, binder)
         found = []
         for item in select.items:
-            if starred(item, node.schema) is not None:
+            if is_star(item) and not self._distinct_tuples():
                 raise BindError("* cannot stand beside aggregates", span=item.span)
-            found.append((binder.bind(item.expression), item))
+            stars = star_columns(item, tuples, self.given.schema)
+            if stars is None:
+                found.append((binder.bind(item.expression), item))
+            else:
+                found += [(binder.of_key(each), _called(shown, each)) for each, shown in stars]
         having = None
         if select.having is not None:
             having = binder.over_groups(select.having, select.items)
@@ -292,13 +296,12 @@ class SelectBinder:
         select = self.select
         expressions = [self._key(syntax, tuples) for syntax in select.group_by]
         expressions += bound.partition if bound else ()
-        aggregates = any(has_aggregate(item.expression, self.catalog) for item in select.items)
-        if select.distinct and select.window is not None and not aggregates:
-            expressions += [
-                tuples.bind(item.expression)
-                for item in select.items
-                if item.text.lower() not in WINDOW_COLUMNS
-            ]
+        for item in select.items if self._distinct_tuples() else ():
+            stars = star_columns(item, tuples, self.given.schema)
+            if stars is not None:
+                expressions += [each for each, _ in stars]
+            elif item.text.lower() not in WINDOW_COLUMNS:
+                expressions.append(tuples.bind(item.expression))
         for each in expressions:
             refuse_nested(each.type, "groups cannot be told apart by", each.span or select.span)
         return [Named(str(each), each) for each in dict.fromkeys(expressions)]
@@ -329,13 +332,13 @@ class SelectBinder:
 
     def _distinct_rows(self) -> bool:
         """Whether DISTINCT is left to do after aggregation: keys are distinct already."""
+        return self.select.distinct and not self._distinct_tuples()
+
+    def _distinct_tuples(self) -> bool:
+        """Whether what is selected is the key of a window: SELECT DISTINCT k [RANGE …] FROM s."""
         select = self.select
-        if not select.distinct:
-            return False
-        grouped_by_distinct = select.window is not None and not any(
-            has_aggregate(item.expression, self.catalog) for item in select.items
-        )
-        return not grouped_by_distinct
+        aggregates = any(has_aggregate(item.expression, self.catalog) for item in select.items)
+        return select.distinct and select.window is not None and not aggregates
 
     def _endless(self, what: str, columns: str) -> BindError:
         if is_table(self.given.node):
@@ -350,3 +353,10 @@ class SelectBinder:
             expected=f"a window, or a column that progresses among the {columns}",
             hint=f"[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list; or {HOW_TO_RUN}",
         )
+
+
+def _called(shown: SelectItem, column: Expression) -> SelectItem:
+    """A column of a star under its own name, wherever it comes from."""
+    if shown.alias is not None or not isinstance(column, Column):
+        return shown
+    return replace(shown, expression=exp.column(column.name), text=column.name)

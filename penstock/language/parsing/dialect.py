@@ -10,6 +10,16 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.language.parsing.parser import Parser
 
+_OTHERS = frozenset(
+    [
+        "SESSION",  # a function of peers
+        *("STR", "CLOB", "LONGVARCHAR", "VARCHAR2", "NVARCHAR2", "NVARCHAR", "NCHAR"),
+        *("NUMBER", "FIXED"),  # whose digits others count otherwise
+        *("INT1", "INT8"),  # of 8 bits here, and of 64 there
+    ]
+)
+"""Words that are no key words and no types in this dialect."""
+
 
 class Penstock(Dialect):
     """Texts in single or double quotes, names in back quotes, as in Spark SQL."""
@@ -25,7 +35,7 @@ class Penstock(Dialect):
             **{
                 word: kind
                 for word, kind in sqlglot.tokens.Tokenizer.KEYWORDS.items()
-                if not word.startswith("{") and word != "SESSION"  # which is a function of peers
+                if not word.startswith("{") and word not in _OTHERS
             },
             "GROUPBY": TokenType.GROUP_BY,
             "GROUP-BY": TokenType.GROUP_BY,

@@ -7,6 +7,7 @@ function is a plain call and nothing is quietly taken for another dialect's idea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -24,26 +25,27 @@ from penstock.language.parsing.collections import (
 )
 from penstock.language.parsing.pieces import PieceParser
 from penstock.language.parsing.tokens import SyntaxAt, span_of
-from penstock.language.parsing.wordy_functions import WORDY
+from penstock.language.parsing.wordy_functions import WORDY, case, closed
 from penstock.language.syntax.names import Quantity
 from penstock.language.syntax.queries import QuerySyntax
 
 _CONSTANTS = (TokenType.NUMBER, TokenType.STRING)
 _NEXT_IN_A_LIST = (TokenType.COMMA, TokenType.R_PAREN)
 _QUERIES = ("SELECT", "WITH")
+_OF_SQLGLOT = ("CAST", "TRY_CAST", "EXTRACT")  # which are parsed as it does
 
 
 class Parser(PieceParser):
     FUNCTIONS = {}
     FUNCTION_PARSERS = {
-        **{
-            name: SqlglotParser.FUNCTION_PARSERS[name]
-            for name in ("CAST", "TRY_CAST", "EXTRACT", "SUBSTRING")
-        },
-        **WORDY,
+        name: closed(parse)
+        for name, parse in {
+            **{each: SqlglotParser.FUNCTION_PARSERS[each] for each in _OF_SQLGLOT},
+            **WORDY,
+        }.items()
     }
     NO_PAREN_FUNCTIONS = {}
-    NO_PAREN_FUNCTION_PARSERS = {"CASE": SqlglotParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+    NO_PAREN_FUNCTION_PARSERS = {"CASE": case}
     RANGE_PARSERS = {
         token: SqlglotParser.RANGE_PARSERS[token]
         for token in (
@@ -133,6 +135,37 @@ class Parser(PieceParser):
                 self.refuse(f"there are more than {MAX_CHAIN} subscripts in a row")
             this = super()._parse_column_ops(subscript(self, this))
         return this
+
+    def _parse_csv(
+        self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
+    ) -> list[Any]:
+        """A list in which nothing is missing beside a comma."""
+        found = parse_method()
+        items = [] if found is None else [found]
+        while self._match(sep):
+            if found is not None:
+                found = parse_method()
+                items.append(found)
+            if found is None:
+                self.refuse(f"expected an expression, found {self.found()}")
+        return items
+
+    def _parse_between(self, this: Any) -> Any:
+        start = self._index
+        made = super()._parse_between(this)
+        if made.args.get("high") is None:
+            self.refuse(f"expected AND and an upper bound behind BETWEEN, found {self.found()}")
+        low = made.args.get("low")
+        if low is not None and not any(
+            token.token_type is TokenType.AND for token in self._tokens[start : self._index]
+        ):
+            self.refuse("expected AND between the bounds of BETWEEN")
+        return made
+
+    def _parse_star_ops(self) -> exp.Expr:
+        """A star alone; what modifies it stands in a SELECT list only, which reads it itself."""
+        star: exp.Expr = self.expression(exp.Star())
+        return star
 
     def _parse_bracket(self, this: Any = None) -> Any:
         if this is None and self._curr.token_type is TokenType.L_BRACE:

@@ -7,8 +7,9 @@ from typing import Any
 
 from sqlglot.tokenizer_core import TokenType
 
-from penstock.errors import Span
+from penstock.errors import Span, nearest, shortened
 from penstock.language.parsing.parser import Parser
+from penstock.language.parsing.tokens import SyntaxAt
 from penstock.language.parsing.window_clause import window_clause
 from penstock.language.parsing.window_functions import at_window_function, window_function
 from penstock.language.parsing.written_rows import at_written_rows, written_rows
@@ -107,8 +108,47 @@ def operand(parser: Parser) -> Relation:
     while parser._match(TokenType.DOT):  # of Spark: a schema, and a catalog before it
         last = parser.name("a table")
         name = Name(f"{name.text}.{last.text}", parser.since(start))
+    _refuse_call(parser, name)
     alias, window = _alias_and_window(parser)
+    if alias is not None and parser._curr.token_type is TokenType.L_PAREN:
+        parser.refuse(
+            "the columns of a stream have their names",
+            hint=f"(SELECT x AS a, … FROM {name.text}) AS {alias.text}",
+        )
     return NamedRelation(name, alias, window, parser.since(start), reserved)
+
+
+_TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "WINDOWED", "SEQUENCE", "UNNEST")
+_INSTEAD = {  # of functions of others; in small letters, for these are no words of the language
+    **dict.fromkeys(
+        ("read_csv", "read_csv_auto", "read_parquet", "read_json", "read_json_auto", "files"),
+        "CREATE STREAM s (…) FROM FILES 'x.csv'",
+    ),
+    **dict.fromkeys(("generate_series", "range"), "(VALUES (1), (2), (3)) AS t (n)"),
+    **dict.fromkeys(("explode", "flatten", "json_each"), "s CROSS JOIN UNNEST(s.items) AS u(item)"),
+}
+
+
+def _refuse_call(parser: Parser, name: Name) -> None:
+    """A function in FROM that is none of ours; TABLE (…) holds its name."""
+    if parser._curr.token_type is not TokenType.L_PAREN:
+        return
+    if name.text.upper() == "TABLE":
+        parser._advance()
+        name = Name(parser._curr.text, parser.here())
+        if parser.next_word != "(":
+            parser.refuse(
+                f"expected a function in TABLE(…), found {parser.found()}",
+                hint=f"FROM {parser._curr.text}" if parser.word else None,
+            )
+    known = _INSTEAD.get(name.text.lower())
+    close = nearest(name.text, _TABLE_FUNCTIONS)
+    raise SyntaxAt(
+        f"there is no function called {shortened(name.text, 80)!r} in FROM, only"
+        f" {', '.join(_TABLE_FUNCTIONS)}",
+        name.span,
+        known or (close[0] if close else None),
+    )
 
 
 def in_parentheses(parser: Parser) -> Relation:

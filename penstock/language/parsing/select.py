@@ -192,12 +192,11 @@ def _items(parser: Parser) -> tuple[tuple[SelectItem, ...], WindowClause | None]
 def _item(parser: Parser) -> SelectItem:
     start = parser.here()
     if parser._match(TokenType.STAR):
-        without = _without(parser)
-        return SelectItem(exp.Star(), None, "*", parser.since(start), without)
+        return _star(parser, exp.Star(), "*", start)
     parsed = parser.scalar("a column or expression")
     span = parser.since(start)
     if isinstance(parsed, exp.Column) and isinstance(parsed.this, exp.Star):
-        return SelectItem(parsed, None, parsed.sql(), parser.since(start), _without(parser))
+        return _star(parser, parsed, parsed.sql(), start)
     text = re.sub(r"\s+", " ", parser.sql[span.start : span.end])
     text = re.sub(r"^(\w+) \(", r"\1(", text)
     aliases = _aliases(parser, parsed)
@@ -217,14 +216,41 @@ def _aliases(parser: Parser, parsed: exp.Expr) -> tuple[Name, ...]:
     return columns
 
 
-def _without(parser: Parser) -> tuple[Name, ...]:
-    """(EXCEPT | EXCLUDE) '(' column {',' column} ')', behind a star"""
-    if not (parser.accept("EXCEPT") or parser.accept("EXCLUDE")):
-        return ()
-    parser.open_paren("the columns to leave out")
-    columns = parser.list_of(lambda: parser.name("a column", allow_reserved=True))
-    parser.close_paren()
-    return columns
+def _star(parser: Parser, star: exp.Expr, text: str, start: Span) -> SelectItem:
+    """star ::= [relation '.'] '*' [(EXCEPT | EXCLUDE) '(' column {',' column} ')']
+    [REPLACE '(' expression AS column {',' …} ')'] [RENAME '(' column AS column {',' …} ')']"""
+    without: tuple[Name, ...] = ()
+    replaced: tuple[SelectItem, ...] = ()
+    renamed: tuple[tuple[Name, Name], ...] = ()
+    if parser.accept("EXCEPT") or parser.accept("EXCLUDE"):
+        parser.open_paren("the columns to leave out")
+        without = parser.list_of(lambda: parser.name("a column", allow_reserved=True))
+        parser.close_paren()
+    if parser.accept("REPLACE"):
+        parser.open_paren("what stands for columns")
+        replaced = parser.list_of(lambda: _replacement(parser))
+        parser.close_paren()
+    if parser.accept("RENAME"):
+        parser.open_paren("columns and their new names")
+        renamed = parser.list_of(lambda: _new_name(parser))
+        parser.close_paren()
+    return SelectItem(
+        star, None, text, parser.since(start), without, replaced=replaced, renamed=renamed
+    )
+
+
+def _replacement(parser: Parser) -> SelectItem:
+    start = parser.here()
+    found = parser.scalar("an expression")
+    parser.expect("AS")
+    name = parser.name("a column", allow_reserved=True)
+    return SelectItem(found, name, name.text, parser.since(start))
+
+
+def _new_name(parser: Parser) -> tuple[Name, Name]:
+    column = parser.name("a column", allow_reserved=True)
+    parser.expect("AS")
+    return column, parser.name("a new name", allow_reserved=True)
 
 
 def _window_all(parser: Parser) -> Quantity | None:

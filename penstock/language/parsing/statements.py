@@ -12,7 +12,7 @@ from penstock.language.parsing.progress_clause import progress_clause
 from penstock.language.parsing.relations import column_names
 from penstock.language.parsing.select import emit_when_complete, query, under_names
 from penstock.language.parsing.written_rows import written_rows
-from penstock.language.syntax.names import Name
+from penstock.language.syntax.names import Name, meant_type
 from penstock.language.syntax.relations import ValuesSyntax
 from penstock.language.syntax.statements import (
     AlterQuery,
@@ -95,6 +95,20 @@ def _statement(parser: Parser) -> Statement:
     return _no_statement(parser)
 
 
+_CHANGED = "ALTER QUERY name SET …, for a query that runs; files and streams are read as they are"
+_INSTEAD = {  # of statements of others; in small letters, for these are no words of the language
+    "insert": "SELECT …, with --output rows.jsonl; or CREATE QUERY name AS SELECT …"
+    " INTO 'rows.jsonl'",
+    "set": "options of the command (penstock run --help) or of connect(…); ALTER QUERY name SET …,"
+    " for a query that runs",
+    "use": "names without a database before them; there is one",
+    "values": "SELECT * FROM (VALUES (1, 'a')) AS t (x, y)",
+    "from": "SELECT * FROM …",
+    **dict.fromkeys(("update", "delete", "merge", "truncate"), _CHANGED),
+    **dict.fromkeys(("start", "run"), "CREATE QUERY name AS SELECT …, on a live engine"),
+}
+
+
 def _no_statement(parser: Parser) -> NoReturn:
     if parser.accept("CREATE"):
         close = nearest(parser.word, _CREATED, cutoff=0.6)
@@ -103,11 +117,7 @@ def _no_statement(parser: Parser) -> NoReturn:
             hint=close[0] if close else None,
         )
     close = nearest(parser._curr.text, _STARTS, cutoff=0.6)
-    hint = close[0] if close else None
-    if parser.at("INSERT"):
-        hint = (
-            "SELECT …, with --output rows.jsonl; or CREATE QUERY name AS SELECT … INTO 'rows.jsonl'"
-        )
+    hint = _INSTEAD.get(parser.word.lower()) or (close[0] if close else None)
     parser.refuse(
         f"a statement begins with {', '.join(_STARTS[:-1])} or {_STARTS[-1]}, not {parser.found()}",
         hint=hint,
@@ -253,7 +263,7 @@ def column(parser: Parser) -> ColumnSyntax:
     name = parser.name("a column", allow_reserved=True)
     sql_type = parser._parse_types(schema=True, allow_identifiers=False)
     if sql_type is None:
-        hint = " or ".join(TYPES)
+        hint = meant_type(parser._curr.text) or " or ".join(TYPES)
         if name.text.upper() == "WATERMARK" and parser.at("FOR"):
             hint = "CREATE STREAM …, with PROGRESS ON ts DELAY 5 SECONDS at its end"
         parser.refuse(f"expected a type for {name.text}, found {parser.found()}", hint=hint)

@@ -79,7 +79,8 @@ def lateral_view(parser: Parser, relation: Relation) -> UnnestedRelation | None:
 
 def _generated(parser: Parser, relation: Relation, start: Span) -> UnnestedRelation:
     word = parser.word
-    parser._advance(2)
+    parser._advance()
+    parser.open_paren("an ARRAY or MAP")
     collection = parser.scalar("an ARRAY or MAP")
     parser.close_paren()
     outer, numbered = word.endswith("_OUTER"), word.startswith("POS")

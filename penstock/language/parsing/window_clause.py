@@ -26,6 +26,8 @@ def window_clause(parser: Parser) -> WindowClause | None:
             if key in parts:
                 raise SyntaxAt(f"the window says {word} twice", parser.since(at))
             parts[key] = value
+        if "range" in parts and "range_all" in parts:
+            raise SyntaxAt(f"the window says {word} twice", parser.since(at))
         if not parser._match(TokenType.COMMA):
             break
     if not parser._match(TokenType.R_BRACKET):

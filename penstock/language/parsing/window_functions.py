@@ -7,6 +7,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import Span
 from penstock.language.parsing.parser import Parser
+from penstock.language.parsing.tokens import SyntaxAt
 from penstock.language.syntax.relations import NamedRelation, SubqueryRelation, WindowedRelation
 
 _KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
@@ -38,7 +39,8 @@ def window_function(parser: Parser) -> WindowedRelation:
     if wrapped:
         parser.open_paren("a window function")
     kind = parser.word
-    parser._advance(2)
+    parser._advance()
+    parser.open_paren(f"what {kind} takes")
     relation: NamedRelation | SubqueryRelation
     _name(parser, "DATA")
     if parser.accept("TABLE") or not parser._match(TokenType.L_PAREN):
@@ -48,6 +50,10 @@ def window_function(parser: Parser) -> WindowedRelation:
         found = in_parentheses(parser)
         if not isinstance(found, NamedRelation | SubqueryRelation):
             parser.refuse("a window function takes a stream, a query or a sub-query")
+        if found.window is not None:
+            raise SyntaxAt(
+                f"what {kind} takes has no window of its own", found.window.span, "leave it out"
+            )
         relation = found
     partition: tuple[exp.Expr, ...] = ()
     if kind == "SESSION" and parser._match(TokenType.PARTITION_BY):

@@ -1,10 +1,10 @@
-"""Functions with words between their arguments, as in standard SQL: TRIM, OVERLAY and POSITION,
-and FLOOR of times, as Flink has it."""
+"""Functions with words between their arguments, as in standard SQL: TRIM, OVERLAY, POSITION
+and SUBSTRING, FLOOR of times, as Flink has it, and CASE."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -72,9 +72,53 @@ def _floor(parser: Parser) -> exp.Expr:
     return exp.Anonymous(this="floor", expressions=given)
 
 
+def _substring(parser: Parser) -> exp.Expr:
+    """text [FROM place] [FOR length], or with commas"""
+    given = [parser.scalar("a text")]
+    start = length = None
+    if parser.at("FROM", "FOR"):
+        start = parser.scalar("a place") if parser.accept("FROM") else None
+        length = parser.scalar("a length") if parser.accept("FOR") else None
+        if start is None:
+            start = parser.scalar("a place") if parser.accept("FROM") else exp.Literal.number(1)
+        parts = [start] if length is None else [start, length]
+        return exp.Anonymous(this="substring", expressions=[*given, *parts])
+    while parser._match(TokenType.COMMA):
+        given.append(parser.scalar("a value"))
+    return exp.Anonymous(this="substring", expressions=given)
+
+
+def closed(parse: Callable[..., Any]) -> Callable[[Parser], Any]:
+    """The function and its closing parenthesis, which sqlglot does without."""
+
+    def parsed(parser: Parser) -> Any:
+        made = parse(parser)
+        if parser._curr.token_type is not TokenType.R_PAREN:
+            parser.refuse(f"expected ), found {parser.found()}")
+        return made
+
+    return parsed
+
+
+def case(parser: Parser) -> exp.Expr:
+    """CASE [value] {WHEN expression THEN expression} [ELSE expression] END"""
+    value = None if parser.at("WHEN", "ELSE", "END") else parser.scalar("a value or WHEN")
+    branches = []
+    while parser.accept("WHEN"):
+        condition = parser.scalar("a condition")
+        parser.expect("THEN")
+        found = parser.scalar("a value")
+        branches.append(parser.expression(exp.If(this=condition, true=found)))
+    default = parser.scalar("a value") if parser.accept("ELSE") else None
+    parser.expect("END")
+    made: exp.Expr = parser.expression(exp.Case(this=value, ifs=branches, default=default))
+    return made
+
+
 WORDY: dict[str, Callable[[Parser], exp.Expr]] = {
     "TRIM": _trim,
     "OVERLAY": _overlay,
     "POSITION": _position,
+    "SUBSTRING": _substring,
     "FLOOR": _floor,
 }

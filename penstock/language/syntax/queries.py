@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 
 from sqlglot import exp
 
@@ -21,6 +22,8 @@ class SelectItem:
     text: str  # as written, for the name of a column without an alias
     span: Span
     without: tuple[Name, ...] = ()  # * EXCEPT (…)
+    replaced: tuple[SelectItem, ...] = ()  # * REPLACE (x + 1 AS x)
+    renamed: tuple[tuple[Name, Name], ...] = ()  # * RENAME (x AS y)
     aliases: tuple[Name, ...] = ()  # posexplode(…) AS (pos, item)
 
 
@@ -61,6 +64,29 @@ class Select:
     qualify: exp.Expr | None = None
     windows: tuple[exp.Window, ...] = ()  # WINDOW w AS (…), for OVER w
     grouping_sets: tuple[tuple[exp.Expr, ...], ...] = ()  # of the keys in GROUP BY; none: all
+
+
+_CLAUSES = {
+    "window": "a window behind the SELECT list",
+    "where": "WHERE",
+    "window_all": "WINDOW",
+    "hint": "a hint",
+    "windows": "WINDOW … AS",
+    "tables": "WITH",
+    "modifiers": "LATE, EMIT or CONSISTENCY",
+}
+
+
+def clauses_besides(said: Select | QuerySyntax | WindowClause, read: Iterable[str]) -> list[str]:
+    """The clauses that are written, in the words of SQL, but those that are `read`: fields of what
+    is `said`.  A clause that the language gets later is among them until it is read."""
+    absent: tuple[object, ...] = (None, False, ())
+    known = {*read, "span"}
+    return [
+        _CLAUSES.get(each.name, each.name.replace("_", " ").upper())
+        for each in fields(said)
+        if each.name not in known and getattr(said, each.name) not in absent
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def _schema(syntax: CreateStream) -> Schema:
         if column.name.text.casefold() in names:
             raise BindError(f"two columns are called {column.name.text!r}", span=column.name.span)
         names.add(column.name.text.casefold())
-        fields.append(Field(column.name.text, sql_type(column.type, column.span)))
+        fields.append(Field(column.name.text, sql_type(column.type, column.span, declared=True)))
     return Schema(tuple(fields))
 
 

@@ -92,7 +92,16 @@ class GroupBinder(ExpressionBinder):
             bound = self.tuples.bind(syntax)
         except BindError:
             return None  # a window column, or an error that is reported where it stands
-        for key in self._keys.get(str(bound), ()) if self._keys else ():
+        return self._column_of(bound)
+
+    def of_key(self, key: Expression) -> Column:
+        """The column of a key over tuples."""
+        column = self._column_of(key)
+        assert column is not None
+        return column
+
+    def _column_of(self, bound: Expression) -> Column | None:
+        for key in self._keys.get(str(bound), ()):
             if key.expression == bound:
                 return Column(key.name, bound.type, span=bound.span)
         return None

@@ -9,10 +9,9 @@ from sqlglot import exp
 from penstock.errors import BindError
 from penstock.language.binding.groups.aggregates import has_aggregate
 from penstock.language.binding.items import (
-    each_of_star,
     named,
     selects_window_columns,
-    starred,
+    star_columns,
     with_window_bounds,
 )
 from penstock.language.binding.relations.from_clause import BoundFrom
@@ -21,7 +20,12 @@ from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.language.binding.scope import Scope
 from penstock.language.binding.windows.windows import HOW_TO_RUN, BoundWindow, WindowBinder
-from penstock.language.syntax.queries import LimitClause, Select, SelectItem
+from penstock.language.syntax.queries import (
+    LimitClause,
+    Select,
+    SelectItem,
+    clauses_besides,
+)
 from penstock.model.schema import Field
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import Column, Expression, columns_of
@@ -37,6 +41,7 @@ def bind_distinct_on(select: Select, given: BoundFrom, catalog: Catalog) -> Node
     with the columns that the SELECT list looks at."""
     node = given.node
     _refuse_others(select, catalog)
+    _refuse_unread(select, given)
     scope = given.scope(given.schema)
     tuples = ExpressionBinder(scope, catalog, "DISTINCT ON")
     bound = _window(select, node, tuples)
@@ -49,11 +54,8 @@ def bind_distinct_on(select: Select, given: BoundFrom, catalog: Catalog) -> Node
     binder = _RowBinder(scope, catalog, list(shape.schema))
     found: list[tuple[Expression, SelectItem]] = []
     for item in select.items:
-        stars = starred(item, given.schema, given.hidden)
-        if stars is not None:
-            found += [each_of_star(field, item, given.merged) for field in stars]
-        else:
-            found.append((binder.bind(item.expression), item))
+        stars = star_columns(item, binder, given.schema)
+        found += [(binder.bind(item.expression), item)] if stars is None else stars
     looked_at = [column for expression, _ in found for column in columns_of(expression)]
     columns = tuple(dict.fromkeys(each for each in looked_at if each not in binder.window_columns))
     columns = columns or tuple(columns_of(attribute)[:1])  # something has to stand for the row
@@ -93,6 +95,21 @@ class _RowBinder(ExpressionBinder):
         if not syntax.table and name in self._window:
             return Column.of(self._window[name], span_of(syntax))
         return super().column(syntax)
+
+
+_READ = ("items", "distinct_on", "window", "chains", "where", "order_by", "hint")
+
+
+def _refuse_unread(select: Select, given: BoundFrom) -> None:
+    """Refuse the clauses that stand beside DISTINCT ON and would say something of its rows."""
+    others = clauses_besides(select, (*_READ, "window_all") if given.stays else _READ)
+    if others:
+        raise BindError(
+            f"DISTINCT ON takes a row of every key and window, and {' and '.join(others)} would"
+            " look at these rows",
+            span=select.span,
+            hint="SELECT … FROM (SELECT DISTINCT ON …) AS q, and the clause there",
+        )
 
 
 def _refuse_others(select: Select, catalog: Catalog) -> None:

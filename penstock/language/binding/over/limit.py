@@ -43,6 +43,7 @@ class RowsBeside:
             OrderKey(self._named(each.expression, found), each.descending, each.nulls_first)
             for each in select.order_by
         )
+        self._overs.check_unused()
         self._by = [self._named(each, found) for each in select.limit.by] if select.limit else []
 
     def above(self, node: Node, window: Sequence[Field]) -> Node:

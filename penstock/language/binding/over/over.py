@@ -70,6 +70,20 @@ class OverCalls:
     def __bool__(self) -> bool:
         return bool(self._groups)
 
+    def check_unused(self) -> None:
+        """Look up what the named windows say that nothing refers to."""
+        binder = self._binder
+        known, binder.rows_beside = binder.rows_beside, None
+        try:
+            for each in self._windows.values():
+                window = self._resolved(each)
+                for part in window.args.get("partition_by") or ():
+                    binder.bind(part)
+                for key in _ordered(window):
+                    self._order_key(key)
+        finally:
+            binder.rows_beside = known
+
     def looked_at(self, found: list[Expression]) -> tuple[Column, ...]:
         """The columns that expressions look at, from left to right: those below OVER."""
         columns: dict[Column, None] = {}

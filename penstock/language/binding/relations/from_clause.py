@@ -260,13 +260,18 @@ class FromBinder:
         before: s WHERE EXISTS (SELECT 1 FROM r WHERE r.k = s.k)
         after:  s SEMI JOIN r ON r.k = s.k
         """
-        select = subqueries.plain_select(test, self.catalog)
-        asked = FromBinder(select, self.catalog, self.scope, self.relations.window_all)
-        other = asked.tree()
+        asked_for = subqueries.asked_for(test, self.catalog)
+        asked = FromBinder(asked_for.select, self.catalog, self.scope, self.relations.window_all)
+        try:
+            other = asked.tree()
+        except BindError as error:
+            if not asked_for.plain:
+                subqueries.refuse_correlated(error, test, self.scope, asked_for.clauses)
+            raise
         made = Paired(JoinKind.ANTI if test.negated else JoinKind.SEMI, tree, other, test.span)
         own = ExpressionBinder(self.scope, self.catalog, "WHERE")
         theirs = ExpressionBinder(asked.scope, self.catalog, f"the sub-query of {test.word}")
-        for predicate in [*asked.correlated, *subqueries.compared(test, own, theirs, select)]:
+        for predicate in [*asked.correlated, *subqueries.compared(test, own, theirs, asked_for)]:
             subqueries.refuse_far(predicate, tree.columns | other.columns, test.span)
             made.place_on(predicate)
         return made

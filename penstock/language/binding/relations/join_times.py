@@ -259,10 +259,13 @@ class _Pairs:
 def _windowless(time: Time) -> BindError:
     window = f"[RANGE {_some_length(time)}, WA {time.column.name}]"
     nameless = isinstance(time.source.node, Difference | sequence.Sequence)  # and takes no window
+    zero = "0 MINUTES" if time.column.type.kind is Kind.TIMESTAMP else "0"
+    nothing = "" if nameless else f", or [RANGE {zero}] if its tuples need none that come later"
     return BindError(
         f"{_name(time)} has no window, so its tuples would be kept for ever",
         span=time.source.span,
-        hint=f"(SELECT * FROM …) AS q {window}" if nameless else window,
+        expected="how much later the tuples may be that it is joined with",
+        hint=(f"(SELECT * FROM …) AS q {window}" if nameless else window) + nothing,
     )
 
 

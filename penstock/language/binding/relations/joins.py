@@ -248,9 +248,16 @@ class JoinBinder:
                 expected="a side whose tuples are always there",
                 hint="LEFT JOIN instead of FULL JOIN, or put the other join first",
             )
+        if not names:
+            return BindError(
+                "the sub-query selects no column that progresses, so its rows would be kept for"
+                " ever",
+                span=span,
+                expected="its time among what it selects, and what it is compared with",
+                hint=f"(a.x, a.ts) IN (SELECT x, ts …); or {HOW_TO_RUN}",
+            )
         return BindError(
-            f"{' and '.join(names) or 'an input'} does not progress, so its tuples would be kept"
-            " for ever",
+            f"{' and '.join(names)} does not progress, so its tuples would be kept for ever",
             span=span,
             hint=f"{how_to_progress(each.node)}; CREATE TABLE if all of it is there;"
             f" or {HOW_TO_RUN}",

@@ -18,7 +18,7 @@ from penstock.language.binding.scope import Hidden, Scope
 from penstock.language.binding.windows.windowed import with_windows
 from penstock.language.binding.windows.windows import check_progress, only_progressing
 from penstock.language.syntax.names import Name, Quantity
-from penstock.language.syntax.queries import QuerySyntax
+from penstock.language.syntax.queries import QuerySyntax, clauses_besides
 from penstock.language.syntax.relations import (
     ExceptRelation,
     NamedRelation,
@@ -43,6 +43,7 @@ from penstock.plan.nodes.stateless import Scan, Stamp, Union
 from penstock.plan.streams import StreamDefinition, that_ends
 
 T = TypeVar("T")
+_READ = ("range", "range_all", "tumbling", "attribute")  # of the window of an input
 
 
 class BoundSource(NamedTuple):
@@ -145,6 +146,13 @@ class RelationBinder:
     def _union(self, relation: UnionRelation) -> BoundSource:
         branches = [self.bind(branch) for branch in relation.branches]
         shape = [(field.name.casefold(), field.type) for field in branches[0].node.schema]
+        for branch in branches:
+            if branch.window is not None:
+                raise BindError(
+                    "the inputs of a union have no windows of their own",
+                    span=branch.window.span,
+                    hint="the window behind the last one, which is that of the union",
+                )
         for branch in branches[1:]:
             other = [(field.name.casefold(), field.type) for field in branch.node.schema]
             if shape != other:
@@ -226,6 +234,12 @@ class RelationBinder:
     def attribute(self, source: BoundSource, node: Node) -> Column:
         """The windowing attribute of an input: what WA says, or the one column that progresses."""
         clause = source.window
+        if clause is not None and clauses_besides(clause, _READ):
+            raise BindError(
+                "the window of an input has a RANGE and an attribute, nothing more",
+                span=clause.span,
+                hint="the window of an aggregate stands before FROM",
+            )
         if clause is None or clause.attribute is None:
             return only_progressing(node, source.span, "WA")
         attribute = clause.attribute
@@ -243,14 +257,6 @@ class RelationBinder:
             if self.window_all is None:
                 return None
             return positive(self.window_all, ticks(self.window_all, _domain(attribute)))
-        by_tuple = (clause.range_attribute, clause.slide_attribute)
-        for part in (clause.slide, clause.origin, *by_tuple, clause.gap, clause.longest):
-            if part is not None:
-                raise BindError(
-                    "the window of an input has a RANGE and an attribute, nothing more",
-                    span=clause.span,
-                    hint="the window of an aggregate stands before FROM",
-                )
         if clause.range_all:
             return None
         if clause.range is None:

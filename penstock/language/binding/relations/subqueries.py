@@ -8,14 +8,25 @@ from sqlglot import exp
 
 from penstock.errors import BindError, Span
 from penstock.language.binding.groups.aggregates import has_aggregate
+from penstock.language.binding.items import star_columns
+from penstock.language.binding.over.limit import RowsBeside
+from penstock.language.binding.relations.generators import unnested_items
 from penstock.language.binding.relations.join_tree import Keys
 from penstock.language.binding.scalars.coercion import alike
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
-from penstock.language.syntax.queries import QuerySyntax, Select, SelectItem
+from penstock.language.binding.scope import Scope
+from penstock.language.syntax.queries import (
+    QuerySyntax,
+    Select,
+    SelectItem,
+    clauses_besides,
+)
+from penstock.language.syntax.relations import JoinChain, SubqueryRelation
+from penstock.model.schema import Schema
 from penstock.model.types import BOOLEAN
 from penstock.plan.catalog import Catalog
-from penstock.plan.expressions import Call, Column, Expression, Literal, all_of, columns_of
+from penstock.plan.expressions import Call, Expression, Literal, all_of, columns_of
 
 
 class SubqueryTest(NamedTuple):
@@ -69,39 +80,73 @@ def _query_of(node: exp.Expr) -> QuerySyntax | None:
     return found if isinstance(found, QuerySyntax) else None
 
 
-def plain_select(test: SubqueryTest, catalog: Catalog) -> Select:
-    """The one SELECT of the sub-query, which says nothing but which tuples are asked for."""
-    query = test.query
-    select = query.selects[0]
-    said = {
-        "UNION": len(query.selects) > 1,
-        "WITH": bool(query.tables),
-        "LATE, EMIT or CONSISTENCY": query.modifiers is not None,
-        "DISTINCT ON": bool(select.distinct_on),
-        "GROUP BY": bool(select.group_by),
-        "HAVING": select.having is not None,
-        "a window behind SELECT": select.window is not None,
-        "a hint": select.hint is not None,
-        "an aggregate": any(has_aggregate(item.expression, catalog) for item in select.items),
-    }
-    for what, there in said.items():
-        if there:
-            raise BindError(
-                f"the sub-query of {test.word} says which tuples are asked for, and has {what}",
-                span=query.span,
-                expected="SELECT … FROM … WHERE …",
-                hint="a sub-query in its FROM: FROM (SELECT …) AS q WHERE …",
-            )
-    return select
+_PLAIN = ("items", "distinct", "chains", "where")
+"""What a SELECT may say that only asks which tuples there are; DISTINCT changes nothing there."""
+_ANY_OF_THEM = ("order_by", "limit")
+"""What does not matter where one row is as good as all of them."""
+
+
+class Asked(NamedTuple):
+    """The SELECT whose tuples are asked for; in a `plain` one the columns of the query around it
+    can be named."""
+
+    select: Select
+    plain: bool
+    clauses: str  # that kept it from being plain
+
+
+def asked_for(test: SubqueryTest, catalog: Catalog) -> Asked:
+    """
+    before: x IN (SELECT x FROM r ORDER BY y LIMIT 1 BY t)
+    after:  x IN (SELECT * FROM (SELECT x FROM r ORDER BY y LIMIT 1 BY t))
+
+    So every clause means what it means in FROM.  A plain SELECT stays as it is, and may name what
+    the query around it has.
+    """
+    query, select = test.query, test.query.selects[0]
+    exists = test.value is None
+    read: tuple[str, ...] = _PLAIN
+    if exists and select.limit is not None and not select.limit.offset:
+        read = (*_PLAIN, *_ANY_OF_THEM)
+    said = [*clauses_besides(query, ("selects",)), *clauses_besides(select, read)]
+    if any(has_aggregate(item.expression, catalog) for item in select.items):
+        said.append("an aggregate")
+    if not exists and any(item.expression.find(exp.Window) for item in select.items):
+        said.append("OVER")
+    if unnested_items(select, catalog) is not select:
+        said.append("UNNEST")
+    if not said:
+        return Asked(select, True, "")
+    everything = SelectItem(exp.Star(), None, "*", query.span)
+    chain = JoinChain(SubqueryRelation(query, None, None, query.span), ())
+    around = Select(
+        (everything,), False, (), None, (chain,), None, (), None, None, (), None, query.span
+    )
+    return Asked(around, False, " and ".join(dict.fromkeys(said)))
+
+
+def refuse_correlated(error: BindError, test: SubqueryTest, outer: Scope, clauses: str) -> None:
+    """Say so if what is not known is a column of the query around the sub-query."""
+    span = error.span
+    if span is None or span.text is None:
+        return
+    relation, _, name = span.text[span.start : span.end].rpartition(".")
+    if outer.matches(name, relation or None):
+        raise BindError(
+            f"the sub-query of {test.word} has {clauses}, so it is answered before the tuples"
+            " around it are looked at, and cannot name their columns",
+            span=span,
+            expected="a sub-query of its own",
+            hint="(a, b) IN (SELECT …), which compares what the sub-query selects",
+        ) from None
 
 
 def compared(
-    test: SubqueryTest, outer: ExpressionBinder, inner: ExpressionBinder, select: Select
+    test: SubqueryTest, outer: ExpressionBinder, inner: ExpressionBinder, asked: Asked
 ) -> list[Expression]:
     """The condition that IN is, with the NULLs of SQL: a value that may be among the others is not
     known to be not among them."""
-    given = [_columns(item, inner) for item in select.items]
-    columns = [column for several in given for column in several]
+    columns = _columns(asked.select, inner)
     if test.value is None:
         return []
     values = _values(test.value)
@@ -132,15 +177,16 @@ def _values(value: exp.Expr) -> list[exp.Expr]:
     return list(value.expressions) if isinstance(value, exp.Tuple) else [value]
 
 
-def _columns(item: SelectItem, binder: ExpressionBinder) -> list[Expression]:
-    syntax = item.expression
-    own = binder.scope.own
-    if isinstance(syntax, exp.Star):
-        return [Column.of(field) for field in own]
-    if isinstance(syntax, exp.Column) and isinstance(syntax.this, exp.Star):
-        relation = syntax.table.casefold()
-        return [Column.of(f) for f in own if (f.relation or "").casefold() == relation]
-    return [binder.bind(syntax)]
+def _columns(select: Select, binder: ExpressionBinder) -> list[Expression]:
+    """What is selected.  What is said of the order is looked at, too, although it does not
+    matter."""
+    beside = RowsBeside(select, binder)
+    found: list[tuple[Expression, SelectItem]] = []
+    for item in select.items:
+        stars = star_columns(item, binder, Schema(binder.scope.own))
+        found += [(binder.bind(item.expression), item)] if stars is None else stars
+    beside.look(found)
+    return [column for column, _ in found]
 
 
 def refuse_far(predicate: Expression, known: Keys, span: Span) -> None:

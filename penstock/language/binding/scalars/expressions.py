@@ -89,6 +89,7 @@ class ExpressionBinder:
 
     def _bind(self, syntax: exp.Expr) -> Expression:
         span = span_of(syntax)
+        _refuse_unread(syntax, span)
         match syntax:
             case exp.Paren():
                 return self.bind(syntax.this)
@@ -357,6 +358,38 @@ class ExpressionBinder:
         if not castable(operand.type, wanted):
             raise BindError(f"{operand.type.a} cannot be made {wanted.a}", span=span)
         return Cast(operand, wanted, tries, span=span)
+
+
+_PARTS = ("this", "expression", "expressions")
+_READ: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.AtTimeZone: ("zone",),
+    exp.Between: ("low", "high", "symmetric"),
+    exp.Case: ("ifs", "default"),
+    exp.Cast: ("to",),
+    exp.Column: ("table", "db", "catalog"),
+    exp.DPipe: ("safe",),
+    exp.ILike: ("negate",),
+    exp.In: ("query", "field"),
+    exp.Interval: ("unit",),
+    exp.Is: ("negate",),
+    exp.Like: ("negate",),
+    exp.Literal: ("is_string",),
+    exp.StrPosition: ("substr",),
+    exp.Substring: ("start", "length"),
+    exp.TryCast: ("to", "safe"),
+    exp.Window: ("alias", "partition_by", "order", "spec", "over"),
+}
+"""What of sqlglot's nodes is read, besides their operands."""
+
+
+def _refuse_unread(syntax: exp.Expr, span: Span | None) -> None:
+    """Refuse what the parser of sqlglot takes in from some other dialect, and nothing here reads:
+    CAST(x AS INT FORMAT '…')."""
+    read = _READ.get(type(syntax), ())
+    for key, value in syntax.args.items():
+        if value and key not in _PARTS and key not in read:
+            word = key.strip("_").upper().replace("_", " ")
+            raise BindError(f"{word} in {_written(span)} is not part of the dialect", span=span)
 
 
 def _written(span: Span | None) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.errors import BindError, PenstockError, PlanError, Span, shortened
-from penstock.language.syntax.names import Quantity
+from penstock.language.syntax.names import Quantity, meant_type
 from penstock.model.domain import Domain
 from penstock.model.duration import microseconds, parse_duration
 from penstock.model.length import Length
@@ -48,9 +48,7 @@ _TYPES: dict[str, Type] = {
     "DOUBLE": DOUBLE,
     "TEXT": STRING,
     "CHAR": STRING,
-    "NCHAR": STRING,
     "VARCHAR": STRING,
-    "NVARCHAR": STRING,
     "BINARY": BINARY,
     "VARBINARY": BINARY,
     "BLOB": BINARY,
@@ -83,8 +81,9 @@ def span_of(syntax: exp.Expr) -> Span | None:
     return None if start is None or end is None else Span(start, max(start, end), sql)
 
 
-def sql_type(syntax: exp.Expr, span: Span | None) -> Type:
-    """The type that a type name stands for."""
+def sql_type(syntax: exp.Expr, span: Span | None, declared: bool = False) -> Type:
+    """The type that a type name stands for.  Behind a column that is `declared`, the length of a
+    text or the digits of a time may be said, and nothing is made of them."""
     if isinstance(syntax, exp.DataType) and isinstance(syntax.this, exp.DataType.Type):
         name = syntax.this.value
         parameters = [parameter.name for parameter in syntax.expressions]
@@ -98,22 +97,37 @@ def sql_type(syntax: exp.Expr, span: Span | None) -> Type:
             except PenstockError as error:
                 raise BindError(error.message, span=span) from None
         if name in _TYPES:
+            if parameters and not declared and (name, parameters) != ("TIMESTAMP", ["6"]):
+                raise BindError(
+                    f"{_TYPES[name].a} has no length: {syntax.sql()} would change no value",
+                    span=span,
+                    hint=_SHORTER.get(_TYPES[name].kind, str(_TYPES[name])),
+                )
             return _TYPES[name]
         if name in ("ARRAY", "LIST", "STRUCT", "MAP") and syntax.expressions:
-            return _nested_type(syntax, name, span)
+            return _nested_type(syntax, name, span, declared)
+    written = syntax.sql()
     raise BindError(
-        f"{syntax.sql()!r} is not a type that streams carry", span=span, expected=TYPE_NAMES
+        f"{shortened(written, 80)!r} is not a type that streams carry",
+        span=span,
+        expected=TYPE_NAMES,
+        hint=meant_type(written),
     )
 
 
-def _nested_type(syntax: exp.DataType, name: str, span: Span | None) -> Type:
+_SHORTER = {Kind.STRING: "left(x, n)", Kind.TIMESTAMP: "date_trunc('second', ts)"}
+
+
+def _nested_type(syntax: exp.DataType, name: str, span: Span | None, declared: bool) -> Type:
     try:
         if name == "STRUCT":
             fields = [each for each in syntax.expressions if isinstance(each, exp.ColumnDef)]
             if len(fields) < len(syntax.expressions):
                 raise BindError("the fields of a STRUCT have names", span=span)
-            return struct_of([(each.name, sql_type(each.args["kind"], span)) for each in fields])
-        parts = [sql_type(each, span) for each in syntax.expressions]
+            return struct_of(
+                [(each.name, sql_type(each.args["kind"], span, declared)) for each in fields]
+            )
+        parts = [sql_type(each, span, declared) for each in syntax.expressions]
         if name == "MAP":
             if len(parts) != 2:
                 raise BindError("a MAP has keys and values", span=span, hint="MAP<STRING, INT>")

@@ -125,6 +125,8 @@ class WindowBinder:
         slide = length if clause.tumbling and clause.slide is None else None
         if slide is None:
             slide = whole_rows(self._slide())
+        if clause.tumbling and slide != length:
+            raise BindError("a TUMBLING window slides by its RANGE", span=clause.span)
         partitioned = bool(clause.partition)
         _refuse_many(RowWindow(length, slide), clause.span)
         if clause.attribute is None or not clause.attribute.ranked:
@@ -140,6 +142,24 @@ class WindowBinder:
             raise BindError("a window that slides by tuple has a RANGE of values", span=clause.span)
         if clause.range_attribute is not None and clause.attribute is not None:
             raise BindError("the window has both WA and RATTR", span=clause.attribute.span)
+        counted = clause.range_attribute
+        if clause.range.is_rows and counted is not None and counted.column is None:
+            raise BindError(
+                "a window of a number of rows slides by a number of rows, and both are counted by"
+                " one attribute",
+                span=clause.span,
+                expected="WA for both, and a SLIDE in ROWS",
+                hint=f"[RANGE {clause.range}, SLIDE {clause.range}, WA row-num]",
+            )
+        if clause.origin is not None:
+            raise BindError(
+                "a window that slides by tuples begins with a tuple, without ORIGIN",
+                span=span_of(clause.origin),
+            )
+        if clause.tumbling:
+            raise BindError(
+                "a window that slides by tuples does not tumble", span=clause.range.span
+            )
         attribute = self._progressing(clause.range_attribute or clause.attribute, "RATTR")
         order = Order.ARRIVAL
         slide = clause.slide_attribute
