@@ -67,6 +67,7 @@ from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
+from penstock.operators.whole_tables import OneRowOperator, OrderedRowsOperator
 from penstock.physical.asked import Asked
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.plan.nodes.joins import Join
@@ -93,6 +94,8 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.DISTINCT: DistinctOperator,
     OperatorKind.DISTINCT_ON: DistinctOnOperator,
     OperatorKind.LOOKUP: LookupOperator,
+    OperatorKind.ORDERED_ROWS: OrderedRowsOperator,
+    OperatorKind.ONE_ROW: OneRowOperator,
 }
 
 # over streams that promise something for single groups

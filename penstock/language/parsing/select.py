@@ -134,7 +134,7 @@ def _select(parser: Parser) -> Select:
     grouped = group_by(parser)
     having = parser.scalar("a condition") if parser.accept("HAVING") else None
     window_all = window_all or _window_all(parser)
-    rows = row_clauses(parser, bool(distinct_on))
+    rows = row_clauses(parser)
     return Select(
         items,
         distinct and not distinct_on,
