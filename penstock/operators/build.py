@@ -51,6 +51,7 @@ from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.stamp import StampOperator
 from penstock.operators.stateless.union import Meld
 from penstock.operators.stateless.unnest import UnnestOperator
+from penstock.operators.whole_tables import OrderedRowsOperator, OrElseOperator
 from penstock.operators.windows.adapt_wid import AdaptWid
 from penstock.operators.windows.buffering import Buffering
 from penstock.operators.windows.counted.rows import RowsOperator
@@ -67,7 +68,6 @@ from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
 from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
 from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
-from penstock.operators.whole_tables import OneRowOperator, OrderedRowsOperator
 from penstock.physical.asked import Asked
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.plan.nodes.joins import Join
@@ -95,7 +95,7 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.DISTINCT_ON: DistinctOnOperator,
     OperatorKind.LOOKUP: LookupOperator,
     OperatorKind.ORDERED_ROWS: OrderedRowsOperator,
-    OperatorKind.ONE_ROW: OneRowOperator,
+    OperatorKind.OR_ELSE: OrElseOperator,
 }
 
 # over streams that promise something for single groups

@@ -17,7 +17,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, Progress, at_once
 from penstock.operators.over.sort_numbers import sort_numbers
-from penstock.plan.nodes.tables import OneRow, OrderedRows
+from penstock.plan.nodes.tables import OrderedRows, OrElse
 from penstock.state.chunks import ChunkStore
 
 
@@ -51,10 +51,10 @@ class WholeTable(Base):
     def open_results(self) -> OpenResults:
         return NOTHING_OPEN
 
-    def save(self, store: ChunkStore) -> None:
+    def save(self, store: ChunkStore) -> None:  # noqa: ARG002
         raise AssertionError("tables are read by every run, and not saved")
 
-    def load(self, store: ChunkStore) -> None:
+    def load(self, store: ChunkStore) -> None:  # noqa: ARG002
         raise AssertionError("tables are read by every run, and not saved")
 
 
@@ -79,17 +79,17 @@ class OrderedRowsOperator(WholeTable):
         return rows.take(pa.array(np.lexsort(numbers[::-1])))
 
 
-class OneRowOperator(WholeTable):
-    def __init__(self, node: OneRow) -> None:
+class OrElseOperator(WholeTable):
+    def __init__(self, node: OrElse) -> None:
         super().__init__(node.schema.arrow)
         self._otherwise = [
-            to_arrow([each.value], field.type)
-            for each, field in zip(node.otherwise, node.schema, strict=True)
+            to_arrow([row[place].value for row in node.otherwise], field.type)
+            for place, field in enumerate(node.schema)
         ]
         self._node = node
 
     def answer(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        if rows.num_rows > 1:
+        if self._node.single and rows.num_rows > 1:
             raise self._node.several(rows.num_rows)
         if rows.num_rows:
             return rows

@@ -41,17 +41,17 @@ def with_table_values(node: Node) -> Node:
     own = {name: _resolved(part) for name, part in own.items()}
     tables = [_scan(each) for each in values]
     if isinstance(node, Filter):
-        table = tables[0]
+        table: Node = tables[0]
         for other in tables[1:]:
             table = Lookup(table, other, None)
         return Lookup(changed["input"], table, own["predicate"], JoinKind.SEMI)
     first = next(iter(changed))
     before = changed[first]
     below = before[0] if isinstance(before, tuple) else before
-    for table in tables:
+    for each in tables:
         known = {(field.name, field.relation) for field in below.schema}
-        if (table.schema.fields[0].name, table.alias) not in known:
-            below = Lookup(below, table, None)
+        if (each.schema.fields[0].name, each.alias) not in known:
+            below = Lookup(below, each, None)
     changed[first] = (below, *before[1:]) if isinstance(before, tuple) else below
     return _remade(node, {**changed, **own})
 

@@ -26,7 +26,7 @@ from penstock.plan.nodes.running_join import RunningJoin
 from penstock.plan.nodes.running_over import RunningOver
 from penstock.plan.nodes.sequence import Sequence
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
-from penstock.plan.nodes.tables import OneRow, OrderedRows
+from penstock.plan.nodes.tables import OrderedRows, OrElse
 from penstock.plan.nodes.unnest import Unnest
 from penstock.plan.streams import StreamDefinition
 from penstock.reference.difference import difference
@@ -39,7 +39,7 @@ from penstock.reference.run import Run
 from penstock.reference.scan import scan
 from penstock.reference.sequence import sequence
 from penstock.reference.stateless import filter_, project, stamp, union, unnest
-from penstock.reference.whole_tables import one_row, ordered_rows
+from penstock.reference.whole_tables import or_else, ordered_rows
 from penstock.reference.window_aggregate import window_aggregate
 from penstock.runs.answer import Answer
 from penstock.scalars.ordering import sort_key
@@ -109,8 +109,8 @@ def evaluate(node: Node, run: Run) -> Relation:
             return running_join(node, given[0], given[1])
         case OrderedRows():
             return ordered_rows(node, given[0])
-        case OneRow():
-            return one_row(node, given[0])
+        case OrElse():
+            return or_else(node, given[0])
         case Lookup():
             return lookup(node, given[0], evaluate(node.table, run.of_tables))
         case Difference():

@@ -109,7 +109,9 @@ def _with_progress(
     domain = Domain(stream.attribute.type)
     position = stream.schema.index(stream.attribute.name)
     rejects = run.rejects.of(stream.name)
-    files = list(stream.source.parts()) if progress.per_file and stream.source else None
+    files: list[Hashable] | None = None
+    if progress.per_file and stream.source is not None:
+        files = list(stream.source.parts())
     low = LowWatermark(files)
     high = HighWatermark()
     trackers: dict[Hashable, RunningBound] = {}

@@ -1,11 +1,11 @@
-"""Nodes over tables alone: all rows in order, and exactly one row."""
+"""Nodes over tables alone: all rows in order, and rows that stand for none."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from penstock.plan.nodes.over_calls import OrderKey
-from penstock.plan.nodes.tables import OneRow, OrderedRows
+from penstock.plan.nodes.tables import OrderedRows, OrElse
 from penstock.reference.relation import Relation, Row
 from penstock.scalars.evaluate import evaluator
 from penstock.scalars.ordering import exact_key, sort_key
@@ -16,7 +16,7 @@ def ordered_rows(node: OrderedRows, given: Relation) -> Relation:
     rows = given.rows
     for tie in reversed([each for each in node.ties if not each.type.is_nested]):
         value = evaluator(tie, given.schema)
-        rows = sorted(rows, key=lambda row: exact_key(value(row.values)))  # noqa: B023
+        rows = sorted(rows, key=lambda row: exact_key(value(row.values)))
     for key in reversed(node.order):
         rows = _sorted(rows, key, given)
     return Relation(node.schema, rows)
@@ -34,8 +34,8 @@ def _sorted(rows: list[Row], key: OrderKey, given: Relation) -> list[Row]:
     return [*nulls, *others] if key.nulls_first else [*others, *nulls]
 
 
-def one_row(node: OneRow, given: Relation) -> Relation:
-    if len(given.rows) > 1:
+def or_else(node: OrElse, given: Relation) -> Relation:
+    if node.single and len(given.rows) > 1:
         raise node.several(len(given.rows))
-    rows = given.rows or [Row(tuple(each.value for each in node.otherwise))]
-    return Relation(node.schema, rows)
+    otherwise = [Row(tuple(each.value for each in row)) for row in node.otherwise]
+    return Relation(node.schema, given.rows or otherwise)

@@ -20,6 +20,7 @@ from penstock.operators.build import operator_for
 from penstock.operators.joins.lookups.lookup import LookupOperator
 from penstock.operators.operator import Item, Progress
 from penstock.operators.running.netting import left_over
+from penstock.operators.running.partition_rows import ones
 from penstock.optimizer.optimize import physical_plan, rewrite
 from penstock.optimizer.rewrite import rewritten
 from penstock.optimizer.settings import Settings
@@ -32,7 +33,7 @@ from penstock.plan.properties.reading import scans_of
 from penstock.plan.streams import StreamDefinition, no_source
 from penstock.promises.ingest import Ingest
 from penstock.sources.memory import BATCH, BatchSource
-from penstock.sources.rejects import Reject, RejectKind, RejectLog, StreamRejects
+from penstock.sources.rejects import Reject, RejectLog, StreamRejects
 from penstock.sources.source import Chunk
 
 
@@ -129,8 +130,8 @@ def _settled(made: list[Item], node: Node) -> Iterator[Item]:
     """What is left of rows that are given and taken back."""
     batches = [item for item in made if isinstance(item, Batch)]
     rows = _together([each.rows for each in batches], node.schema.arrow)
-    ones = [np.ones(each.num_rows, np.int8) if each.signs is None else each.signs for each in batches]
-    signs = np.concatenate([np.zeros(0, np.int8), *ones])
+    given = [ones(each.num_rows) if each.signs is None else each.signs for each in batches]
+    signs = np.concatenate([np.zeros(0, np.int8), *given])
     if (signs < 0).any():
         rows = rows.take(pa.array(left_over(rows.columns, signs)))
     if rows.num_rows:

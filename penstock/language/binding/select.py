@@ -27,6 +27,14 @@ from penstock.language.binding.over.distinct_on import bind_distinct_on, by_firs
 from penstock.language.binding.over.limit import RowsBeside, refuse_limit_of_many
 from penstock.language.binding.over.limited_tuples import in_windows
 from penstock.language.binding.relations.common_tables import with_tables
+from penstock.language.binding.relations.complete_tables import (
+    answered,
+    in_order,
+    of_tables,
+    ordered_apart,
+    taken_apart,
+    with_totals,
+)
 from penstock.language.binding.relations.from_clause import FromBinder, Sources
 from penstock.language.binding.relations.generators import unnested_items
 from penstock.language.binding.relations.relations import (
@@ -35,14 +43,6 @@ from penstock.language.binding.relations.relations import (
     positive,
 )
 from penstock.language.binding.relations.set_operations import combined
-from penstock.language.binding.relations.complete_tables import (
-    answered,
-    in_order,
-    of_tables,
-    ordered_apart,
-    taken_apart,
-    with_any_tuples,
-)
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import any_length, length_of_time, span_of, ticks
 from penstock.language.binding.scalars.nested import refuse_nested
@@ -92,6 +92,7 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
         catalog = of_tables(catalog)
     else:
         refuse_limit_of_many(syntax.selects)
+        sources = [each._replace(node=answered(each.node, nested=True)) for each in sources]
     node = combined(sources, syntax.operations, catalog.running)
     if last is not None:
         node = in_order(node, last, catalog)
@@ -279,7 +280,7 @@ class SelectBinder:
                 return GroupAggregate(node, tuple(keys), tuple(aggregates), select.span)
             if running is not None:
                 made = running_groups(node, keys, aggregates, running, select.span)
-                return with_any_tuples(made) if self.catalog.complete else made
+                return with_totals(made, sets) if self.catalog.complete else made
             raise self._endless("an aggregate", "GROUP BY columns")
         partition: tuple[Named, ...] = ()
         if isinstance(bound.window, RowWindow | SlideByTuple):

@@ -36,7 +36,7 @@ from penstock.plan.nodes.running_join import RunningJoin
 from penstock.plan.nodes.running_over import RunningOver
 from penstock.plan.nodes.sequence import Sequence, SequenceMode
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
-from penstock.plan.nodes.tables import OneRow, OrderedRows
+from penstock.plan.nodes.tables import OrderedRows, OrElse
 from penstock.plan.nodes.unnest import Unnest
 from penstock.plan.properties.equalities import common_keys
 from penstock.plan.properties.lineage import steady_columns
@@ -146,8 +146,8 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.LOOKUP
         case OrderedRows():
             return OperatorKind.ORDERED_ROWS
-        case OneRow():
-            return OperatorKind.ONE_ROW
+        case OrElse():
+            return OperatorKind.OR_ELSE
         case WindowAggregate():
             return _window_operator(node)
         case GroupAggregate():

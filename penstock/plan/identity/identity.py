@@ -34,7 +34,7 @@ from penstock.plan.nodes.running_join import RunningJoin
 from penstock.plan.nodes.sequence import Sequence
 from penstock.plan.nodes.shared_panes import SharedPanes, WindowsOfPanes
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
-from penstock.plan.nodes.tables import OneRow, OrderedRows
+from penstock.plan.nodes.tables import OrderedRows, OrElse
 from penstock.plan.nodes.unnest import Unnest
 from penstock.plan.streams import StreamDefinition, StreamProgress
 from penstock.windows.sliding import Sliding
@@ -181,7 +181,7 @@ class _Describer:
                     for each in node.order
                 ]
                 return _Described(below.below("in order", *keys), below.columns)
-            case OneRow():
+            case OrElse():
                 below = self.of(node.input)
                 return _Described(below.below("one row"), below.columns)
             case RowsOver():

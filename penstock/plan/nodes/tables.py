@@ -40,17 +40,19 @@ class OrderedRows(Unary):
 
 
 @dataclass(frozen=True)
-class OneRow(Unary):
-    """Exactly one row: `otherwise` if there is none; several are an error."""
+class OrElse(Unary):
+    """All rows, or `otherwise` if there are none; several are an error if there is to be a `single`
+    one."""
 
     stateful: ClassVar[bool] = True
     input: Node
-    otherwise: tuple[Literal, ...]
+    otherwise: tuple[tuple[Literal, ...], ...]
+    single: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         types = [field.type for field in self.input.schema]
-        if [each.type for each in self.otherwise] != types:
+        if any([each.type for each in row] != types for row in self.otherwise):
             raise PlanError("the row that stands for none has other columns")
 
     @property
@@ -75,4 +77,5 @@ class OneRow(Unary):
         )
 
     def details(self) -> list[str]:
-        return ["OneRow, or " + ", ".join(map(str, self.otherwise))]
+        rows = [f"({', '.join(map(str, row))})" for row in self.otherwise]
+        return ["SingleRow or NULL" if self.single else f"OrElse {', '.join(rows)}"]

@@ -11,12 +11,14 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from penstock.errors import BindError
+from penstock.language.binding.groups.grouping_sets import GroupingSets
 from penstock.language.binding.groups.running import OverParts, over_rows
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.language.binding.scope import Scope
 from penstock.language.syntax.queries import LimitClause, OrderItem, Select, SelectItem
 from penstock.model.names import free_name
+from penstock.model.types import INT
 from penstock.plan.catalog import Catalog, RunningAnswers
 from penstock.plan.expressions import Column, Expression, Literal, Named
 from penstock.plan.identity.identity import answer_stream
@@ -26,7 +28,7 @@ from penstock.plan.nodes.over_calls import NamedOver, Numbering, NumberKind, Ord
 from penstock.plan.nodes.running_join import RunningJoin
 from penstock.plan.nodes.running_over import RunningOver
 from penstock.plan.nodes.stateless import Project, Scan
-from penstock.plan.nodes.tables import OneRow, OrderedRows
+from penstock.plan.nodes.tables import OrderedRows, OrElse
 from penstock.plan.properties.reading import reads_tables
 
 
@@ -65,18 +67,25 @@ def answered(node: Node, nested: bool = False) -> Node:
 
 def _needs_all(node: Node) -> bool:
     runs = isinstance(node, GroupAggregate) and node.runs
-    return runs or isinstance(node, RunningJoin | RunningOver | OrderedRows | OneRow)
+    return runs or isinstance(node, RunningJoin | RunningOver | OrderedRows | OrElse)
 
 
-def with_any_tuples(node: Node) -> Node:
-    """An aggregate without GROUP BY has a row even if there is nothing to aggregate."""
-    if not isinstance(node, GroupAggregate) or node.keys:
+def with_totals(node: Node, sets: GroupingSets) -> Node:
+    """The empty grouping set, as that of aggregates without GROUP BY, has a row even if there is
+    nothing to aggregate."""
+    totals = [number for number, own in enumerate(sets.sets) if not own]
+    if not isinstance(node, GroupAggregate) or not totals:
         return node
-    otherwise = tuple(
+    made = tuple(
         Literal(0 if each.call.function.name == "count" else None, each.call.type)
         for each in node.aggregates
     )
-    return OneRow(node, otherwise, node.span)
+    keys = [key.expression.type for key in node.keys]
+    if sets.is_several:  # the last key is the number of the set
+        rows = [[*(Literal(None, each) for each in keys[:-1]), Literal(n, INT)] for n in totals]
+    else:
+        rows = [[]]
+    return OrElse(node, tuple((*row, *made) for row in rows), span=node.span)
 
 
 def taken_apart(selects: Sequence[Select]) -> tuple[Sequence[Select], RowOrder | None]:
@@ -101,8 +110,9 @@ def in_order(node: Node, rows: RowOrder, catalog: Catalog) -> Node:
     node = answered(node, nested=True)
     binder = ExpressionBinder(Scope(node.schema), catalog, "ORDER BY")
     order = tuple(
-        OrderKey(_column(each.expression, node, rows.items, binder), each.descending, each.nulls_first)
+        OrderKey(column, each.descending, each.nulls_first)
         for each in rows.order_by
+        for column in [_column(each.expression, node, rows.items, binder)]
     )
     ties = tuple(map(Column.of, node.schema))
     limit = rows.limit

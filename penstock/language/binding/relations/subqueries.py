@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from sqlglot import exp
 
-from penstock.errors import BindError, Span
+from penstock.errors import BindError, PlanError, Span
 from penstock.language.binding.groups.aggregates import has_aggregate
 from penstock.language.binding.relations.join_tree import Keys
 from penstock.language.binding.scalars.coercion import alike
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.language.syntax.queries import QuerySyntax, Select, SelectItem
+from penstock.language.syntax.relations import JoinChain, SubqueryRelation
 from penstock.model.types import BOOLEAN
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import Call, Column, Expression, Literal, all_of, columns_of
+from penstock.plan.properties.reading import reads_tables
 
 
 class SubqueryTest(NamedTuple):
@@ -84,6 +87,11 @@ def plain_select(test: SubqueryTest, catalog: Catalog) -> Select:
         "a hint": select.hint is not None,
         "an aggregate": any(has_aggregate(item.expression, catalog) for item in select.items),
     }
+    of_rows = (select.distinct, select.order_by, select.limit, select.qualify)
+    if any(said.values()) or any(of_rows):
+        around = _over_tables(query, catalog)
+        if around is not None:
+            return around
     for what, there in said.items():
         if there:
             raise BindError(
@@ -93,6 +101,26 @@ def plain_select(test: SubqueryTest, catalog: Catalog) -> Select:
                 hint="a sub-query in its FROM: FROM (SELECT …) AS q WHERE …",
             )
     return select
+
+
+def _over_tables(query: QuerySyntax, catalog: Catalog) -> Select | None:
+    """
+    before: a query over tables alone, with any clauses
+    after:  SELECT * FROM (query)
+    """
+    from penstock.language.binding.select import bind_query  # queries hold conditions
+
+    try:
+        node = bind_query(query, replace(catalog, running=None, complete=False)).input
+    except (BindError, PlanError):
+        return None
+    if not reads_tables(node):
+        return None
+    everything = SelectItem(exp.Star(), None, "*", query.span)
+    chain = JoinChain(SubqueryRelation(query, None, None, query.span), ())
+    return Select(
+        (everything,), False, (), None, (chain,), None, (), None, None, (), None, query.span
+    )
 
 
 def compared(

@@ -62,9 +62,7 @@ def paired(
 ) -> Node:
     """Two inputs of which one at least is a table; of two tables, the right one is looked into."""
     if kind is JoinKind.FULL and is_table(left) and is_table(right):
-        return pointing_at(
-            span, lambda: RunningJoin(left, right, all_of(predicates), kind, span)
-        )
+        return pointing_at(span, lambda: RunningJoin(left, right, all_of(predicates), kind, span))
     stream, table = (left, right) if is_table(right) else (right, left)
     turned = {JoinKind.RIGHT: JoinKind.LEFT, JoinKind.INNER: JoinKind.INNER}
     wanted = kind if table is right else turned.get(kind)

@@ -115,7 +115,7 @@ class ExpressionBinder:
             case exp.Subquery():
                 from penstock.language.binding.relations.table_value import table_value  # binds
 
-                return table_value(syntax, self.catalog)
+                return table_value(syntax, self.scope, self.catalog)
             case exp.Exists():
                 raise self._misplaced_subquery("EXISTS", span)
             case exp.Like() | exp.ILike():
