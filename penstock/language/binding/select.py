@@ -24,7 +24,11 @@ from penstock.language.binding.items import (
     with_window_bounds,
 )
 from penstock.language.binding.over.distinct_on import bind_distinct_on, by_first_rows
-from penstock.language.binding.over.limit import RowsBeside, refuse_limit_of_many
+from penstock.language.binding.over.limit import (
+    RowsBeside,
+    refuse_limit_of_many,
+    refuse_order_alone,
+)
 from penstock.language.binding.over.limited_tuples import in_windows
 from penstock.language.binding.relations.common_tables import with_tables
 from penstock.language.binding.relations.complete_tables import (
@@ -151,7 +155,9 @@ class SelectBinder:
 
     def bind(self) -> Node:
         node = self.given.node
-        if self.catalog.complete and self.select.distinct:
+        if not self.catalog.complete:
+            refuse_order_alone(self.select)
+        elif self.select.distinct:
             plain, rows = ordered_apart(self.select)
             if plain is not self.select:
                 made = SelectBinder(plain, self.catalog, self.sources).bind()

@@ -57,13 +57,9 @@ class RowsBeside:
         columns = dict.fromkeys(each for one in self._shown for each in columns_of(one))
         if self._select.limit is not None:
             node = self._limited(node, [*map(Column.of, window), *self._by], tuple(columns))
-        if not self._order:
+        if not self._order or not self._binder.catalog.complete:
             return node
-        if self._binder.catalog.complete:
-            return OrderedRows(node, self._order, tuple(columns), self._select.span)
-        if self._select.limit is None:
-            raise order_alone(self._select)
-        return node
+        return OrderedRows(node, self._order, tuple(columns), self._select.span)
 
     def _limited(self, node: Node, partition: list[Expression], ties: tuple[Column, ...]) -> Node:
         limit = self._select.limit
@@ -124,20 +120,21 @@ class RowsBeside:
         return self._binder.bind(self._without_aliases(syntax, found))
 
 
-def order_alone(select: Select) -> BindError:
-    return BindError(
-        "ORDER BY alone is not part of a continuous query",
-        span=select.order_by[0].span,
-        expected="tables, which are complete, or LIMIT behind it",
-        hint="EMIT IN ORDER, ORDER BY … LIMIT n in a window, or sort where the rows arrive",
-    )
+def refuse_order_alone(select: Select) -> None:
+    """Rows of a stream have no last order; those of tables have."""
+    if select.order_by and select.limit is None and not select.distinct_on:
+        raise BindError(
+            "ORDER BY alone is not part of a continuous query",
+            span=select.order_by[0].span,
+            expected="tables, which are complete, or LIMIT behind it",
+            hint="EMIT IN ORDER, ORDER BY … LIMIT n in a window, or sort where the rows arrive",
+        )
 
 
 def refuse_limit_of_many(selects: Sequence[Select]) -> None:
     """Behind UNION and the like, LIMIT would be of all SELECTs together."""
     for select in selects if len(selects) > 1 else ():
-        if select.order_by and select.limit is None and not select.distinct_on:
-            raise order_alone(select)
+        refuse_order_alone(select)
         if select.limit is not None:
             raise BindError(
                 "LIMIT cannot stand behind UNION, INTERSECT or EXCEPT",
