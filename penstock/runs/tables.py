@@ -141,9 +141,11 @@ def _settled(made: list[Item], node: Node) -> Iterator[Item]:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSource:
-    """The rows of a plan over tables alone, which is computed when they are read."""
+    """The rows of a plan over tables alone, which is computed when they are read; they come in
+    batches of so many rows."""
 
     answer: Node
+    batch: int = BATCH
 
     def describe(self) -> str:
         names = dict.fromkeys(
@@ -159,8 +161,8 @@ class AnswerSource:
         rows = _named(tables.answer(self.answer), schema)
         for reject in tables.all_rejects():
             rejects.log.add(reject)
-        for first in range(0, rows.num_rows, BATCH):
-            yield Chunk(rows.slice(first, BATCH))
+        for first in range(0, rows.num_rows, self.batch):
+            yield Chunk(rows.slice(first, self.batch))
 
 
 def with_answers(query: QueryPlan) -> QueryPlan:

@@ -12,6 +12,7 @@ from penstock.language.binding.groups.running import (
     refuse_running,
     running_distinct,
     running_groups,
+    reads_changes,
     with_running,
 )
 from penstock.language.binding.hints import bind_hints, refuse_useless
@@ -87,6 +88,7 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     """The plan of a query: its SELECTs, put together if there are several."""
+    asked_in = catalog
     catalog = with_tables(syntax.tables, with_running(syntax, catalog))
     selects, last = taken_apart(syntax.selects)
     sources = [
@@ -114,7 +116,8 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     amend_for = any_length(syntax.amend_for) if syntax.amend_for else None
     try:
         following = _consistency(syntax.consistency) if syntax.consistency else None
-        query = QueryPlan(node, late, early, syntax.in_order, amend_for, syntax.changes, following)
+        changes = syntax.changes or reads_changes(syntax, asked_in)
+        query = QueryPlan(node, late, early, syntax.in_order, amend_for, changes, following)
     except PenstockError as error:
         error.span = syntax.modifiers
         raise
