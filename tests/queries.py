@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 
 import penstock as ps
+from penstock.optimizer.rewrite import rewritten
+from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.stateless import Scan
+from penstock.runs.tables import AnswerSource
 from penstock.sinks.text import write_json_lines
 from tests.engine.helpers import recut
 from tests.reference.helpers import Row, bag, tuples
@@ -38,7 +43,17 @@ def bound(name: str, cut: int | None = None, hint: str = "") -> ps.Query:
     query = results.pop()
     assert not any(results)
     assert isinstance(query, ps.Query)
+    if cut is not None:
+        query.plan = rewritten(query.plan, lambda node: _answers_cut(node, cut))
     return query
+
+
+def _answers_cut(node: Node, cut: int) -> Node:
+    """The rows of an answer over tables in batches of so many, too."""
+    if not isinstance(node, Scan) or not isinstance(node.stream.source, AnswerSource):
+        return node
+    source = replace(node.stream.source, batch=cut)
+    return replace(node, stream=replace(node.stream, source=source))
 
 
 def lines(table: pa.Table) -> Counter[str]:

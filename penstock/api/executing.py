@@ -12,7 +12,7 @@ from penstock.api.query import Query
 from penstock.errors import BindError
 from penstock.language.binding.definitions.splits import bind_split
 from penstock.language.binding.definitions.streams import bind_stream
-from penstock.language.binding.relations.relations import refuse_modifiers
+from penstock.language.binding.definitions.views import bind_view
 from penstock.language.binding.select import bind_query
 from penstock.language.syntax.names import Name
 from penstock.language.syntax.queries import QuerySyntax
@@ -68,10 +68,9 @@ def execute(database: Database, statement: Statement, text: str) -> Query | Expl
             database.catalog.texts[name.text.casefold()] = text_of(statement, text, reading)
         case CreateView(name, if_not_exists=True) if name.text.casefold() in database.catalog.views:
             pass
-        case CreateView(name, asked, replaces):
-            refuse_modifiers(asked)
+        case CreateView(name, _, replaces):
             reading = RememberingCatalog.of(database.catalog)
-            bound = bind_query(asked, reading)
+            bound = bind_view(statement, reading)
             database.catalog.add_view(name.text, bound, replaces, name.span)
             database.catalog.texts[name.text.casefold()] = text_of(statement, text, reading)
         case Split():

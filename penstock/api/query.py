@@ -32,6 +32,7 @@ from penstock.runs.answer import Account
 from penstock.runs.delivery import Delivery
 from penstock.runs.options import AVAILABLE_NOW, RunOptions
 from penstock.runs.places import check_places
+from penstock.runs.tables import with_answers
 from penstock.runs.targets import SinkLike, Target
 from penstock.sinks.callback import Callback, rows_of
 from penstock.sinks.sink import Collected
@@ -55,7 +56,7 @@ class Query:
         span: Span | None = None,
     ) -> None:
         self.name = name  # that CREATE QUERY gave it
-        self.plan = rewrite(computed_by_spark(plan_), setting.settings)
+        self.plan = rewrite(with_answers(computed_by_spark(plan_)), setting.settings)
         self.text = text  # of the whole script
         self._span = span or Span(0, len(text))  # where the query stands in it
         self.setting = setting

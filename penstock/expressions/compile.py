@@ -45,7 +45,7 @@ from penstock.expressions.times.times import TIMES
 from penstock.expressions.user_functions import user_kernel
 from penstock.model.schema import Schema
 from penstock.model.types import Kind
-from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
+from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal, TableValue
 
 # NULL in, NULL out.
 _STRICT: dict[str, Builder] = {
@@ -113,6 +113,8 @@ def _compile(expression: Expression, schema: Schema) -> Compiled | Literal:
             return _apply(expression, [operand], schema)
         case Call(_, arguments):
             return _apply(expression, arguments, schema)
+        case TableValue():
+            raise AssertionError(f"{expression} stands beside tuples by now")
 
 
 def _apply(

@@ -51,6 +51,7 @@ from penstock.operators.stateless.project import ProjectOperator
 from penstock.operators.stateless.stamp import StampOperator
 from penstock.operators.stateless.union import Meld
 from penstock.operators.stateless.unnest import UnnestOperator
+from penstock.operators.whole_tables import OrderedRowsOperator, OrElseOperator
 from penstock.operators.windows.adapt_wid import AdaptWid
 from penstock.operators.windows.buffering import Buffering
 from penstock.operators.windows.counted.rows import RowsOperator
@@ -93,6 +94,8 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.DISTINCT: DistinctOperator,
     OperatorKind.DISTINCT_ON: DistinctOnOperator,
     OperatorKind.LOOKUP: LookupOperator,
+    OperatorKind.ORDERED_ROWS: OrderedRowsOperator,
+    OperatorKind.OR_ELSE: OrElseOperator,
 }
 
 # over streams that promise something for single groups

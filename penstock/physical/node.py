@@ -76,6 +76,7 @@ class OperatorKind(Enum):
     RUNNING_GROUPS = "RunningGroups"
     RUNNING_JOIN = "RunningJoin"
     RUNNING_PARTITIONS = "RunningPartitions"
+    ORDERED_ROWS, OR_ELSE = "OrderedRows", "OrElse"  # over tables alone
 
 
 class Ordering(Enum):

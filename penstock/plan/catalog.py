@@ -54,6 +54,7 @@ class Catalog:
     functions: dict[str, UserFunction] = field(default_factory=dict)  # scalar ones
     running: RunningAnswers | None = None  # whether what never completes may be asked for
     around: Surroundings | None = None  # asked for names that nothing here has
+    complete: bool = False  # whether all that is read is of tables, so that answers are complete
 
     def beside(self) -> Catalog:
         """One with the same streams, tables and functions, and no queries yet."""

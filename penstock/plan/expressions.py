@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.errors import PlanError, Span
 from penstock.functions.aggregates import AggregateFunction
@@ -15,6 +15,9 @@ from penstock.model.calendar import format_date, format_timestamp
 from penstock.model.duration import format_duration
 from penstock.model.schema import Field, Schema
 from penstock.model.types import BIGINT, BOOLEAN, Kind, Type
+
+if TYPE_CHECKING:
+    from penstock.plan.streams import StreamDefinition
 
 COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _OTHERS = {"and", "or", "not", "negate", "is_null", "is_distinct", "in", "like", "ilike"}
@@ -159,7 +162,20 @@ class Cast:
         return f"{'TRY_' * self.tries}CAST({self.operand} AS {self.type})"
 
 
-Expression: TypeAlias = Column | Literal | Call | Case | Cast
+@dataclass(frozen=True, slots=True)
+class TableValue:
+    """The value of a query over tables alone: the only column of the only row of `table`.  Binding
+    puts it beside the tuples (see `plan/table_values.py`), so no engine meets one."""
+
+    table: StreamDefinition
+    type: Type
+    span: Span | None = _span()
+
+    def __str__(self) -> str:
+        return f"({self.table.name})"
+
+
+Expression: TypeAlias = Column | Literal | Call | Case | Cast | TableValue
 
 
 @dataclass(frozen=True, slots=True)

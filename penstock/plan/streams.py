@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from penstock.errors import PlanError, SourceError
 from penstock.model.domain import Domain
@@ -19,6 +20,9 @@ from penstock.model.schema import Field, Schema
 from penstock.model.types import BOOLEAN
 from penstock.plan.expressions import Column, Expression, Literal
 from penstock.sources.source import Source
+
+if TYPE_CHECKING:
+    from penstock.plan.nodes.node import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,10 @@ class StreamDefinition:
     is_table: bool = False  # complete before the first tuple of any stream is looked at
     of_session: bool = field(default=False, compare=False)  # a view of Spark, found by its name
     written: bool = field(default=False, compare=False)  # VALUES in a query, which has its rows
+    # a plan over tables alone, whose rows these are; its digest is a part of the name
+    answer: Node | None = field(default=None, compare=False, repr=False)
+    # the table whose rows these are, where a window is laid over a table
+    of_table: StreamDefinition | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.progress is not None:
@@ -153,7 +161,7 @@ def that_ends(table: StreamDefinition, attribute: str) -> StreamDefinition:
     domain = Domain(table.schema.fields[table.schema.index(attribute)].type)
     promised = _nothing_before_the_end(attribute, domain)
     progress = StreamProgress(attribute, ProgressPolicy(Punctuated()), None, False, promised)
-    return replace(table, progress=progress, is_table=False)
+    return replace(table, progress=progress, is_table=False, of_table=table)
 
 
 def no_source(stream: StreamDefinition) -> SourceError:

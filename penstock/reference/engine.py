@@ -11,6 +11,8 @@ from penstock.model.batch import sign_name
 from penstock.model.clock import Clock
 from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Field
+from penstock.optimizer.optimize import rewrite
+from penstock.optimizer.settings import Settings
 from penstock.plan.expressions import Column
 from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.nodes.difference import Difference
@@ -24,7 +26,9 @@ from penstock.plan.nodes.running_join import RunningJoin
 from penstock.plan.nodes.running_over import RunningOver
 from penstock.plan.nodes.sequence import Sequence
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.nodes.tables import OrderedRows, OrElse
 from penstock.plan.nodes.unnest import Unnest
+from penstock.plan.streams import StreamDefinition
 from penstock.reference.difference import difference
 from penstock.reference.distinct_on import distinct_on
 from penstock.reference.group_aggregate import distinct, group_aggregate, in_time
@@ -35,6 +39,7 @@ from penstock.reference.run import Run
 from penstock.reference.scan import scan
 from penstock.reference.sequence import sequence
 from penstock.reference.stateless import filter_, project, stamp, union, unnest
+from penstock.reference.whole_tables import or_else, ordered_rows
 from penstock.reference.window_aggregate import window_aggregate
 from penstock.runs.answer import Answer
 from penstock.scalars.ordering import sort_key
@@ -71,6 +76,9 @@ def _column(values: list[Any], field: Field) -> pa.Array:
 def evaluate(node: Node, run: Run) -> Relation:
     given = [evaluate(each, run) for each in node.inputs]
     match node:
+        case Scan(stream=StreamDefinition(answer=Node() as answer)):
+            answered = evaluate(rewrite(QueryPlan(answer), Settings()).input, run.of_tables)
+            return scan(node, run, [row.values for row in answered.rows])
         case Scan():
             return scan(node, run)
         case Stamp():
@@ -99,6 +107,10 @@ def evaluate(node: Node, run: Run) -> Relation:
             return running_over(node, given[0])
         case RunningJoin():
             return running_join(node, given[0], given[1])
+        case OrderedRows():
+            return ordered_rows(node, given[0])
+        case OrElse():
+            return or_else(node, given[0])
         case Lookup():
             return lookup(node, given[0], evaluate(node.table, run.of_tables))
         case Difference():

@@ -31,13 +31,16 @@ class Arrival:
     row: int
 
 
-def scan(node: Scan, run: Run) -> Relation:
+def scan(node: Scan, run: Run, answered: list[tuple[Any, ...]] | None = None) -> Relation:
     """A stream is read once, whoever asks for it again: each of its rows is counted, stamped and,
-    if it cannot take part, set aside once."""
+    if it cannot take part, set aside once.  The rows of an answer over tables are `answered`."""
     known = run.scanned.get(id(node.stream))
     if known is not None:
         return _under(node, known)
-    run.scanned[id(node.stream)] = found = _scanned(node, run)
+    if answered is None and run.is_of_tables and node.stream.of_table is not None:
+        table = scan(replace(node, stream=node.stream.of_table), run)
+        answered = [row.values for row in table.rows]
+    run.scanned[id(node.stream)] = found = _scanned(node, run, answered)
     return found
 
 
@@ -51,9 +54,9 @@ def _under(node: Scan, known: Relation) -> Relation:
     return Relation(node.schema, rows, bounds(known.high))
 
 
-def _scanned(node: Scan, run: Run) -> Relation:
+def _scanned(node: Scan, run: Run, answered: list[tuple[Any, ...]] | None) -> Relation:
     stream = node.stream
-    arrivals = _arrivals(stream, run)
+    arrivals = _arrivals(stream, run) if answered is None else _of_answer(answered, run)
     if stream.progress is None:
         rows = [Row(each.values, lineage=((stream.name, i),)) for i, each in enumerate(arrivals)]
         return Relation(node.schema, rows)
@@ -64,6 +67,12 @@ def _scanned(node: Scan, run: Run) -> Relation:
         ]
         return Relation(node.schema, rows)
     return _with_progress(node, stream.progress, arrivals, run)
+
+
+def _of_answer(rows: list[tuple[Any, ...]], run: Run) -> Iterator[Arrival]:
+    for number, values in enumerate(rows, start=1):
+        run.tuples_read += 1
+        yield Arrival(values, "", number)
 
 
 def _arrivals(stream: StreamDefinition, run: Run) -> Iterator[Arrival]:
@@ -99,10 +108,11 @@ def _with_progress(
     attribute = field_key(node.progress[0].field)
     domain = Domain(stream.attribute.type)
     position = stream.schema.index(stream.attribute.name)
-    source = stream.source
-    assert source is not None
     rejects = run.rejects.of(stream.name)
-    low = LowWatermark(list(source.parts()) if progress.per_file else None)
+    files: list[Hashable] | None = None
+    if progress.per_file and stream.source is not None:
+        files = list(stream.source.parts())
+    low = LowWatermark(files)
     high = HighWatermark()
     trackers: dict[Hashable, RunningBound] = {}
     sub_source = _sub_source(stream, progress)

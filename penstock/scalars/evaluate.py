@@ -12,7 +12,7 @@ from penstock.model.duration import DAY
 from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.schema import Schema
 from penstock.model.types import Kind, Type
-from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
+from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal, TableValue
 from penstock.scalars.casts import cast, checked
 from penstock.scalars.functions import ARITHMETIC, COMPARE, FUNCTIONS, compare
 from penstock.scalars.months import add_months, add_months_to_time
@@ -54,6 +54,8 @@ def _evaluator(expression: Expression, schema: Schema) -> Evaluator:
             return _case(expression, schema)
         case Call():
             return _call(expression, [_evaluator(each, schema) for each in expression.arguments])
+        case TableValue():
+            raise AssertionError(f"{expression} stands beside tuples by now")
 
 
 def _case(expression: Case, schema: Schema) -> Evaluator:

@@ -14,6 +14,7 @@ from penstock.language.binding.groups.running import (
     refuse_running,
     running_distinct,
     running_groups,
+    reads_changes,
     with_running,
 )
 from penstock.language.binding.hints import bind_hints, refuse_useless
@@ -26,10 +27,22 @@ from penstock.language.binding.items import (
     with_window_bounds,
 )
 from penstock.language.binding.over.distinct_on import bind_distinct_on, by_first_rows
-from penstock.language.binding.over.limit import RowsBeside, refuse_limit_of_many
+from penstock.language.binding.over.limit import (
+    RowsBeside,
+    refuse_limit_of_many,
+    refuse_order_alone,
+)
 from penstock.language.binding.over.limited_tuples import in_windows
 from penstock.language.binding.relations.common_tables import with_tables
-from penstock.language.binding.relations.from_clause import FromBinder
+from penstock.language.binding.relations.complete_tables import (
+    answered,
+    in_order,
+    of_tables,
+    ordered_apart,
+    taken_apart,
+    with_totals,
+)
+from penstock.language.binding.relations.from_clause import FromBinder, Sources
 from penstock.language.binding.relations.generators import unnested_items
 from penstock.language.binding.relations.relations import (
     BoundSource,
@@ -37,7 +50,6 @@ from penstock.language.binding.relations.relations import (
     positive,
 )
 from penstock.language.binding.relations.set_operations import combined
-from penstock.language.binding.relations.tables import is_table
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import any_length, length_of_time, span_of, ticks
 from penstock.language.binding.scalars.nested import refuse_nested
@@ -67,6 +79,8 @@ from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import Late, QueryPlan
 from penstock.plan.nodes.stateless import Filter, Project
 from penstock.plan.properties.counted_rows import to_be_counted
+from penstock.plan.properties.reading import reads_tables
+from penstock.plan.table_values import with_table_values
 from penstock.windows.rows import Order, RowWindow
 from penstock.windows.session import Session
 from penstock.windows.slide_by_tuple import SlideByTuple
@@ -77,13 +91,22 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     """The plan of a query: its SELECTs, put together if there are several."""
+    asked_in = catalog
     catalog = with_tables(syntax.tables, with_running(syntax, catalog))
-    refuse_limit_of_many(syntax.selects)
+    selects, last = taken_apart(syntax.selects)
     sources = [
-        BoundSource(SelectBinder(select, catalog).bind(), "", None, select.span)
-        for select in syntax.selects
+        BoundSource(bind_select(select, catalog), "", None, select.span) for select in selects
     ]
+    if all(reads_tables(each.node) for each in sources):
+        catalog = of_tables(catalog)
+    else:
+        refuse_limit_of_many(syntax.selects)
+        sources = [each._replace(node=answered(each.node, nested=True)) for each in sources]
     node = combined(sources, syntax.operations, catalog.running)
+    if last is not None:
+        node = in_order(node, last, catalog)
+    if catalog.complete:
+        node = answered(node)
     refuse_running(node, syntax, catalog)
     if node.depth > MAX_DEPTH:
         raise BindError(
@@ -96,7 +119,8 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     amend_for = any_length(syntax.amend_for) if syntax.amend_for else None
     try:
         following = _consistency(syntax.consistency) if syntax.consistency else None
-        query = QueryPlan(node, late, early, syntax.in_order, amend_for, syntax.changes, following)
+        changes = syntax.changes or reads_changes(syntax, asked_in)
+        query = QueryPlan(node, late, early, syntax.in_order, amend_for, changes, following)
     except PenstockError as error:
         error.span = syntax.modifiers
         raise
@@ -114,17 +138,36 @@ def _consistency(syntax: ConsistencySyntax) -> Consistency:
     return Consistency(Following(syntax.following.text), count, span=syntax.span)
 
 
+def bind_select(select: Select, catalog: Catalog) -> Node:
+    """A SELECT; if all that it reads is of tables, then what never completes over streams does."""
+    binder = SelectBinder(select, catalog)
+    complete = of_tables(catalog)
+    if complete is not catalog and reads_tables(binder.given.node):
+        binder = SelectBinder(select, complete, binder.sources)
+    return with_table_values(binder.bind())
+
+
 class SelectBinder:
-    def __init__(self, select: Select, catalog: Catalog) -> None:
+    def __init__(self, select: Select, catalog: Catalog, sources: Sources | None = None) -> None:
+        """The relations of FROM may have been bound already."""
         select = in_our_words(by_all_keys(unnested_items(select, catalog), catalog))
         select = in_windows(by_first_rows(select, catalog), catalog)
         self.select = select
         self.catalog = catalog
         self.hints = bind_hints(select.hint)
-        self.given = FromBinder(select, catalog).bind(self.hints)
+        binder = FromBinder(select, catalog, bound=sources)
+        self.given = binder.bind(self.hints)
+        self.sources = binder.bound
 
     def bind(self) -> Node:
         node = self.given.node
+        if not self.catalog.complete:
+            refuse_order_alone(self.select)
+        elif self.select.distinct:
+            plain, rows = ordered_apart(self.select)
+            if plain is not self.select:
+                made = SelectBinder(plain, self.catalog, self.sources).bind()
+                return in_order(made, rows, self.catalog)
         if self.select.distinct_on:
             refuse_useless(self.hints, windows=False, joins=self.given.joins)
             return bind_distinct_on(self.select, self.given, self.catalog)
@@ -249,7 +292,8 @@ class SelectBinder:
             if any(node.promise(key.expression) for key in keys):
                 return GroupAggregate(node, tuple(keys), tuple(aggregates), select.span)
             if running is not None:
-                return running_groups(node, keys, aggregates, running, select.span)
+                made = running_groups(node, keys, aggregates, running, select.span)
+                return with_totals(made, sets) if self.catalog.complete else made
             raise self._endless("an aggregate", "GROUP BY columns")
         partition: tuple[Named, ...] = ()
         if isinstance(bound.window, RowWindow | SlideByTuple):
@@ -341,12 +385,6 @@ class SelectBinder:
         return select.distinct and select.window is not None and not aggregates
 
     def _endless(self, what: str, columns: str) -> BindError:
-        if is_table(self.given.node):
-            return BindError(
-                f"{what} over a table alone is not part of the dialect",
-                span=self.select.span,
-                expected="a stream that is looked up in the table",
-            )
         return BindError(
             f"{what} over an endless stream never completes without a window",
             span=self.select.span,

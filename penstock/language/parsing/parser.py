@@ -185,8 +185,16 @@ class Parser(PieceParser):
             made.meta["start"] = start
         return made
 
+    def _parse_paren(self) -> Any:
+        """`(SELECT …)`: the value that a query gives."""
+        if self._curr.token_type is not TokenType.L_PAREN or self.next_word not in _QUERIES:
+            return super()._parse_paren()
+        first = self._curr
+        self._advance()
+        return self._of_subquery(exp.Subquery(this=self.subquery()), first.start)
+
     def subquery(self) -> QuerySyntax:
-        """A query inside an expression, as it stands in `EXISTS` and `IN`."""
+        """A query inside an expression, as it stands in `EXISTS` and `IN`, or for a value."""
         from penstock.language.parsing.select import query  # a query holds expressions, too
 
         return query(self)
@@ -201,7 +209,7 @@ class Parser(PieceParser):
         return made
 
     def _parse_select(self, *_: Any, **__: Any) -> None:
-        """Scalar expressions hold no other sub-queries; those stand in FROM."""
+        """Scalar expressions hold no other sub-queries; those stand in FROM, or in brackets."""
         if self.at("SELECT", "WITH"):
             self.refuse(
                 "a sub-query cannot stand here", hint="put it in FROM: FROM (SELECT …) AS q"

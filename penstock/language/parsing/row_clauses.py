@@ -20,21 +20,14 @@ class RowClauses(NamedTuple):
     limit: LimitClause | None
 
 
-def row_clauses(parser: Parser, distinct_on: bool) -> RowClauses:
+def row_clauses(parser: Parser) -> RowClauses:
     """[WINDOW name AS '(' … ')' {',' …}] [QUALIFY condition] [ORDER BY …]
     [LIMIT n [OFFSET m] [BY key, …]]"""
     windows = _named_windows(parser)
     qualify = parser.scalar("a condition") if parser.accept("QUALIFY") else None
     windows = windows or _named_windows(parser)
-    start = parser.here()
     order_by = _order_by(parser)
     limit = _limit(parser)
-    if order_by and limit is None and not distinct_on:
-        raise SyntaxAt(
-            "ORDER BY alone is not part of a continuous query",
-            start,
-            "EMIT IN ORDER, ORDER BY … LIMIT n in a window, or sort where the rows arrive",
-        )
     return RowClauses(windows, qualify, order_by, limit)
 
 

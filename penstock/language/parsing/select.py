@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -68,9 +69,15 @@ def under_names(asked: QuerySyntax, name: Name, columns: tuple[Name, ...]) -> Qu
     """
     before: a query, with other names for its columns
     after:  SELECT * FROM (query) AS name (columns)
+
+    What is said of the results of the query is said of these.
     """
-    select = _all_of(SubqueryRelation(asked, name, None, asked.span, columns))
-    return QuerySyntax((select,), None, None, None, False, None, None, asked.span)
+    inner = QuerySyntax(
+        asked.selects,
+        *(None, None, None, False, None, None, asked.span, asked.operations, asked.tables),
+    )
+    select = _all_of(SubqueryRelation(inner, name, None, asked.span, columns))
+    return replace(asked, selects=(select,), operations=(), tables=())
 
 
 def united(
@@ -134,7 +141,7 @@ def _select(parser: Parser) -> Select:
     grouped = group_by(parser)
     having = parser.scalar("a condition") if parser.accept("HAVING") else None
     window_all = window_all or _window_all(parser)
-    rows = row_clauses(parser, bool(distinct_on))
+    rows = row_clauses(parser)
     return Select(
         items,
         distinct and not distinct_on,

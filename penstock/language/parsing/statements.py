@@ -140,7 +140,8 @@ def _create_view(parser: Parser) -> CreateView | None:
                 asked = query(parser)
                 if columns:
                     asked = under_names(asked, name, columns)
-                return CreateView(name, asked, replaces, parser.since(start), if_not_exists)
+                span, materialized = parser.since(start), kind == ("MATERIALIZED",)
+                return CreateView(name, asked, replaces, span, if_not_exists, materialized)
     return None
 
 

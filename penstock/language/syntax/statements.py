@@ -109,6 +109,7 @@ class CreateView:
     replaces: bool  # OR REPLACE
     span: Span
     if_not_exists: bool = False
+    materialized: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from penstock.plan.nodes.running_join import RunningJoin
 from penstock.plan.nodes.running_over import RunningOver
 from penstock.plan.nodes.sequence import Sequence, SequenceMode
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.nodes.tables import OrderedRows, OrElse
 from penstock.plan.nodes.unnest import Unnest
 from penstock.plan.properties.equalities import common_keys
 from penstock.plan.properties.lineage import steady_columns
@@ -143,6 +144,10 @@ def _operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
             return OperatorKind.UNNEST
         case Lookup():
             return OperatorKind.LOOKUP
+        case OrderedRows():
+            return OperatorKind.ORDERED_ROWS
+        case OrElse():
+            return OperatorKind.OR_ELSE
         case WindowAggregate():
             return _window_operator(node)
         case GroupAggregate():
@@ -184,7 +189,8 @@ def _window_operator(node: WindowAggregate) -> OperatorKind:
 
 def _without_sources(node: Node) -> Node:
     if isinstance(node, Scan):
-        return replace(node, stream=replace(node.stream, source=None))
+        stream = replace(node.stream, source=None, answer=None, of_table=None)
+        return replace(node, stream=stream)
     return with_inputs(node, _without_sources)
 
 

@@ -15,6 +15,7 @@ from penstock.plan.expressions import (
     Column,
     Expression,
     Literal,
+    TableValue,
 )
 
 _LONGEST = 400  # characters that are shown
@@ -40,6 +41,8 @@ def _resolved(expression: Expression, columns: Mapping[str, str]) -> Expression:
         return _resolved(each, columns)
 
     match expression:
+        case TableValue():
+            return expression
         case Column():
             name = str(expression)
             return Column(columns.get(name, name), expression.type)

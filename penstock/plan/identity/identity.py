@@ -10,10 +10,11 @@ import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from penstock.model.domain import Domain
 from penstock.model.progress import Delay, Ordered, Punctuated, Slack, TimestampKind
-from penstock.model.schema import Schema
+from penstock.model.schema import Field, Schema
 from penstock.plan.identity.expression_texts import aggregate_text, expression_text, shortened_text
 from penstock.plan.identity.over_texts import over_lines
 from penstock.plan.nodes.aggregates import (
@@ -33,6 +34,7 @@ from penstock.plan.nodes.running_join import RunningJoin
 from penstock.plan.nodes.sequence import Sequence
 from penstock.plan.nodes.shared_panes import SharedPanes, WindowsOfPanes
 from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
+from penstock.plan.nodes.tables import OrderedRows, OrElse
 from penstock.plan.nodes.unnest import Unnest
 from penstock.plan.streams import StreamDefinition, StreamProgress
 from penstock.windows.sliding import Sliding
@@ -97,6 +99,20 @@ def differences(found: list[str], own: list[str]) -> list[str]:
     return [line for line in changes if not line.startswith(("---", "+++", "@@"))]
 
 
+def answer_stream(answer: Node) -> StreamDefinition:
+    """A table whose rows a plan over tables gives.  It is called by what it is, so that different
+    answers are different tables, in every run."""
+    described = _Describer().of(answer)
+    columns = [f"{field} {described.columns[field.qualified]}" for field in answer.schema]
+    schema = Schema(tuple(Field(each.name, each.type) for each in answer.schema))
+    name = f"ANSWER {answer_digest([*described.lines, *columns])}"
+    return StreamDefinition(name, schema, is_table=True, written=True, answer=answer)
+
+
+def answer_digest(lines: list[str]) -> str:
+    return blake2b("\n".join(lines).encode(), digest_size=6).hexdigest()
+
+
 def origins(node: Node) -> dict[str, str]:
     """By the name of every column that comes out of a node: where it comes from, which stays the
     same when it is called something else."""
@@ -156,6 +172,18 @@ class _Describer:
                 )
             case DistinctOn():
                 return self._distinct_on(node)
+            case OrderedRows():
+                below = self.of(node.input)
+                keys = [
+                    f"by {expression_text(each.expression, below.columns)}"
+                    + " DESC" * each.descending
+                    + " NULLS FIRST" * each.nulls_first
+                    for each in node.order
+                ]
+                return _Described(below.below("in order", *keys), below.columns)
+            case OrElse():
+                below = self.of(node.input)
+                return _Described(below.below("one row"), below.columns)
             case RowsOver():
                 return self._over(node)
             case Union():
@@ -180,11 +208,24 @@ class _Describer:
 
     def _scan(self, node: Scan) -> _Described:
         stream = node.stream
+        if stream.answer is not None:
+            return self._answer(node, stream.answer)
         self._scans[stream.name] += 1
         again = self._scans[stream.name]
         name = stream.name if again == 1 else f"{stream.name}({again})"
         lines = stream_identity(stream, name)
         texts = [f"{name}.{field.name}" for field in stream.schema]
+        return _Described(lines, _named(node.schema, texts))
+
+    def _answer(self, node: Scan, answer: Node) -> _Described:
+        """Rows that every run computes before the first tuple, and nothing is kept of."""
+        below, stream = _Describer().of(answer), node.stream
+        origins = [below.columns[field.qualified] for field in answer.schema]
+        own = answer_digest(below.lines)
+        texts = [f"answer {own}.{each}" for each in origins]
+        lines = ["answer over tables", *(f"  {line}" for line in below.lines)]
+        if stream.progress is not None:
+            lines.append(f"  progress on {stream.progress.attribute} {_promise(stream.progress)}")
         return _Described(lines, _named(node.schema, texts))
 
     def _aggregate(self, node: WindowAggregate | GroupAggregate) -> _Described:

@@ -26,8 +26,8 @@ class Lookup(Unary):
     def __post_init__(self) -> None:
         if self.kind in (JoinKind.RIGHT, JoinKind.FULL):
             raise PlanError("which rows of a table find no partner is known when the stream ends")
-        if any(each.stateful or each.signed for each in self.table.walk()):
-            raise PlanError("a table is read, filtered and projected, nothing more")
+        if any(each.signed for each in self.table.walk()):
+            raise PlanError("the items of a difference come and go, and a table does not")
 
     @cached_property
     def pair_schema(self) -> Schema:

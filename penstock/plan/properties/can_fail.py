@@ -19,6 +19,7 @@ from penstock.plan.expressions import (
     Column,
     Expression,
     Literal,
+    TableValue,
     children,
 )
 
@@ -143,7 +144,7 @@ def range_of(expression: Expression) -> Range:
             return _narrowed((low * DAY, high * DAY), everything)
         case Call():
             return _narrowed(_computed(expression) or everything, everything)
-        case Column() | Cast() | Case():
+        case Column() | Cast() | Case() | TableValue():
             return everything
 
 

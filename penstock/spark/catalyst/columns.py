@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.model.schema import Schema
 from penstock.model.types import Kind, Type
-from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
+from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal, TableValue
 from penstock.plan.properties.can_fail import may_fail
 from penstock.spark.catalyst.casts import cast_column
 from penstock.spark.catalyst.functions import FUNCTIONS, LEFT_OUT
@@ -78,6 +78,8 @@ def _column(expression: Expression, schema: Schema) -> SparkColumn:
             return _case(Case(((condition, yes),), no, expression.type), schema)
         case Call():
             return _call(expression, schema)
+        case TableValue():
+            raise AssertionError(f"{expression} stands beside tuples by now")
 
 
 def literal(value: Any, sql_type: Type) -> SparkColumn:

@@ -83,8 +83,8 @@ class TableFiles:
             return with_inputs(node, self._with_sources)
         place = (node.stream.name, node.stream.schema)
         if place not in self._sourced:  # one and the same for all, so that it is read once
-            source = self._streams[node.stream.name].source
-            self._sourced[place] = replace(node.stream, source=source)
+            known = self._streams[node.stream.name]
+            self._sourced[place] = replace(node.stream, source=known.source, answer=known.answer)
         return replace(node, stream=self._sourced[place])
 
     def _file(self, rows: pa.RecordBatch) -> TableFile:

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.engine.checkpoints.checkpoint import Checkpoints
 from penstock.errors import CheckpointError, RunError
+from penstock.plan.nodes.stateless import Scan
 from penstock.runs.final_rows import final_rows
 from penstock.state.chunks import ChunkStore, MemoryStore
 from tests.engine.checkpoints.resumed import Part, run_in_parts
@@ -18,7 +19,9 @@ from tests.queries import NAMES, assert_late, bound, expected, is_strict, lines
 def check(name: str, cut: int | None, chunks: int, store: Callable[[], ChunkStore]) -> None:
     query = bound(name, cut)
     found = run_in_parts(query.plan, chunks, store, strict=is_strict(name))
-    assert found.parts > 1
+    read = [node.stream for node in query.plan.walk() if isinstance(node, Scan)]
+    few = all(each.answer is not None for each in read) and found.rows.num_rows <= chunks
+    assert found.parts > 1 or few
     table = final_rows(found.rows, "_sign") if query.plan.revises else found.rows
     assert lines(table) == expected(name)
     assert_late(name, found.late)

@@ -30,12 +30,14 @@ def bind_split(syntax: Split, catalog: Catalog) -> list[tuple[Name, QueryPlan]]:
     source = RelationBinder(catalog).bind(NamedRelation(syntax.source, None, None, syntax.span))
     binder = ExpressionBinder(Scope(source.node.schema), catalog, "SPLIT")
     columns = tuple(Named(field.name, Column.of(field)) for field in source.node.schema)
+    found = catalog.relation(syntax.source.text, syntax.source.span)
+    changes = isinstance(found, QueryPlan) and found.changes
     made: list[tuple[Name, QueryPlan]] = []
     before: list[Expression] = []  # the conditions of the parts that come first
     for branch in syntax.branches:
         own = [] if branch.where is None else [binder.condition(branch.where, "SPLIT")]
         node = filtered(source.node, [*own, *map(_not_true, before)])
-        made.append((branch.name, QueryPlan(Project(node, columns))))
+        made.append((branch.name, QueryPlan(Project(node, columns), changes=changes)))
         before += own
     return made
 

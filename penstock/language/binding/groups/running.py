@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Sequence as Several
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from typing import NamedTuple
+
+from sqlglot import exp
 
 from penstock.errors import BindError, PlanError, Span
 from penstock.language.binding.relations.join_times import Timed
@@ -14,6 +17,7 @@ from penstock.language.binding.relations.relations import pointing_at
 from penstock.language.binding.scalars.literals import any_length
 from penstock.language.binding.windows.windows import HOW_TO_RUN
 from penstock.language.syntax.queries import QuerySyntax
+from penstock.language.syntax.relations import NamedRelation
 from penstock.model.domain import Domain
 from penstock.plan.catalog import Catalog, RunningAnswers
 from penstock.plan.expressions import Column, Expression, Named
@@ -42,11 +46,48 @@ _WORDS: dict[type[Node], str] = {
 
 
 def with_running(syntax: QuerySyntax, catalog: Catalog) -> Catalog:
-    """The catalog as a query sees it that says EMIT CHANGES."""
+    """The catalog as a query sees it that says EMIT CHANGES, or reads what does."""
     if not syntax.changes:
+        if catalog.running is None and reads_changes(syntax, catalog):
+            return replace(catalog, running=RunningAnswers())
         return catalog
     keep_for = any_length(syntax.keep_for) if syntax.keep_for is not None else None
     return replace(catalog, running=RunningAnswers(keep_for))
+
+
+def reads_changes(syntax: QuerySyntax, catalog: Catalog) -> bool:
+    """Whether a query reads a view, or another query, whose answer changes."""
+    changing = {
+        name
+        for known in (catalog.views, catalog.queries)
+        for name, (_, plan) in known.items()
+        if plan.changes and name not in catalog.streams
+    }
+    return bool(changing) and any(name in changing for name in _names(syntax, frozenset()))
+
+
+def _names(part: object, own: frozenset[str]) -> Iterator[str]:
+    """The names of relations in a part of a query, but for those that it has given itself."""
+    match part:
+        case NamedRelation():
+            if part.name.text.casefold() not in own:
+                yield part.name.text.casefold()
+        case QuerySyntax():
+            for table in part.tables:
+                yield from _names(table.query, own)
+                own = own | {table.name.text.casefold()}
+            yield from _names(part.selects, own)
+        case exp.Expr():
+            for node in part.walk():
+                for each in node.args.values():
+                    if isinstance(each, QuerySyntax):
+                        yield from _names(each, own)
+        case tuple():
+            for each in part:
+                yield from _names(each, own)
+        case _ if is_dataclass(part):
+            for field in fields(part):
+                yield from _names(getattr(part, field.name), own)
 
 
 def refuse_running(node: Node, syntax: QuerySyntax, catalog: Catalog) -> None:

@@ -21,6 +21,7 @@ from penstock.plan.expressions import Column, Expression, columns_of
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.over_calls import NamedOver, Numbering, NumberKind, OrderKey
 from penstock.plan.nodes.stateless import Filter
+from penstock.plan.nodes.tables import OrderedRows
 
 Found: TypeAlias = list[tuple[Expression, SelectItem]]
 
@@ -54,10 +55,12 @@ class RowsBeside:
         node = self._overs.above(node, self._overs.looked_at(looked_at))
         if condition is not None:
             node = Filter(node, condition)
-        if self._select.limit is None:
-            return node
         columns = dict.fromkeys(each for one in self._shown for each in columns_of(one))
-        return self._limited(node, [*map(Column.of, window), *self._by], tuple(columns))
+        if self._select.limit is not None:
+            node = self._limited(node, [*map(Column.of, window), *self._by], tuple(columns))
+        if not self._order or not self._binder.catalog.complete:
+            return node
+        return OrderedRows(node, self._order, tuple(columns), self._select.span)
 
     def _limited(self, node: Node, partition: list[Expression], ties: tuple[Column, ...]) -> Node:
         limit = self._select.limit
@@ -118,9 +121,21 @@ class RowsBeside:
         return self._binder.bind(self._without_aliases(syntax, found))
 
 
+def refuse_order_alone(select: Select) -> None:
+    """Rows of a stream have no last order; those of tables have."""
+    if select.order_by and select.limit is None and not select.distinct_on:
+        raise BindError(
+            "ORDER BY alone is not part of a continuous query",
+            span=select.order_by[0].span,
+            expected="tables, which are complete, or LIMIT behind it",
+            hint="EMIT IN ORDER, ORDER BY … LIMIT n in a window, or sort where the rows arrive",
+        )
+
+
 def refuse_limit_of_many(selects: Sequence[Select]) -> None:
     """Behind UNION and the like, LIMIT would be of all SELECTs together."""
     for select in selects if len(selects) > 1 else ():
+        refuse_order_alone(select)
         if select.limit is not None:
             raise BindError(
                 "LIMIT cannot stand behind UNION, INTERSECT or EXCEPT",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sqlglot import exp
 
@@ -25,6 +25,7 @@ from penstock.language.binding.relations.relations import (
     RelationBinder,
     distinct_aliases,
     distinct_columns,
+    ending,
     under_another_name,
 )
 from penstock.language.binding.scalars.coercion import alike
@@ -42,6 +43,8 @@ from penstock.plan.expressions import Call, Column, Expression, conjuncts
 from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.joins import JoinKind
 from penstock.plan.nodes.node import Node
+
+Sources: TypeAlias = Sequence[Sequence[BoundSource]]  # of every chain in FROM
 
 MAX_JOINED = 200  # relations; every pair of them has windows to compare
 
@@ -74,7 +77,9 @@ class FromBinder:
         catalog: Catalog,
         outer: Scope | None = None,
         window_all: Quantity | None = None,
+        bound: Sources | None = None,
     ) -> None:
+        """The relations may have been `bound` already, with the same catalogue or another."""
         self.select = select
         self.catalog = catalog
         self.outer = outer
@@ -85,6 +90,8 @@ class FromBinder:
             select.window_all or window_all,
             windowed.column if windowed is not None and alone else None,
         )
+        self.bound: Sources = bound or ()
+        self._ends = windowed.column if windowed is not None and catalog.complete else None
         self.correlated: list[Expression] = []  # conditions that look at the query around it
         self._sources: list[BoundSource] = []
         self._fields: list[Field] = []  # what can be named, in the order in which it is written
@@ -123,7 +130,11 @@ class FromBinder:
                 span=self.select.span,
                 expected=f"up to {MAX_JOINED}",
             )
-        bound = [[self.relations.bind(each) for each in chain.relations] for chain in chains]
+        if not self.bound:
+            self.bound = [[self.relations.bind(each) for each in c.relations] for c in chains]
+        bound = [list(sources) for sources in self.bound]
+        if self._ends is not None:
+            bound = [[ending(each, self._ends) for each in sources] for sources in bound]
         distinct_aliases([source for sources in bound for source in sources])
         bound = [[self._apart(source) for source in sources] for sources in bound]
         self._sources = [source for sources in bound for source in sources]

@@ -35,6 +35,7 @@ from penstock.model.domain import Domain
 from penstock.model.types import BIGINT
 from penstock.plan.catalog import Catalog
 from penstock.plan.expressions import Column
+from penstock.plan.identity.identity import answer_stream
 from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
@@ -89,12 +90,15 @@ class RelationBinder:
                 return self._unnested(relation)
 
     def _named(self, relation: NamedRelation) -> BoundSource:
+        from penstock.language.binding.relations.complete_tables import answered
+
         if relation.reserved:
             raise self._reserved(relation.name)
         found = self.catalog.relation(relation.name.text, relation.name.span)
         if isinstance(found, QueryPlan):
             alias = relation.alias.text if relation.alias else relation.name.text
-            return BoundSource(under(found.input, alias), alias, relation.window, relation.span)
+            given = answered(found.input, nested=True)
+            return BoundSource(under(given, alias), alias, relation.window, relation.span)
         if found.is_table and self.windowed is not None:
             found = _windowed_table(found, self.windowed)
         own = found.name.rpartition(".")[2] if found.of_session else found.name
@@ -111,10 +115,12 @@ class RelationBinder:
         )
 
     def _subquery(self, relation: SubqueryRelation) -> BoundSource:
+        from penstock.language.binding.relations.complete_tables import answered
         from penstock.language.binding.select import bind_query  # queries hold relations
 
         refuse_modifiers(relation.query)
-        inner = bind_query(relation.query, self.catalog).input
+        catalog = replace(self.catalog, complete=False)
+        inner = answered(bind_query(relation.query, catalog).input, nested=True)
         alias = relation.alias.text if relation.alias else ""
         if relation.columns:
             inner = with_columns(inner, alias, relation.columns, relation.span)
@@ -130,7 +136,7 @@ class RelationBinder:
 
     def _windowed(self, relation: WindowedRelation) -> BoundSource:
         alone = RelationBinder(self.catalog, windowed=relation.time)
-        source = alone.bind(replace(relation.relation, window=None))
+        source = ending(alone.bind(replace(relation.relation, window=None)), relation.time)
         binder = ExpressionBinder(Scope(source.node.schema), self.catalog, "a window function")
         time = check_progress(source.node, binder.bind(relation.time), span_of(relation.time))
         node = with_windows(source.node, relation, time, binder)
@@ -276,6 +282,22 @@ def _windowed_table(table: StreamDefinition, by: exp.Expr) -> StreamDefinition:
         if {field.name.casefold()} == names and Domain.has(field.type):
             return that_ends(table, field.name)
     return table
+
+
+def ending(source: BoundSource, by: exp.Expr) -> BoundSource:
+    """A table that a window is laid over, among those that are joined: a stream that ends."""
+    from penstock.language.binding.relations.tables import is_table
+
+    node, columns = source.node, list(by.find_all(exp.Column))
+    if not is_table(node) or any(
+        each.table and each.table.casefold() != source.alias.casefold() for each in columns
+    ):
+        return source
+    table = node.stream if isinstance(node, Scan) else answer_stream(node)
+    ends = _windowed_table(table, by)
+    if ends is table:
+        return source
+    return source._replace(node=under(Scan(ends, source.alias or ends.name), source.alias))
 
 
 def refuse_modifiers(query: QuerySyntax) -> None:

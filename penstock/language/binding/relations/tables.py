@@ -9,6 +9,8 @@ from penstock.plan.expressions import Expression, all_of
 from penstock.plan.nodes.joins import JoinKind
 from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.running_join import RunningJoin
+from penstock.plan.nodes.stateless import Scan
 from penstock.plan.properties.reading import scans_of
 
 _KEPT = {  # what would come out of a join that keeps rows of a table
@@ -21,10 +23,11 @@ _KEPT = {  # what would come out of a join that keeps rows of a table
 
 
 def is_table(node: Node) -> bool:
-    """Whether a node reads tables alone, and keeps nothing while it does."""
-    if any(each.stateful for each in node.walk()):
-        return False
-    return all(scan.stream.is_table for scan in scans_of(node))
+    """Whether a node is looked up in: it reads tables alone, and is complete before any tuple."""
+    scans = [each for each in node.walk() if isinstance(each, Scan)]
+    return all(scan.stream.is_table for scan in scans) and all(
+        isinstance(each, RunningJoin) for each in node.walk() if each.stateful
+    )
 
 
 def columns(node: Node) -> Keys:
@@ -58,6 +61,8 @@ def paired(
     kind: JoinKind, left: Node, right: Node, predicates: list[Expression], span: Span
 ) -> Node:
     """Two inputs of which one at least is a table; of two tables, the right one is looked into."""
+    if kind is JoinKind.FULL and is_table(left) and is_table(right):
+        return pointing_at(span, lambda: RunningJoin(left, right, all_of(predicates), kind, span))
     stream, table = (left, right) if is_table(right) else (right, left)
     turned = {JoinKind.RIGHT: JoinKind.LEFT, JoinKind.INNER: JoinKind.INNER}
     wanted = kind if table is right else turned.get(kind)

@@ -113,6 +113,10 @@ class ExpressionBinder:
                 return Call("not", (distinct,), BOOLEAN, span=span)
             case exp.In():
                 return self._in(syntax, span)
+            case exp.Subquery():
+                from penstock.language.binding.relations.table_value import table_value  # binds
+
+                return table_value(syntax, self.scope, self.catalog)
             case exp.Exists():
                 raise self._misplaced_subquery("EXISTS", span)
             case exp.Like() | exp.ILike():
