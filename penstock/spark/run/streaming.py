@@ -161,10 +161,11 @@ class SparkRun:
         """Until what is there has been read, or somebody stops the run."""
         try:
             self._await()
-            closing = None if self._stopped else self._closing
-            if closing is not None and closing.at_last(self._feeds, self._books):
-                self.start()
-                self._await()
+            closing = self._closing
+            for close in () if closing is None else (closing.at_last, closing.left_open):
+                if not self._stopped and close(self._feeds, self._books):
+                    self.start()
+                    self._await()
         finally:
             self._leave()
 
