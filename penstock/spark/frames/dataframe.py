@@ -22,8 +22,8 @@ from penstock.spark.frames.observing import ObservedBy, free_name
 from penstock.spark.run.job import Job
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
 from penstock.spark.sources.dataframe import DataFrameSource
-from penstock.spark.sources.feeds import batch_sources, streams_of
-from penstock.spark.sources.given import Frame, Sources
+from penstock.spark.sources.feeds import batch_sources, given_frame, streams_of
+from penstock.spark.sources.given import Sources
 from penstock.spark.sources.tables import TableFiles
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _sources(
         )
     if wanted is not Wanted.REJECTED:  # which has no state
         make_fit(spark, buckets)
-    return Sources({name: [Frame(frame)] for name, frame in frames.items()}, {})
+    return Sources({name: [given_frame(streams[name])] for name in frames}, {})
 
 
 def make_fit(spark: SparkSession, buckets: int) -> None:

@@ -53,7 +53,8 @@ class FinalClosing:
                 promised |= {each: max(bound, promised.get(each, bound)) for each in streams}
         if self.reaches is None or beyond:
             return _end(feeds)
-        return any([feeds.by_name[name].promise(bound) for name, bound in promised.items()])
+        said = [feeds.by_name[name].promise(bound) for name, bound in promised.items()]
+        return any(said)
 
     def left_open(self, feeds: Feeds, books: Sequence[Books]) -> bool:
         """End the streams if promises have left something open; whether that is new.  A result that
@@ -62,7 +63,8 @@ class FinalClosing:
 
 
 def _end(feeds: Feeds) -> bool:
-    return any([feed.end() for feed in feeds.by_name.values()])
+    said = [feed.end() for feed in feeds.by_name.values()]
+    return any(said)
 
 
 def closed_before(

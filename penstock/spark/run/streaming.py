@@ -269,6 +269,7 @@ class SparkRun:
         try:
             table = packed.toArrow()
             made = deliver_all(table, self._recipients, self._of_tables)
+            self._feeds.stamp([tally.stamped for tally in made])
             for each in self._recipients:
                 each.receiver.commit(batch_id)
             self._books = [
