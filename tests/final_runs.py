@@ -140,8 +140,8 @@ def on_a_checkpoint(case: Case, connect: Connect) -> Answer | str:
 def _answer(
     case: Case, cuts: Iterable[int | None], connect: Connect, checkpoint: Path | None
 ) -> Answer | str:
-    rows: list[pa.Table] = []
-    late: list[pa.Table] = []
+    rows: list[pa.RecordBatch] = []
+    late: list[pa.RecordBatch] = []
     for cut in cuts:
         query = _query(case, cut, connect)
         options: dict[str, Any] = {}
@@ -169,7 +169,7 @@ def _query(case: Case, cut: int | None, connect: Connect) -> ps.Query:
     return query
 
 
-def _left(batches: list[pa.Table]) -> list[Row]:
+def _left(batches: list[pa.RecordBatch]) -> list[Row]:
     """The rows, less those that have been taken back; with the number of each where they have
     signs."""
     left: Counter[Row] = Counter()
