@@ -53,12 +53,19 @@ def test_tasks_are_not_late_for_each_other(spark: SparkSession, tmp_path: Path) 
     for number in range(4):
         add_file(folder, number, SCHEMA, [(n,) for n in range(2000)])
     columns = spark.read.parquet(str(folder)).schema
-    given = spark.readStream.schema(columns).option("maxFilesPerTrigger", 4).parquet(str(folder))
+    given = (
+        spark.readStream.schema(columns)
+        .option("maxFilesPerTrigger", 4)
+        .parquet(str(folder))
+        .repartition(4)
+    )
     db = ps.connect(spark, buckets=2)
     db.stream(
         "s", given, schema="n INT, ts TIMESTAMP", progress=ps.progress("ts", timestamps="INTERNAL")
     )
-    query: Any = db.sql("SELECT count(*) AS n [RANGE 1 SECOND, SLIDE 1 SECOND, WA ts] FROM s")
+    query: Any = db.sql(
+        "SELECT count(*) AS n [RANGE 1 MILLISECOND, SLIDE 1 MILLISECOND, WA ts] FROM s"
+    )
     found: list[pa.RecordBatch] = []
     assert query.run(found.append) == ps.Account(8000, 0, 0)
     assert sum(n for batch in found for n in batch.column("n").to_pylist()) == 8000
