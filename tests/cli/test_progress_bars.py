@@ -75,3 +75,32 @@ def test_positions_in_files(tmp_path: Path) -> None:
     size = sum(each.stat().st_size for each in tmp_path.iterdir())
     assert positions == sorted(positions)
     assert positions[-1] == size
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl"])
+def test_positions_are_those_of_the_rows(tmp_path: Path, name: str) -> None:
+    """Not of what the reader has read ahead of them."""
+    rows = 400_000
+    if name == "a.jsonl":
+        text = "".join(f'{{"t": {t}, "x": {t * 7**20 % 10**18}}}\n' for t in range(rows))
+    else:
+        text = "t,x\n" + "".join(f"{t},{t * 7**20 % 10**18}\n" for t in range(rows))
+    data = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data, 1) if name.endswith("gz") else data)
+    size = (tmp_path / name).stat().st_size
+    db = ps.connect(base=tmp_path)
+    db.sql(f"CREATE STREAM s (t INT) FROM FILES '{name}'")
+    query = db.sql("SELECT t FROM s")
+    assert isinstance(query, ps.Query)
+    shares: list[tuple[float, float]] = []
+    read = 0
+
+    def watch(run: object, scan: object, chunk: Chunk) -> None:
+        nonlocal read
+        read += chunk.num_rows
+        shares.append((chunk.position / size, read / rows))
+
+    Running(query.setting, [query.plan], [Target(Collected())], watch=watch).drive()
+    assert len(shares) > 4
+    assert all(abs(shown - true) < 0.05 for shown, true in shares)
+    assert shares[-1] == (1.0, 1.0)

@@ -11,7 +11,6 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class _Ending(StreamingQueryListener):
             threading.Thread(target=self._stop, args=(str(progress.id),), daemon=True).start()
 
     def _stop(self, query: str) -> None:
-        with suppress(Py4JError):  # it has ended by itself, or the session has
+        with suppress(Exception):  # it has ended by itself, or the session has
             found = self._spark.streams.get(query)
             if found is not None and _AVAILABLE_NOW in _trigger(found):
                 found.stop()
