@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,8 +16,10 @@ from rich.console import Console
 import penstock as ps
 from penstock.api.running import Running, Target
 from penstock.cli.progress_bars import ProgressBars
+from penstock.runs.status import AtWork
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk
+from tests.waiting import LONGEST
 
 ROWS = 30_000
 COUNT = "SELECT count(*) AS n [RANGE 10000, SLIDE 10000, WA t] FROM s"
@@ -75,6 +78,28 @@ def test_positions_in_files(tmp_path: Path) -> None:
     size = sum(each.stat().st_size for each in tmp_path.iterdir())
     assert positions == sorted(positions)
     assert positions[-1] == size
+
+
+def test_what_spark_does_meanwhile() -> None:
+    file = io.StringIO()
+    asked = threading.Event()
+
+    def doing() -> AtWork:
+        if again.is_set():
+            asked.set()
+        again.set()
+        return AtWork(3, tasks_done=4, tasks=9, bytes_read=2_000_000, bytes_there=10_000_000)
+
+    again = threading.Event()
+    with ProgressBars(Console(file=file, force_terminal=True, width=200)) as bars:
+        bars.begin_spark()
+        with bars.following(doing):
+            assert asked.wait(LONGEST)
+        bars.say("stopping")
+    text = re.sub(r"\x1b\[[\d;?]*\w", "", file.getvalue())
+    assert "Spark starts" in text
+    assert "2.0 of 10.0 MB, micro-batch 3, 4 of 9 tasks" in text
+    assert "stopping\n" in text
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl"])
