@@ -29,6 +29,7 @@ from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account, Answer
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import SHOWN, Outlet
+from penstock.runs.status import AtWork
 from penstock.runs.status import Watch as SparkWatch
 from penstock.runs.targets import Outcome, Target
 from penstock.sinks.sink import Collected, Sink
@@ -180,6 +181,15 @@ class Running:
         """Read no further; what has been released is written."""
         if self._job is not None:
             self._job.stop()
+
+    def doing(self) -> AtWork | None:
+        """What Spark is doing, if it runs there."""
+        return self._job.doing() if isinstance(self._job, RunningOnSpark) else None
+
+    @property
+    def stops_slowly(self) -> bool:
+        """Whether something that cannot be interrupted comes to its end first."""
+        return isinstance(self._job, RunningOnSpark)
 
     @property
     def can_stop(self) -> bool:

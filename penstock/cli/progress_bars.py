@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 
 from rich.console import Console
@@ -12,11 +15,12 @@ from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.run import LocalRun
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
-from penstock.runs.status import RunProgress
+from penstock.runs.status import AtWork, RunProgress
 from penstock.sources.files import FileSource
 from penstock.sources.source import Chunk
 
 _MEGABYTE = 1_000_000
+_MOMENT = 0.5  # seconds between two looks at what Spark does
 
 
 class ProgressBars:
@@ -34,6 +38,7 @@ class ProgressBars:
         self._hide_after = hide_after
         self._tasks: dict[int, TaskID] = {}
         self._hidden = False
+        self._read = ""  # on Spark, up to the last micro-batch
 
     def __enter__(self) -> ProgressBars:
         self._progress.start()
@@ -64,6 +69,44 @@ class ProgressBars:
         self._progress.update(task, completed=chunk.position)
         self._progress.update(task, told=self._told(task, scan))
 
+    def begin_spark(self) -> None:
+        """Spark takes some seconds to start."""
+        self._tasks[0] = self._progress.add_task("spark", total=None, told="Spark starts")
+
+    @contextmanager
+    def following(self, doing: Callable[[], AtWork | None]) -> Iterator[None]:
+        """Show what Spark does while a micro-batch is at work."""
+        if 0 not in self._tasks:
+            yield
+            return
+        ended = threading.Event()
+
+        def follow() -> None:
+            while not ended.wait(_MOMENT):
+                with suppress(Exception):  # the session is ending, and answers no more
+                    self._show_work(doing())
+
+        thread = threading.Thread(target=follow, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join(_MOMENT)
+
+    def _show_work(self, work: AtWork | None) -> None:
+        if work is None or self._hidden:
+            return
+        words = [str(work), *([self._read] if self._read else [])]
+        if work.bytes_there:
+            words.insert(0, _of_megabytes(work.bytes_read, work.bytes_there))
+            self._progress.update(self._tasks[0], total=work.bytes_there, completed=work.bytes_read)
+        self._progress.update(self._tasks[0], told=", ".join(words))
+
+    def say(self, text: str) -> None:
+        """A line above the bars, which stays."""
+        self._progress.console.print(text)
+
     def watch_spark(self, progress: RunProgress) -> None:
         """One line for a query on Spark, after every micro-batch."""
         if self._hidden:
@@ -84,14 +127,14 @@ class ProgressBars:
         words.append(f"state {progress.state_bytes / _MEGABYTE:,.1f} MB")
         if progress.late:
             words.append(f"{progress.late:,} late")
-        self._progress.update(task, told=", ".join(words))
+        self._read = ", ".join(words)
+        self._progress.update(task, told=self._read)
 
     def _told(self, task: TaskID, scan: SourceNode) -> str:
         shown = self._progress.tasks[self._progress.task_ids.index(task)]
         words = []
         if shown.total:
-            done = shown.completed / _MEGABYTE
-            words.append(f"{done:,.1f} of {shown.total / _MEGABYTE:,.1f} MB")
+            words.append(_of_megabytes(shown.completed, shown.total))
         words.append(count(scan.read, "row"))
         if shown.elapsed:
             words.append(f"{scan.read / shown.elapsed:,.0f} rows/s")
@@ -103,3 +146,7 @@ class ProgressBars:
         if late:
             words.append(f"{late:,} late")
         return ", ".join(words)
+
+
+def _of_megabytes(done: float, total: float) -> str:
+    return f"{done / _MEGABYTE:,.1f} of {total / _MEGABYTE:,.1f} MB"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,10 +66,16 @@ def run_script(
             plans = [query.plan for query in queries]
             watch = bars.watch if isinstance(bars, ProgressBars) else None
             line = bars.watch_spark if isinstance(bars, ProgressBars) else None
+            if isinstance(bars, ProgressBars) and database.engine == "spark":
+                bars.begin_spark()
             running = Running(queries[0].setting, plans, targets, options, watch, line)
             if running.closed is not None:
                 typer.echo(running.closed, err=True)
-            with stopped_by_signals(running) as told:
+            say, following = _say, ExitStack()
+            if isinstance(bars, ProgressBars):
+                say = bars.say
+                following.enter_context(bars.following(running.doing))
+            with stopped_by_signals(running, say) as told, following:
                 outcomes = running.drive()
         if running.stopped:
             outputs.stop(outcomes)
@@ -158,6 +165,12 @@ def _bars(places: Places) -> ProgressBars | ExitStack:
     if not sys.stderr.isatty() or (on_terminal and places.format not in (None, OutputFormat.TABLE)):
         return ExitStack()
     return ProgressBars(Console(stderr=True), SCREENFUL // 2 if on_terminal else None)
+
+
+def _say(text: str) -> None:
+    """In a signal handler: what Python has to write meanwhile is not to be waited for."""
+    with suppress(OSError):
+        os.write(2, f"{text}\n".encode())
 
 
 def _what_was_done(

@@ -17,6 +17,12 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TWICE = 1_000_000  # microseconds within which signals are one
 
 
+STOPPING = (
+    "stopping: the micro-batch that Spark works on comes to its end, or is given up after"
+    " 10 seconds; Ctrl-C again ends at once"
+)
+
+
 class StoppedError(Exception):
     """The run was stopped and has put its things in order; the message says what was done."""
 
@@ -64,9 +70,11 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 @contextmanager
-def stopped_by_signals(running: Running) -> Iterator[Stopped]:
+def stopped_by_signals(
+    running: Running, say: Callable[[str], None] | None = None
+) -> Iterator[Stopped]:
     """The first signal stops the run between two chunks; one that comes later ends it at once.
-    (Some programs send an interrupt twice.)"""
+    (Some programs send an interrupt twice.)  What takes a while, `say` is told."""
     told = Stopped()
     if not running.can_stop:
         yield told
@@ -81,6 +89,8 @@ def stopped_by_signals(running: Running) -> Iterator[Stopped]:
             first.append(clock.now())
             told.number = signal.Signals(number)
             running.stop()
+            if say is not None and running.stops_slowly:
+                say(STOPPING)
 
     with _heeding(stop):
         yield told

@@ -41,6 +41,8 @@ from penstock.runs.outlet import Outlet
 from penstock.runs.tables import Tables
 from penstock.sources.source import Chunk
 
+ENDED = "ended"  # instead of a bound, by a final run
+
 
 class LocalRun:
     """A graph for some queries, with their outlets in the same order."""
@@ -262,6 +264,16 @@ class LocalRun:
             if scan.name in closed:
                 self.close_scan(scan, closed[scan.name])
         self.graph.drain()
+        for scan in self.left_open():
+            self.close_scan(scan, ENDED)
+
+    def left_open(self) -> list[SourceNode]:
+        """The sources of queries in which promises have left something open: their end closes it.
+        A result that has no value so far is an error then, as without a checkpoint."""
+        waiting = {outlet for outlet in self.outlets if self.open_results(outlet).count}
+        return [
+            scan for scan in self.scans if not scan.ingest.ended and waiting & scan.outlets.keys()
+        ]
 
     def closing(self) -> dict[str, int | str]:
         """How to close what is open, by stream: by a promise if that is possible, so that somebody
@@ -274,14 +286,15 @@ class LocalRun:
             last = min((last_tick(scan.ingest.stream) for scan in scans), default=0)
             for scan in scans:
                 if reach is None or high + reach > last:  # no value says such a promise
-                    closed[scan.name] = "ended"
-                elif high != BEGINNING and closed.get(scan.name) != "ended":
+                    closed[scan.name] = ENDED
+                elif high != BEGINNING and closed.get(scan.name) != ENDED:
                     bound = int(high) + reach
                     closed[scan.name] = max(bound, int(closed.get(scan.name, bound)))
         return closed
 
     def close_scan(self, scan: SourceNode, told: int | str) -> None:
-        if told == "ended":
+        if told == ENDED:
+            self.closed[scan.name] = ENDED
             self.end(scan)
         else:
             scan.close_below(int(told))

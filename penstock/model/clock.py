@@ -18,6 +18,31 @@ class SystemClock:
         return time.time_ns() // 1000
 
 
+class SteadyClock:
+    """A clock that never goes back, whatever becomes of the one it reads: that may be set.
+
+    >>> readings = ManualClock(at=100)
+    >>> clock = SteadyClock(readings)
+    >>> before, readings.at = clock.now(), 40
+    >>> before, clock.now(), clock.last
+    (100, 100, 100)
+    """
+
+    def __init__(self, clock: Clock, last: int | None = None) -> None:
+        self._clock = clock
+        self.last = last  # what it has said, None: nothing
+
+    def now(self) -> int:
+        self.go_on_from(self._clock.now())
+        assert self.last is not None
+        return self.last
+
+    def go_on_from(self, last: int | None) -> None:
+        """Say nothing below this any more."""
+        if last is not None and (self.last is None or last > self.last):
+            self.last = last
+
+
 @dataclass
 class ManualClock:
     """A clock that moves only when it is told to, plus `step` at every reading.

@@ -8,7 +8,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from penstock.model.arrays import Codes
-from penstock.model.clock import Clock
+from penstock.model.clock import Clock, SteadyClock
+from penstock.model.progress import TimestampKind
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.room import Room
 from penstock.model.row_form import RowForm
@@ -46,7 +47,11 @@ class Ingest:
         self.room = node.room
         self.schema = node.schema.arrow
         self.form = RowForm(node.schema)
-        self.clock = clock
+        self._stamps = None  # the times of INTERNAL tuples, which are in order by definition
+        policy = node.stream.progress.policy if node.stream.progress is not None else None
+        if policy is not None and policy.timestamps is TimestampKind.INTERNAL:
+            self._stamps = SteadyClock(clock)
+        self._clock = self._stamps or clock
         self.rejects = rejects.of(node.stream.name)
         self.read = 0
         self.ended = False
@@ -161,9 +166,9 @@ class Ingest:
             bounds = RunningBounds(progress.policy.rule)
         if sub_sources is None:
             sub_sources = SubSources(self.stream, progress)
-        unfit = Unfit(self.stream, self.room, self.clock, self.rejects)
+        unfit = Unfit(self.stream, self.room, self._clock, self.rejects)
         promise = Promise(
-            *(self._node, progress, bounds, sub_sources, unfit, self.clock, self.live, self.form)
+            *(self._node, progress, bounds, sub_sources, unfit, self._clock, self.live, self.form)
         )
         if self._bounds is None and progress.per_file:  # all of them are known from the start
             promise.let_in_files(list(self._source().parts()))
@@ -176,7 +181,8 @@ class Ingest:
 
     def save(self, store: ChunkStore) -> None:
         """What the source has promised."""
-        store.put("read", {"ended": self.ended})
+        stamped = self._stamps.last if self._stamps is not None else None
+        store.put("read", {"ended": self.ended, "stamped": stamped})
         if self._promise is not None:
             self._promise.save(store)
 
@@ -188,6 +194,9 @@ class Ingest:
         self.ended = read["ended"]
         if self._promise is not None:
             self._promise.load(store)
+        if self._stamps is not None:
+            last = read.get("stamped", self.high)  # which checkpoints once did without
+            self._stamps.go_on_from(last if isinstance(last, int) else None)
 
     def _source(self) -> Source:
         if self.stream.source is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.model.calendar import format_timestamp
+from penstock.model.clock import Clock, SteadyClock
 from penstock.model.domain import Domain
 from penstock.model.plain_values import to_python
 from penstock.model.progress import RunningBound, TimestampKind
@@ -120,12 +121,14 @@ def _with_progress(
     group_of = _group(stream, progress)
     of_groups: dict[Hashable, Bound] = {}
     rows: list[Row] = []
+    stamps = policy.timestamps is TimestampKind.INTERNAL
+    clock = SteadyClock(run.clock) if stamps else run.clock
     for number, arrival in enumerate(arrivals):
         values = arrival.values
-        if policy.timestamps is TimestampKind.INTERNAL:
-            values = _with_stamp(stream, values, run.clock.now())
+        if stamps:
+            values = _with_stamp(stream, values, clock.now())
         is_punctuation, promised = punctuates(values)
-        reason = _reason(node, values[position], is_punctuation, promised, run)
+        reason = _reason(node, values[position], is_punctuation, promised, clock)
         if reason is not None:
             kind, words = reason
             cells = zip(stream.input_schema, arrival.values, strict=True)
@@ -192,7 +195,7 @@ def _punctuates(
 
 
 def _reason(
-    node: Scan, time: Any, is_punctuation: bool, promised: Any, run: Run
+    node: Scan, time: Any, is_punctuation: bool, promised: Any, clock: Clock
 ) -> tuple[RejectKind, str] | None:
     """Why a row cannot take part, if it cannot."""
     stream, room = node.stream, node.room
@@ -207,7 +210,7 @@ def _reason(
             return RejectKind.OUT_OF_RANGE, no_room(promised, domain.type)
     elif time is None:
         return RejectKind.NO_PROGRESS, f"{stream.attribute.name} is NULL"
-    elif limit is not None and time > run.clock.now() + limit:
+    elif limit is not None and time > clock.now() + limit:
         return RejectKind.FUTURE, f"{format_timestamp(time)} is too far ahead of the clock"
     elif not room.tuples.meet(TICKS).holds(domain.tick(time)):
         return RejectKind.OUT_OF_RANGE, no_room(time, domain.type)

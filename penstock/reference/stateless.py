@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from penstock.model.clock import SteadyClock
 from penstock.model.domain import Domain
 from penstock.model.progress import Ordered, RunningBound
 from penstock.model.punctuation import BEGINNING
@@ -28,9 +29,10 @@ def stamp(node: Stamp, given: Relation, run: Run) -> Relation:
     key = field_key(node.column)
     running = RunningBound(Ordered())
     domain = Domain(node.column.type)
+    clock = SteadyClock(run.clock)
     rows = []
     for row in given.rows:
-        now = run.clock.now()
+        now = clock.now()
         before = running.observe(now)
         bounds: Bounds = dict(row.bounds)
         if before != BEGINNING:

@@ -86,6 +86,23 @@ class RunProgress:
 Watch: TypeAlias = Callable[[RunProgress], None]
 
 
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """What a run on Spark is doing between two reports of its progress: the micro-batch, counted
+    from 1, how many of its tasks are done, as far as Spark has planned them, and how many bytes of
+    the files that are there have been read."""
+
+    batch: int
+    tasks_done: int = 0
+    tasks: int = 0
+    bytes_read: int = 0
+    bytes_there: int = 0
+
+    def __str__(self) -> str:
+        tasks = f", {self.tasks_done:,} of {self.tasks:,} tasks" if self.tasks else ""
+        return f"micro-batch {self.batch:,}{tasks}"
+
+
 def bound_texts(stream: StreamDefinition, low: Bound, high: Bound) -> dict[str, str | None]:
     """What a status says of bounds in words: none where nothing has been promised or seen."""
 

@@ -85,11 +85,13 @@ class FileSource:
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
         files = [(file, self._format(file)) for file in self._files()]
-        before = 0
+        before = began = 0
         for file, file_format in files:
             for batch in _READERS[file_format](file, schema, rejects):
                 if batch.num_rows:
-                    yield Chunk(batch, file.name, before + file.meter.position)
+                    position = before + file.meter.position
+                    yield Chunk(batch, file.name, position, began)
+                    began = position
             before += file.size
 
     def read_on(
@@ -149,12 +151,12 @@ class FileSource:
             blocks = (
                 (batch, None) for batch in _READERS[self._format(file)](file, schema, rejects)
             )
+        began = before
         for batch, restart in blocks:
-            rows = batch.num_rows
+            rows, position = batch.num_rows, before + file.meter.position
             if left < rows:
-                position = before + file.meter.position
-                yield Chunk(batch.slice(left), file.name, position, restart)
-            left = max(0, left - rows)
+                yield Chunk(batch.slice(left), file.name, position, began, restart)
+            left, began = max(0, left - rows), position
 
     def _check_unfinished(self, files: list[DataFile], known: Mapping[str, PartRead]) -> None:
         """A file may go when it has been read, and not before."""

@@ -19,7 +19,8 @@ _NEW = object.__new__
 @dataclass(slots=True)  # to be frozen would cost every tuple that comes alone some microseconds
 class Chunk:
     """Some rows in reading order; the batch's schema is `Schema.arrow` of the declaration.
-    `position` is how many bytes of the source have been read so far, if it is made of bytes;
+    `position` is how many bytes of the source have been read so far, if it is made of bytes, and
+    `began` how many before these rows;
     `arrived` is when the rows came, in nanoseconds of the timer by which runs are measured.
 
     A row that came alone may be there as plain `values` in a `form`: then columns are made of it
@@ -28,6 +29,7 @@ class Chunk:
     batch: pa.RecordBatch
     part: str = ""
     position: int = field(default=0, compare=False)
+    began: int = field(default=0, compare=False)
     restart: Restart | None = field(default=None, compare=False)
     seen: FileSeen | None = field(default=None, compare=False)
     arrived: int = field(default_factory=perf_counter_ns, compare=False)
@@ -38,7 +40,7 @@ class Chunk:
     def single(values: Values, form: RowForm) -> Chunk:
         """A row alone, of which there are no columns yet."""
         made: Chunk = _NEW(Chunk)
-        made.part, made.position, made.restart, made.seen = "", 0, None, None
+        made.part, made.position, made.began, made.restart, made.seen = "", 0, 0, None, None
         made.values, made.form, made.arrived = values, form, perf_counter_ns()
         return made
 

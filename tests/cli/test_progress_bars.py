@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,8 +16,10 @@ from rich.console import Console
 import penstock as ps
 from penstock.api.running import Running, Target
 from penstock.cli.progress_bars import ProgressBars
+from penstock.runs.status import AtWork
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk
+from tests.waiting import LONGEST
 
 ROWS = 30_000
 COUNT = "SELECT count(*) AS n [RANGE 10000, SLIDE 10000, WA t] FROM s"
@@ -75,3 +78,54 @@ def test_positions_in_files(tmp_path: Path) -> None:
     size = sum(each.stat().st_size for each in tmp_path.iterdir())
     assert positions == sorted(positions)
     assert positions[-1] == size
+
+
+def test_what_spark_does_meanwhile() -> None:
+    file = io.StringIO()
+    asked = threading.Event()
+
+    def doing() -> AtWork:
+        if again.is_set():
+            asked.set()
+        again.set()
+        return AtWork(3, tasks_done=4, tasks=9, bytes_read=2_000_000, bytes_there=10_000_000)
+
+    again = threading.Event()
+    with ProgressBars(Console(file=file, force_terminal=True, width=200)) as bars:
+        bars.begin_spark()
+        with bars.following(doing):
+            assert asked.wait(LONGEST)
+        bars.say("stopping")
+    text = re.sub(r"\x1b\[[\d;?]*\w", "", file.getvalue())
+    assert "Spark starts" in text
+    assert "2.0 of 10.0 MB, micro-batch 3, 4 of 9 tasks" in text
+    assert "stopping\n" in text
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl"])
+def test_positions_are_those_of_the_rows(tmp_path: Path, name: str) -> None:
+    """Not of what the reader has read ahead of them."""
+    rows = 400_000
+    if name == "a.jsonl":
+        text = "".join(f'{{"t": {t}, "x": {t * 7**20 % 10**18}}}\n' for t in range(rows))
+    else:
+        text = "t,x\n" + "".join(f"{t},{t * 7**20 % 10**18}\n" for t in range(rows))
+    data = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data, 1) if name.endswith("gz") else data)
+    size = (tmp_path / name).stat().st_size
+    db = ps.connect(base=tmp_path)
+    db.sql(f"CREATE STREAM s (t INT) FROM FILES '{name}'")
+    query = db.sql("SELECT t FROM s")
+    assert isinstance(query, ps.Query)
+    shares: list[tuple[float, float]] = []
+    read = 0
+
+    def watch(run: object, scan: object, chunk: Chunk) -> None:
+        nonlocal read
+        read += chunk.num_rows
+        shares.append((chunk.position / size, read / rows))
+
+    Running(query.setting, [query.plan], [Target(Collected())], watch=watch).drive()
+    assert len(shares) > 4
+    assert all(abs(shown - true) < 0.05 for shown, true in shares)
+    assert shares[-1] == (1.0, 1.0)

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import penstock as ps
@@ -20,7 +21,9 @@ from penstock.spark.run.streaming import SparkRun
 from tests.planning import on_spark
 from tests.reference.helpers import tuples
 from tests.spark.helpers import Committed
+from tests.spark.streaming import add_file, files_stream
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
+from tests.waiting import LONGEST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -248,3 +251,29 @@ def test_bounded_runs_close_every_window(spark: SparkSession, tmp_path: Path, ro
     run.wait()
     assert [n for _, _, n in sorted(tuples(received.table(query.plan)))] == [1] * rows
     assert run.account() == Account(rows, 0, 0)
+
+
+@pytest.mark.parametrize("runs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_available_now_ends_with_what_is_there(
+    spark: SparkSession, tmp_path: Path, runs: int
+) -> None:
+    """What is open stays open, and the next query on the checkpoint goes on from there."""
+    folder, schema = tmp_path / "in", pa.schema([("ts", pa.timestamp("us", "UTC"))])
+    given = files_stream(spark, folder, schema, [[(1 * SECOND,), (12 * SECOND,)], [(15 * SECOND,)]])
+    db = ps.connect(spark, buckets=2)
+    db.stream("a", given, progress=ps.progress("ts", delay="1 second", idle="10 hours"))
+    counted: list[int] = []
+    for expected in ([1], [1, 2])[:runs]:
+        query = db.sql(f"{TUMBLING} a")
+        assert isinstance(query, ps.Query)
+        writer = query.dataframe().writeStream.trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / "kept"))
+        started = writer.foreachBatch(
+            lambda batch, _: counted.extend(row.n for row in batch.collect())
+        ).start()
+        try:
+            assert started.awaitTermination(LONGEST)
+        finally:
+            started.stop()
+        assert counted == expected
+        add_file(folder, 2, schema, [(21 * SECOND,), (22 * SECOND,)])

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from penstock.engine.graph.naming import order_name, windows_of_panes_name
 from penstock.engine.graph.operator_node import OperatorNode
 from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.run import LocalRun
+from penstock.engine.run import ENDED, LocalRun
 from penstock.errors import CheckpointError
 from penstock.operators.moving import drop_all, load_moved
 from penstock.optimizer.share_panes import share_panes
@@ -46,7 +46,7 @@ def load_run(run: LocalRun, store: ChunkStore) -> None:
         return
     _compare(saved, _identity(run))
     run.closed = required(store, "closed")
-    if "ended" in run.closed.values():
+    if ENDED in run.closed.values():
         raise CheckpointError(
             "the checkpoint was closed by a final run, and nothing can follow",
             expected="another checkpoint: windows over numbers of rows, or groups by computed keys,"

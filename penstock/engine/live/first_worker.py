@@ -4,9 +4,10 @@ done between two of its steps, and everything is saved when nothing waits anywhe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.live.checkpoint import LiveCheckpoint
 from penstock.engine.live.gate import Gate
 from penstock.engine.live.queries import LiveQueries
@@ -15,7 +16,7 @@ from penstock.engine.live.saves import Saves
 from penstock.engine.live.side_worker import SideWorker
 from penstock.engine.live.worker import Change, Worker
 from penstock.engine.reading.inlets import Inlets
-from penstock.engine.run import LocalRun
+from penstock.engine.run import ENDED, LocalRun
 from penstock.errors import EngineError
 from penstock.sources.bell import Bell
 
@@ -153,10 +154,14 @@ class FirstWorker(Worker):
             self.handle([delivery])
             self.go_on(everywhere=True)
         closed, run = self.run.closing(), self.run
-        for scan in list(run.scans):
-            if scan in run.scans and scan.name in closed:  # its queries may have failed
+        self._close({scan: closed[scan.name] for scan in run.scans if scan.name in closed})
+        self._close(dict.fromkeys(run.left_open(), ENDED))
+        self.queries.end(list(self.queries.ended))
+
+    def _close(self, closing: Mapping[SourceNode, int | str]) -> None:
+        run = self.run
+        for scan, told in closing.items():
+            if scan in run.scans:  # its queries may have failed
                 group = run.groups[run.graph.component_of(scan).group]
-                told = closed[scan.name]
                 self.guarded(group, lambda scan=scan, told=told: run.close_scan(scan, told))  # type: ignore[misc]
                 self.go_on(everywhere=True)
-        self.queries.end(list(self.queries.ended))

@@ -205,10 +205,15 @@ def pieces_of(chunk: Chunk) -> Iterator[Chunk]:
         yield chunk
         return
     last = (rows - 1) // AT_ONCE * AT_ONCE
+    began = chunk.began
     for begin in range(0, last, AT_ONCE):
+        position = chunk.began + (chunk.position - chunk.began) * (begin + AT_ONCE) // rows
         # only behind the last piece can reading begin again
-        yield replace(chunk, batch=chunk.batch.slice(begin, AT_ONCE), restart=None)
-    yield replace(chunk, batch=chunk.batch.slice(last))
+        piece = replace(chunk, batch=chunk.batch.slice(begin, AT_ONCE), restart=None)
+        piece.began, began = began, position
+        piece.position = position
+        yield piece
+    yield replace(chunk, batch=chunk.batch.slice(last), began=began)
 
 
 def _is_live(scan: SourceNode) -> bool:

@@ -20,7 +20,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.bounds import BoundOf
 from penstock.operators.groups.chosen_rows import ChosenRows
 from penstock.operators.joins.partners.pairs import spread
-from penstock.operators.open_results import OpenResults, open_spans
+from penstock.operators.open_results import OpenResults, open_spans, open_windows
 from penstock.operators.operator import Item, Progress, at_once
 from penstock.operators.revising.above import Above
 from penstock.operators.revising.amendment import behind
@@ -172,7 +172,9 @@ class RevisingDistinctOn(EarlyAnswers):
         return len(self._rows)
 
     def open_results(self) -> OpenResults:
-        return open_spans(*self._rows.spans(self._released + 1))
+        """Windows that have not been released, and those some rows of which fail above."""
+        released = [wid for wid in self._failing if wid <= self._released]
+        return open_windows(released) | open_spans(*self._rows.spans(self._released + 1))
 
     def save(self, store: ChunkStore) -> None:
         panes = self._rows.save(store)

@@ -93,7 +93,8 @@ class RevisingGroups(EarlyAnswers):
                 yield from self._say(groups, early, self._in_time.nothing_final)
 
     def open_results(self) -> OpenResults:
-        return OpenResults(others=sum(groups.waiting for groups in self._slices.upto(END)))
+        """Groups that are not out, and those that have no value so far."""
+        return OpenResults(others=sum(groups.not_given for groups in self._slices.upto(END)))
 
     def save(self, store: ChunkStore) -> None:
         self._slices.save(store)
@@ -168,6 +169,10 @@ class _RevisedSlice:
     def lowest_waiting(self) -> list[Bound]:
         """The lowest of each progressing key among the groups that are not out."""
         return lowest_of(self.ticks[:, : len(self)], ~self.out[: len(self)])
+
+    @property
+    def not_given(self) -> int:
+        return self.waiting + int(np.count_nonzero(self.out[self.failing]))
 
     def leaving(self, codes: Codes) -> Ints:
         return leaving_order(codes, self.ticks[0], self.folder)

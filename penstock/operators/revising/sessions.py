@@ -144,8 +144,9 @@ class RevisingSessions(EarlyAnswers):
             self._changed, self._failing = place[self._changed], place[self._failing]
 
     def open_results(self) -> OpenResults:
-        """Those that are not out."""
-        return OpenResults(others=self.sessions.ending_above(self._bound))
+        """Those that are not out, and those that have no value so far."""
+        failing = int(np.count_nonzero(self._ended(self._failing, self._bound)))
+        return OpenResults(others=self.sessions.ending_above(self._bound) + failing)
 
     # --- state -----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -155,9 +156,11 @@ class RevisingWindows(EarlyAnswers):
             self.changes = Changes()
 
     def open_results(self) -> OpenResults:
+        """Windows that have not been released, and those some results of which have no value."""
         if self.released == END:
             return NOTHING_OPEN
-        return open_windows(self.in_use(self.released + 1, END))
+        failing = (wid for wid, _ in self._failing.upto(self.released))
+        return open_windows(chain(failing, self.in_use(self.released + 1, END)))
 
     @property
     def _window(self) -> Sliding | Landmark:

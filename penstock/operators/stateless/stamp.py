@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.model.clock import Clock
 from penstock.model.punctuation import BEGINNING, Bound
@@ -22,7 +20,7 @@ _LOWEST = np.iinfo(np.int64).min
 
 
 class StampOperator(Base):
-    """Stamps are promised in order; where the clock went back, they are marked as late."""
+    """Stamps are in order: where the clock goes back, they stay where they are."""
 
     def __init__(self, node: Stamp, clock: Clock) -> None:
         self._clock = clock
@@ -30,8 +28,6 @@ class StampOperator(Base):
         self._field = node.schema.arrow.field(self._position)
         self._name = node.schema.fields[self._position].qualified
         self._type = node.schema.fields[self._position].type
-        # where one progressing column has bounds beside it, all have
-        self._others = [each.field.qualified for each in node.input.progress]
         self._origins = origins(node.input)
         self._given = Progress()
         self.high: Bound = BEGINNING
@@ -42,16 +38,13 @@ class StampOperator(Base):
             return
         now = np.fromiter((self._clock.now() for _ in range(batch.num_rows)), np.int64)
         start = _LOWEST if self.high == BEGINNING else int(self.high)
-        highest = np.maximum.accumulate(np.concatenate([[start], now]))
-        before = highest[:-1]
-        self.high = int(highest[-1])
-        stamps = from_ticks(now, self._type)
+        times = np.maximum.accumulate(np.concatenate([[start], now]))[1:]
+        self.high = int(times[-1])
+        stamps = from_ticks(times, self._type)
         batch = batch.with_rows(batch.rows.set_column(self._position, self._field, stamps))
-        broken = now < before
-        if broken.any() or batch.broken is not None:
-            nothing = pa.nulls(batch.num_rows, pa.int64())
-            others = {name: (batch.broken or {}).get(name, nothing) for name in self._others}
-            batch = replace(batch, broken=others).breaking(self._name, before, broken)
+        if batch.broken is not None:  # where one progressing column has bounds, all have
+            none = np.zeros(batch.num_rows, np.bool_)
+            batch = batch.breaking(self._name, times, none)
         yield batch
         yield self._progress()  # the input may have none of its own
 

@@ -55,9 +55,12 @@ def _narrowed(scan: Scan, needed: frozenset[tuple[str | None, str]]) -> Scan:
         or field.name in of_progress
         or not _always_fits(stream, field)
     )
+    read = stream.input_schema.fields
+    if not any(field in kept for field in read):
+        # rows have to be counted by something that is read, which stamps are not
+        kept = tuple(field for field in stream.schema if field in kept or field in read[:1])
     if len(kept) == len(stream.schema.fields):
         return scan
-    kept = kept or stream.schema.fields[:1]  # rows have to be counted by something
     return replace(scan, stream=replace(stream, schema=Schema(kept)))
 
 

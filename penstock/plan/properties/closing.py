@@ -2,8 +2,9 @@
 
 A run that is the last one (`--final`) closes what is open by such a promise.  It is an ordinary
 punctuation: whoever goes on later finds a state like any other, in which tuples below the promise
-are late.  Windows over numbers of rows, and groups by computed keys, no such promise closes; only
-the end of the stream does, after which nothing can go on.
+are late.  Windows over numbers of rows, groups by computed keys, and what stands above landmark
+windows, no such promise closes; only the end of the stream does, after which nothing can go on.
+Hosts look whether a promise has closed everything, and end the streams if it has not.
 """
 
 from __future__ import annotations
@@ -188,8 +189,9 @@ def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
         case DistinctOn():
             return expression.relation is None and expression.name in _BOUNDS
         case WindowAggregate():
-            over_values = not isinstance(node.window, SlideByTuple) and node.attribute is not None
-            return over_values and expression.name in _BOUNDS
+            # landmark windows promise no more than the one that the next tuple would release
+            over_values = not isinstance(node.window, SlideByTuple | Landmark)
+            return over_values and node.attribute is not None and expression.name in _BOUNDS
         case GroupAggregate():
             key = next((key for key in node.keys if key.name == expression.name), None)
             return key is not None and _keeps_ticks(node.input, key.expression)

@@ -20,11 +20,14 @@ _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
 class Meter:
-    """How many bytes of a file have been read, before they are decompressed."""
+    """How many bytes of a file the rows that have been handed over take, before they are
+    decompressed."""
 
     def __init__(self) -> None:
         self._file: pa.NativeFile | None = None
         self._position = 0
+        self._parsed = 0  # bytes of text
+        self._share = 1.0  # of what has been read: a reader may be far ahead of its rows
 
     def watch(self, file: pa.NativeFile) -> None:
         self._file = file
@@ -32,12 +35,17 @@ class Meter:
     def set(self, position: int) -> None:
         self._position = position
 
+    def parsed(self, text: int, read: int) -> None:
+        """Rows of so many more bytes of text are handed over, of those that have been read."""
+        self._parsed += text
+        self._share = min(1.0, self._parsed / read) if read else 1.0
+
     @property
     def position(self) -> int:
         if self._file is not None and not self._file.closed:
             with suppress(OSError):  # pipes have none
                 self._position = self._file.tell()
-        return self._position
+        return int(self._position * self._share)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ def read_delimited(
             numbers = counter.take(batch.num_rows)
             rows = _convert(batch, names, schema, marker, counter, numbers)
             counter.flush(rejects)
+            file.meter.parsed(block, marker.read)
             yield rows
         counter.flush(rejects, everything=True)
 

@@ -23,9 +23,11 @@ class Utf8Marker:
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self.damaged = False
+        self.read = 0  # bytes
 
     def __call__(self, piece: bytes) -> bytes:
         """The next piece; the empty one is the end and brings out what was held back."""
+        self.read += len(piece)
         text = self._decoder.decode(bytes(piece), final=not len(piece))
         try:
             return text.encode()

@@ -18,12 +18,13 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.adapting.adaptation import Adaptation
 from penstock.sources.rejects import Reject
+from penstock.spark.frames.ending import end_with_what_is_there
 from penstock.spark.frames.observing import ObservedBy, free_name
 from penstock.spark.run.job import Job
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
 from penstock.spark.sources.dataframe import DataFrameSource
-from penstock.spark.sources.feeds import batch_sources, streams_of
-from penstock.spark.sources.given import Frame, Sources
+from penstock.spark.sources.feeds import batch_sources, given_frame, streams_of
+from penstock.spark.sources.given import Sources
 from penstock.spark.sources.tables import TableFiles
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def dataframe(
     job = Job([plan], sources, buckets, strict, tables=[tables], adaptation=told)
     _tell(tables.rejects)
     name = metrics if metrics is not None else free_name(job.frames)
+    if isinstance(name, str) and job.streaming and job.looks_at_clock:
+        end_with_what_is_there(spark, name)
     match wanted:
         case Wanted.ROWS:
             # a table is not observed unless somebody asks: what is done to it later could not be
@@ -111,7 +114,7 @@ def _sources(
         )
     if wanted is not Wanted.REJECTED:  # which has no state
         make_fit(spark, buckets)
-    return Sources({name: [Frame(frame)] for name, frame in frames.items()}, {})
+    return Sources({name: [given_frame(streams[name])] for name in frames}, {})
 
 
 def make_fit(spark: SparkSession, buckets: int) -> None:

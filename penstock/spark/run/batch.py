@@ -12,11 +12,11 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
-from penstock.runs.status import RunProgress, Watch
+from penstock.runs.status import AtWork, RunProgress, Watch
 from penstock.spark.run.answer import run_job
 from penstock.spark.run.delivering import Recipient, deliver_all
 from penstock.spark.run.outcome import Receiver, Tally
-from penstock.spark.run.progress import counted_in, progress_of
+from penstock.spark.run.progress import counted_in, progress_of, tasks_at_work
 from penstock.spark.sources.dataframe import DataFrameSource
 from penstock.spark.sources.feeds import streams_of
 from penstock.spark.tasks.worker_errors import failure
@@ -94,6 +94,9 @@ class BatchRun:
     def stop(self) -> None:
         """What is computed already is lost: a table is read as a whole or not at all."""
         self.stopped = True
+
+    def doing(self) -> AtWork:
+        return AtWork(1, *tasks_at_work(self._spark))
 
     def open_windows(self, query: int = 0) -> int:  # noqa: ARG002
         """A table ends, so everything closes."""

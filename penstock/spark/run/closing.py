@@ -52,10 +52,19 @@ class FinalClosing:
                 beyond = beyond or bound > min(last_tick(feeds.streams[each]) for each in streams)
                 promised |= {each: max(bound, promised.get(each, bound)) for each in streams}
         if self.reaches is None or beyond:
-            said = [feed.end() for feed in feeds.by_name.values()]
-        else:
-            said = [feeds.by_name[name].promise(bound) for name, bound in promised.items()]
+            return _end(feeds)
+        said = [feeds.by_name[name].promise(bound) for name, bound in promised.items()]
         return any(said)
+
+    def left_open(self, feeds: Feeds, books: Sequence[Books]) -> bool:
+        """End the streams if promises have left something open; whether that is new.  A result that
+        has no value so far is an error then, as without a checkpoint."""
+        return any(own.all.open_windows for own in books) and _end(feeds)
+
+
+def _end(feeds: Feeds) -> bool:
+    said = [feed.end() for feed in feeds.by_name.values()]
+    return any(said)
 
 
 def closed_before(

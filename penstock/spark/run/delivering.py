@@ -53,7 +53,7 @@ def deliver_all(
         status = unpack(payload) if payload else {}
         if "read" in status:
             for delivery in all_of:
-                delivery.read(status["read"], rows.count("read", place), status["portions"])
+                delivery.read(status["read"], rows.count("read", place), status)
         elif "work" not in status:  # which is for those who analyze
             all_of[query].hear(status, rows.count("late", place))
     return [delivery.end() for delivery in all_of]
@@ -115,11 +115,14 @@ class _Delivery:
             self.tally.rows += batch.num_rows
             self.to.receiver.on_rows(from_signed_record(batch))
 
-    def read(self, stream: str, rows: int, portions: int) -> None:
+    def read(self, stream: str, rows: int, status: Tree) -> None:
         if self.to.reads(stream):
-            self.tally.read += rows
-            if portions:
-                self.tally.portions[stream] = portions
+            tally, stamped = self.tally, status["stamped"]
+            tally.read += rows
+            if status["portions"]:
+                tally.portions[stream] = status["portions"]
+            if stamped is not None:
+                tally.stamped[stream] = max(stamped, tally.stamped.get(stream, stamped))
 
     def hear(self, status: Tree, late: int) -> None:
         """How a bucket is doing; a window may be open in several of them."""

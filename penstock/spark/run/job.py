@@ -99,6 +99,11 @@ class Job:
         return any(frame.isStreaming for frame in self.frames)
 
     @property
+    def looks_at_clock(self) -> bool:
+        """Whether Spark has to run micro-batches although nothing has come."""
+        return not self._bounded and any(each.looks_at_clock for each in self.configs(self.ends))
+
+    @property
     def stateful(self) -> bool:
         """Whether anything is ever open."""
         return any(isinstance(end.entry.leaf, Stage) for end in self.ends)

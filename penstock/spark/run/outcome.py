@@ -43,6 +43,7 @@ class Tally:
     sources: list[SourceStatus] = field(default_factory=list)
     open_windows: int | None = None  # or groups, where there are no windows; None: nobody has said
     portions: dict[str, int] = field(default_factory=dict)  # by stream: so many have been read
+    stamped: dict[str, int] = field(default_factory=dict)  # by stream: the last of its stamps
     operators: dict[str, OperatorStatus] = field(default_factory=dict)  # by stage, of all buckets
     decisions: list[Decision] = field(default_factory=list)  # of buckets, on their operators
 
@@ -55,6 +56,7 @@ class Tally:
             other.sources or self.sources,
             self.open_windows if other.open_windows is None else other.open_windows,
             {**self.portions, **other.portions},
+            {**self.stamped, **other.stamped},
             {**self.operators, **other.operators},
             [*self.decisions, *other.decisions][-_REMEMBERED:],
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,9 @@ from penstock.runs.answer import Account
 from penstock.runs.status import RunProgress
 from penstock.sources.rejects import Reject
 from penstock.spark.run.outcome import Tally
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def progress_of(
@@ -36,6 +40,14 @@ def progress_of(
         list(sources.values()),
         list(operators.values()),
     )
+
+
+def tasks_at_work(spark: SparkSession) -> tuple[int, int]:
+    """How many tasks of the stages that Spark is working on are done, and how many there are."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    there = [each for each in stages if each is not None]
+    return sum(each.numCompletedTasks for each in there), sum(each.numTasks for each in there)
 
 
 def counted_in(packed: pa.Table, rejects: Sequence[Sequence[Reject]] = ()) -> Account:

@@ -26,6 +26,7 @@ from penstock.spark.plan.readings import StreamReading, WayToStage
 from penstock.spark.plan.stages import Stage
 from penstock.spark.sources.feed import portions_in
 from penstock.spark.sources.given import Frame, Sources
+from penstock.spark.sources.stamps import task_clock
 from penstock.spark.stateful.batch_stage import at_once
 from penstock.spark.stateful.step import StageStep
 from penstock.spark.tasks.coalesced import joined
@@ -91,14 +92,16 @@ class StageFrames:
 
     def _ingested(self, reading: StreamReading) -> DataFrame:
         made = [
-            frame.mapInArrow(Ingesting(reading, source.feed, self.strict, source.in_order), PACKED)
+            frame.mapInArrow(Ingesting(reading, source, self.strict), PACKED)
             for source, frame in self._read(reading)
         ]
         return reduce(DataFrame.union, made)
 
     def _passed(self, reading: StreamReading, columns: FrameColumns | None) -> DataFrame:
         made = [
-            frame.mapInArrow(Passing(reading, source.feed, self.strict, columns), _schema(columns))
+            frame.mapInArrow(
+                Passing(reading, source.feed, self.strict, columns, source.stamps), _schema(columns)
+            )
             for source, frame in self._read(reading)
         ]
         return reduce(DataFrame.union, made)
@@ -146,20 +149,20 @@ def _schema(columns: FrameColumns | None) -> StructType | str:
 class Ingesting:
     """The function that Spark maps over the rows of a source."""
 
-    def __init__(
-        self, reading: StreamReading, feed: str | None, strict: bool, in_order: bool
-    ) -> None:
+    def __init__(self, reading: StreamReading, source: Frame, strict: bool) -> None:
         self._reading = reading
-        self._feed = feed
+        self._feed = source.feed
+        self._stamps = source.stamps
         self._strict = strict
-        self._in_order = in_order
+        self._in_order = source.in_order
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
         kits = _kits_of(self._reading.ways)
         place = context.partitionId()
-        task = IngestTask(self._reading, place, kits, self._strict, self._in_order)
+        clock = task_clock(self._reading.scan.stream, self._stamps)
+        task = IngestTask(self._reading, place, kits, self._strict, self._in_order, clock)
         if self._feed is not None:
             portions = portions_in(batches)
             packed = task.run_portions(portions, Path(self._feed)) if portions else iter(())

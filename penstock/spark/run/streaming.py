@@ -17,7 +17,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
-from penstock.runs.status import RunProgress, Watch
+from penstock.runs.status import AtWork, RunProgress, Watch
 from penstock.spark.run.books import read_books, write_books
 from penstock.spark.run.checkpoint import Planned, as_begun, claim, identity_of
 from penstock.spark.run.closing import FinalClosing, closed_before
@@ -27,7 +27,7 @@ from penstock.spark.run.lock import CheckpointLock
 from penstock.spark.run.moving import settle_in
 from penstock.spark.run.options import Options
 from penstock.spark.run.outcome import Receiver
-from penstock.spark.run.progress import counted_in, progress_of
+from penstock.spark.run.progress import counted_in, progress_of, tasks_at_work
 from penstock.spark.session.session import (
     CHANGELOG,
     FILE_MANAGER,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _LOG = logging.getLogger("penstock")
-_PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run is stopped
+PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run is stopped
 
 
 class SparkRun:
@@ -161,10 +161,11 @@ class SparkRun:
         """Until what is there has been read, or somebody stops the run."""
         try:
             self._await()
-            closing = None if self._stopped else self._closing
-            if closing is not None and closing.at_last(self._feeds, self._books):
-                self.start()
-                self._await()
+            closing = self._closing
+            for close in () if closing is None else (closing.at_last, closing.left_open):
+                if not self._stopped and close(self._feeds, self._books):
+                    self.start()
+                    self._await()
         finally:
             self._leave()
 
@@ -210,7 +211,7 @@ class SparkRun:
         if self.at_work:  # the micro-batch can only end when this has returned
             threading.Thread(target=self.stop, daemon=True).start()
             return
-        waited = self._delivering.acquire(timeout=_PATIENCE)
+        waited = self._delivering.acquire(timeout=PATIENCE)
         try:
             if self.streaming is not None:
                 self.streaming.stop()
@@ -251,6 +252,14 @@ class SparkRun:
         state = sum(each.memoryUsedBytes for each in operators)
         return progress_of(self.tallies, self._counted, self._batches, rate, state)
 
+    def doing(self) -> AtWork:
+        """What it does between two micro-batches that are complete."""
+        portions = {name: n for tally in self.tallies for name, n in tally.portions.items()}
+        feeds = self._feeds.by_name
+        read = sum(feed.bytes_of(portions.get(name, 0)) for name, feed in feeds.items())
+        there = sum(feed.bytes_of(feed.size) for feed in feeds.values())
+        return AtWork(self._batches + 1, *tasks_at_work(self._spark), read, there)
+
     @property
     def at_work(self) -> bool:
         """Whether it is this thread that hands rows over."""
@@ -268,6 +277,7 @@ class SparkRun:
         try:
             table = packed.toArrow()
             made = deliver_all(table, self._recipients, self._of_tables)
+            self._feeds.stamp([tally.stamped for tally in made])
             for each in self._recipients:
                 each.receiver.commit(batch_id)
             self._books = [

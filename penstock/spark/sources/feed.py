@@ -205,6 +205,10 @@ class Feed:
         written.write_text(str(self.size), encoding="utf-8")
         written.replace(self.directory / _HEAD)
 
+    def bytes_of(self, portions: int) -> int:
+        """Of the files in the first portions."""
+        return sum(file.size for each in self.written[:portions] for file in each.files)
+
     @property
     def rows(self) -> int:
         """How many rows of a source that is not made of files there are portions of."""

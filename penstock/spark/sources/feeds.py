@@ -15,6 +15,7 @@ from penstock.spark.sources.feed import Feed
 from penstock.spark.sources.file_names import file_name
 from penstock.spark.sources.filling import fill
 from penstock.spark.sources.given import Frame, Sources
+from penstock.spark.sources.stamps import write_stamp
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +62,13 @@ class Feeds:
         for name in self.own:
             fill(self.by_name[name], self.streams[name], strict, portions, kept)
 
+    def stamp(self, stamped: Sequence[Mapping[str, int]]) -> None:
+        """Write down the last stamps of streams, as queries know them: the next micro-batch goes on
+        from there."""
+        for name in {name for each in stamped for name in each}:
+            last = max(each[name] for each in stamped if name in each)
+            write_stamp(self.by_name[name].directory, last)
+
     @property
     def own(self) -> list[str]:
         """The streams that Spark reads through their feeds alone."""
@@ -88,17 +96,27 @@ def streaming_sources(
         reader = spark.readStream.option("maxFilesPerTrigger", 1)
         # the checkpoint may be somewhere else by now, and portions have numbers for names
         portion = reader.option("fileNameOnly", "true").text(str(feed.portions))
-        fed = Frame(_in_turn(portion, stream), str(feed.directory))
+        own = str(feed.directory)
+        fed = Frame(_in_turn(portion, stream), own, own)
         given = stream.source
-        frames = [Frame(given.frame)] if isinstance(given, DataFrameSource) else []
+        frames = [given_frame(stream, own)] if isinstance(given, DataFrameSource) else []
         sources.frames[name] = [*frames, fed]
         sources.parts[name] = tuple(parts.get(name, ()))
     return sources
 
 
+def given_frame(stream: StreamDefinition, stamps: str | None = None) -> Frame:
+    """The DataFrame of a stream.  Where it is a stream whose tuples get their times here, one task
+    stamps them, in order: those of several would be late for each other."""
+    assert isinstance(stream.source, DataFrameSource)
+    frame = stream.source.frame
+    in_turn = stream.stamped and frame.isStreaming
+    return Frame(frame.coalesce(1) if in_turn else frame, stamps=stamps)
+
+
 def _in_turn(portions: DataFrame, stream: StreamDefinition) -> DataFrame:
     """One task reads one portion after the other, unless every file is a sub-source of its own."""
-    if stream.progress is not None and stream.progress.per_file:
+    if stream.progress is not None and stream.progress.per_file and not stream.stamped:
         return portions
     return portions.coalesce(1)
 

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Frame:
     """A DataFrame of a stream: its rows, or the portions of the `feed` in a directory, which say
-    where they are."""
+    where they are.  In the directory `stamps` is the last time that a tuple was given, if tuples
+    get their times here."""
 
     frame: DataFrame
     feed: str | None = None
+    stamps: str | None = None
 
     @property
     def fed(self) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from penstock.model.clock import SystemClock
+from penstock.model.clock import Clock, SystemClock
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.operators.batch import Batch, signed_record
 from penstock.operators.operator import Progress
@@ -24,6 +24,7 @@ from penstock.sources.rejects import RejectKind, RejectLog, rejects_batch
 from penstock.sources.source import Chunk
 from penstock.spark.plan.readings import StreamReading
 from penstock.spark.sources.feed import Portion
+from penstock.spark.sources.stamps import last_stamp
 from penstock.spark.tasks.bounds import TaskBounds
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.kit import Kit
@@ -49,6 +50,7 @@ class IngestTask:
         kits: Sequence[Kit],
         strict: bool = False,
         in_order: bool = True,
+        clock: Clock | None = None,
     ) -> None:
         """`in_order` unless the rows come as a table, which has no order to be late in; `kits` are
         those of the ways to stages, of which there is one at least."""
@@ -57,7 +59,7 @@ class IngestTask:
         self._counts = reading.counts
         self._analyzed = reading.analyzed
         self._scan = scan = reading.scan
-        clock = SystemClock()
+        self._clock = clock = clock or SystemClock()
         self._log = RejectLog(strict)
         policy = policy_of(scan)
         known = policy is not None and not scan.stream.is_latent
@@ -163,11 +165,12 @@ class IngestTask:
         rejects = self._log.take()
         if self._analyzed:
             yield Packed(self._own, PackedKind.STATUS, work_done(self._work()))
-        if not self._counts:
+        stamped = last_stamp(self._clock)
+        if not self._counts and stamped is None:
             return
-        read = self._ingest.read + self._log.count(RejectKind.BAD_ROW)
-        if rejects:
+        read = self._ingest.read + self._log.count(RejectKind.BAD_ROW) if self._counts else 0
+        if rejects and self._counts:
             payload = pack_rows(rejects_batch(rejects))
             yield Packed(self._own, PackedKind.REJECTED, payload, rejected=len(rejects))
-        status = stream_read(self._scan.stream.name, self._portions)
+        status = stream_read(self._scan.stream.name, self._portions, stamped)
         yield Packed(self._own, PackedKind.STATUS, status, read=read)

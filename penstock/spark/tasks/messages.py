@@ -190,9 +190,10 @@ class Message:
         )
 
 
-def stream_read(stream: str, upto: int) -> bytes:
-    """A status: that a stream has been read, and up to which portion of its feed."""
-    return pack({"read": stream, "portions": upto})
+def stream_read(stream: str, upto: int, stamped: int | None = None) -> bytes:
+    """A status: that a stream has been read, up to which portion of its feed, and the last time
+    that its tuples were given here."""
+    return pack({"read": stream, "portions": upto, "stamped": stamped})
 
 
 def pack_rows(batch: pa.RecordBatch) -> bytes:

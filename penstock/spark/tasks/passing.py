@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.model.clock import SystemClock
 from penstock.operators.batch import Batch, signed_record
 from penstock.plan.nodes.stateless import Scan
 from penstock.promises.ingest import Ingest
@@ -24,6 +23,7 @@ from penstock.sources.source import Chunk
 from penstock.spark.frames.columns import FrameColumns
 from penstock.spark.plan.readings import StreamReading
 from penstock.spark.sources.feed import portions_in
+from penstock.spark.sources.stamps import last_stamp, task_clock
 from penstock.spark.tasks.bounds import TaskBounds
 from penstock.spark.tasks.chain import Chain
 from penstock.spark.tasks.coalesced import joined
@@ -42,6 +42,7 @@ class Passing:
         feed: str | None,
         strict: bool,
         columns: FrameColumns | None = None,
+        stamps: str | None = None,
     ) -> None:
         """Gives everything that comes out, packed, or with `columns` the rows that they are for."""
         self._scan = reading.scan
@@ -51,9 +52,11 @@ class Passing:
         self._feed = feed
         self._strict = strict
         self._columns = columns
+        self._stamps = stamps
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        clock, log = SystemClock(), RejectLog(self._strict)
+        clock = task_clock(self._scan.stream, self._stamps)
+        log = RejectLog(self._strict)
         progress = self._scan.stream.progress
         bounds = TaskBounds(progress.policy.rule) if progress is not None else None
         ingest = Ingest(self._scan, clock, log, bounds)
@@ -72,7 +75,7 @@ class Passing:
         if self._analyzed:
             done = [work for _, chain, end in ways for work in chain.work(0, end.number)]
             yield packed_batch([Packed(0, PackedKind.STATUS, work_done(done))])
-        status = stream_read(self._scan.stream.name, self._upto)
+        status = stream_read(self._scan.stream.name, self._upto, last_stamp(clock))
         read = ingest.read + log.count(RejectKind.BAD_ROW)
         rejects = log.take()
         if rejects and self._counts:
