@@ -7,19 +7,22 @@ third, what follows for the two is a condition, too: so all times go on progress
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from penstock.model.schema import Schema
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
-from penstock.plan.expressions import Expression, all_of, columns_of
+from penstock.plan.expressions import Column, Expression, all_of, columns_of
 from penstock.plan.nodes.aggregates import GroupAggregate, WindowAggregate
 from penstock.plan.nodes.joins import Join, TimeCondition, by_risk, equal_keys
 from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.stateless import Filter, Project
-from penstock.plan.properties.pairwise_windows import between, width, window_of_two
+from penstock.plan.properties.pairwise_windows import (
+    between,
+    conditions_across,
+    width,
+    window_of_two,
+)
 
 
 def binary_joins(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
@@ -109,11 +112,20 @@ def _pipeline(node: Join, order: list[int]) -> Join:
             window_of_two(windows[first]),
             all_of([*ready, *(risky if last else [])]),
             node.span,
-            also=also,
+            also=(*also, *conditions_across(node, before, [new])),
+            late_by=_late_by(node, order[:place], first, new),
             hint=node.hint,
         )
     assert isinstance(made, Join)
-    return made if not node.also else replace(made, also=(*made.also, *node.also))
+    return made
+
+
+def _late_by(node: Join, before: list[int], first: int, new: int) -> tuple[tuple[Column, ...], ...]:
+    """Tuples of the inputs of the query are late where they come in; results never are."""
+    if not node.late_by:
+        return ()
+    own = node.late_by[first] if len(before) == 1 else (node.attributes[first],)
+    return (own, node.late_by[new])
 
 
 def _known(condition: Expression, known: set[tuple[str, str | None]]) -> bool:

@@ -38,7 +38,8 @@ class OrderedJoin(Base):
         order that a state has which is loaded."""
         self._node, self._any_order = node, any_order
         timed = list(zip(node.attributes, node.branches, strict=True))
-        self._in_time = [InTime([attribute], each) for attribute, each in timed]
+        inputs = zip(node.times, node.branches, strict=True)
+        self._in_time = [InTime(list(times), each) for times, each in inputs]
         self._attributes = [Field(a.name, a.type, a.relation).qualified for a in node.attributes]
         self._types = [attribute.type for attribute in node.attributes]
         self._places = [attribute.position(each.schema) for attribute, each in timed]
