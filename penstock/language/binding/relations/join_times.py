@@ -20,6 +20,7 @@ from penstock.plan.nodes import sequence
 from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.joins import Bands, JoinWindow, Ranges, TimeCondition, Tumbling
 from penstock.plan.nodes.node import Node
+from penstock.plan.properties.finer_times import is_finer
 from penstock.plan.properties.pairwise_windows import band_between, bands_from, width
 from penstock.plan.properties.window_times import ticks_between
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
@@ -152,7 +153,8 @@ def bounded_if_any(inputs: Sequence[Timed], predicates: Sequence[Expression]) ->
 class _AsClose(NamedTuple):
     """Times that the condition holds as close to those of other inputs as the attributes are.  They
     count like these: which of them are the attributes, or whether a part of the condition follows
-    from the others, changes neither what is late nor what progresses."""
+    from the others, changes neither what is late nor what progresses.  Where an attribute is finer,
+    it alone says what is late."""
 
     inputs: Sequence[Timed]
     attributes: Sequence[Column]
@@ -164,7 +166,8 @@ class _AsClose(NamedTuple):
         also, times = list(chosen.also), [list(each) for each in chosen.times]
         late_by = [[attribute] for attribute in self.attributes]
         for here, column in others:
-            late_by[here].append(column)
+            if not is_finer(self.inputs[here].node, self.attributes[here], column):
+                late_by[here].append(column)
             partners = self._partners(here, column)
             if len(partners) < len(self.inputs) - 1:
                 continue
@@ -177,8 +180,9 @@ class _AsClose(NamedTuple):
                 also += [] if condition in also else [condition]
         if not others:
             return chosen
-        late = tuple(map(tuple, late_by))
-        return _chosen(list(map(tuple, times)), chosen.window, also)._replace(late_by=late)
+        made = _chosen(list(map(tuple, times)), chosen.window, also)
+        more = any(len(each) > 1 for each in late_by)
+        return made._replace(late_by=tuple(map(tuple, late_by))) if more else made
 
     @property
     def _nodes(self) -> list[tuple[int, Column]]:
@@ -228,11 +232,29 @@ class _Pairs:
 
     def connected(self) -> list[Time] | None:
         """A time of every input, so that bands hold each of them to all others through a chain; of
-        several choices, that with the narrowest bands."""
+        several choices, that with the narrowest bands, and of these the finest times: whatever is
+        late by others is late by them."""
         tried = [self._reached(first) for first in self._progressing[0]]
-        best, _ = min(tried, key=lambda each: (-len(each[0]), each[1]))
+        most, (narrowest, _) = min((-len(times), width) for times, width in tried)
+        as_good = [each for each in tried if (-len(each[0]), each[1][0]) == (most, narrowest)]
+        finest = [
+            each
+            for number, each in enumerate(as_good)
+            if not any(
+                self._finer(other[0], each[0])
+                and (before < number or not self._finer(each[0], other[0]))
+                for before, other in enumerate(as_good)
+                if other is not each
+            )
+        ]
+        best, _ = min(finest, key=lambda each: each[1])
         self._best = best
         return [best[i] for i in range(len(best))] if len(best) == len(self._inputs) else None
+
+    def _finer(self, some: dict[int, Time], others: dict[int, Time]) -> bool:
+        return some.keys() == others.keys() and all(
+            is_finer(self._inputs[i].node, some[i].column, others[i].column) for i in some
+        )
 
     def _reached(self, first: Time) -> tuple[dict[int, Time], tuple[int, int]]:
         """What bands lead to from a time of the first input, how wide they are together, and how
