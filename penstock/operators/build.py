@@ -70,6 +70,7 @@ from penstock.operators.windows.two_level import TwoLevel
 from penstock.operators.windows.wid import Wid
 from penstock.physical.asked import Asked
 from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.plan.expressions import Column, columns_of
 from penstock.plan.nodes.joins import Join
 from penstock.plan.properties.result_order import by_ports
 
@@ -154,10 +155,10 @@ _REVISING: dict[OperatorKind, Callable[[Any, Asked, Clock], AnswersEarly]] = {
 _ORDERED: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.OPOB_JOIN: lambda node: OpobJoin(node.logical, _sorted_port(node)),
     OperatorKind.OPIB_JOIN: lambda node: OpibJoin(node.logical, _sorted_port(node)),
-    OperatorKind.SYNC_FILTER: lambda node: SyncFilterJoin(node.logical),
-    OperatorKind.FILTER_ORDER: lambda node: FilterOrderJoin(node.logical),
+    OperatorKind.SYNC_FILTER: lambda node: SyncFilterJoin(node.logical, _sorted_by(node)),
+    OperatorKind.FILTER_ORDER: lambda node: FilterOrderJoin(node.logical, _sorted_by(node)),
     OperatorKind.ADAPTIVE_JOIN: lambda node: AdaptiveJoin(
-        node.logical, ALPHA if node.alpha is None else node.alpha
+        node.logical, ALPHA if node.alpha is None else node.alpha, by=_sorted_by(node)
     ),
 }
 
@@ -167,6 +168,11 @@ def _sorted_port(node: PhysicalNode) -> int | None:
     assert isinstance(node.logical, Join)
     ports = None if node.sorting is None else by_ports(node.logical, node.sorting.by)
     return ports[0] if ports is not None and len(ports) == 1 else None
+
+
+def _sorted_by(node: PhysicalNode) -> list[Column]:
+    """The times by the latest of which results are sorted."""
+    return [] if node.sorting is None else list(columns_of(node.sorting.by))
 
 
 # whose results are final; early answers are those that they would give if their streams ended

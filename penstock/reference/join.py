@@ -21,10 +21,11 @@ from penstock.scalars.evaluate import Evaluator, evaluator
 
 def join(node: Join, given: list[Relation], run: Run) -> Relation:
     timed = []
-    for branch, relation, attribute in zip(node.branches, given, node.attributes, strict=True):
+    inputs = zip(node.branches, given, node.attributes, node.times, strict=True)
+    for branch, relation, attribute, times in inputs:
         domain = Domain(attribute.type)
         position = attribute.position(relation.schema)
-        rows = in_time(relation, [attribute], run)
+        rows = in_time(relation, list(times), run)
         if not branch.signed:  # results of others are told apart, too
             rows = [replace(row, lineage=((number,),)) for number, row in enumerate(rows)]
         timed.append([(row, domain.tick(row.values[position])) for row in rows])

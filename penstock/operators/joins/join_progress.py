@@ -4,6 +4,7 @@ promised about results.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.model.punctuation import BEGINNING, END, Bound, JointPunctuation
@@ -40,6 +41,7 @@ class JoinProgress:
     def __init__(self, node: Join) -> None:
         window = node.window.between(0, 1)
         assert window is not None
+        self._times = [[_name(each) for each in times] for times in node.times]
         self._pairs = [_Timed((_name(node.attributes[0]), _name(node.attributes[1])), window)]
         for each in node.also:
             self._pairs.append(_Timed((_name(each.left), _name(each.right)), each.window))
@@ -56,14 +58,13 @@ class JoinProgress:
         ]
         self._jointly_promising = [p for p in self._pairs if types.keys() >= set(p.names)]
 
-    def advance(self, port: int, progress: Progress, attribute: Bound) -> bool:
-        """Whether there is news.  `attribute` is the bound on the attribute of the port; others are
-        in the progress."""
+    def advance(self, port: int, progress: Progress, final: Sequence[Bound]) -> bool:
+        """Whether there is news.  `final` are the bounds on the times by which tuples of the port
+        are late, the attribute first; others are in the progress."""
         bounds, news = self.bounds[port], False
+        own = dict(zip(self._times[port], final, strict=True))
         for name, before in bounds.items():
-            bound = END if progress.ended else progress.bounds.get(name, BEGINNING)
-            if name == self._pairs[0].names[port]:
-                bound = attribute
+            bound = own.get(name, END if progress.ended else progress.bounds.get(name, BEGINNING))
             if bound > before:
                 bounds[name], news = bound, True
         return news
@@ -75,6 +76,14 @@ class JoinProgress:
     def limit(self, port: int) -> Bound:
         """Below it, tuples of a port have no partners to come."""
         return self._pairs[0].limit(port, self.bound(1 - port))
+
+    def other_limits(self, port: int) -> list[tuple[str, Bound]]:
+        """Other columns of a port than the attribute, and below what its tuples have no partners to
+        come because of them."""
+        others = self.bounds[1 - port]
+        pairs = self._pairs[1:]
+        limits = [(p.names[port], p.limit(port, others[p.names[1 - port]])) for p in pairs]
+        return [(name, limit) for name, limit in limits if limit != BEGINNING]
 
     def save(self) -> Tree:
         """By place: columns may be called something else later."""

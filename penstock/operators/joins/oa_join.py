@@ -58,7 +58,9 @@ class OaJoin(Base):
         timed = list(zip(node.attributes, node.branches, strict=True))
         self._places = [attribute.position(each.schema) for attribute, each in timed]
         self._types = [attribute.type for attribute in node.attributes]
-        self._in_time = [in_time_of([attribute], each, asked) for attribute, each in timed]
+        self._types_of = {each.qualified: each.type for each in node.pair_schema}
+        inputs = zip(node.times, node.branches, strict=True)
+        self._in_time = [in_time_of(list(times), each, asked) for times, each in inputs]
         self._names = {field.qualified for field in node.schema}
         self._origins = origins(node)
         self._alone = self._kind.left_alone
@@ -126,7 +128,19 @@ class OaJoin(Base):
     def _may_be_joined(self, port: int, came: Arrivals) -> Mask:
         """Of which tuples partners may still come."""
         bound = self._progress.bound(1 - port)
-        return came.fit if bound == BEGINNING else came.fit & (came.highs >= bound)
+        fits = came.fit if bound == BEGINNING else came.fit & (came.highs >= bound)
+        limits = self._progress.other_limits(port) if self._kind.keeps[port] else []
+        return fits & ~came.of_rows(self._passed(limits, came.rows)) if limits else fits
+
+    def _passed(self, limits: list[tuple[str, Bound]], rows: pa.RecordBatch) -> Mask:
+        """Which rows are below one of some limits on columns."""
+        passed = np.zeros(rows.num_rows, np.bool_)
+        for name, limit in limits:
+            if limit == END:
+                passed[:] = True
+            else:
+                passed |= to_ticks(rows.column(name), self._types_of[name]) < int(limit)
+        return passed
 
     def _decided(self, port: int, came: Arrivals, paired: Mask, stays: Mask) -> Iterator[Item]:
         """Tuples that leave alone as soon as they come: with a partner, if that is all that is
@@ -144,7 +158,7 @@ class OaJoin(Base):
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
         yield from self._given_over()
         self._high |= {k: v for k, v in progress.high.items() if k in self._names}
-        (final,) = self._in_time[port].final(progress)
+        final = self._in_time[port].final(progress)
         if not self._progress.advance(port, progress, final):
             return
         other = 1 - port
@@ -152,6 +166,10 @@ class OaJoin(Base):
         if self._kind.keeps[other]:
             for rows in side.finish_below(limit):
                 yield from self._given_alone(other, rows)
+            limits = self._progress.other_limits(other)
+            if limits:  # these rows have no partners to come, and their times progress
+                for rows in side.finish_where(lambda each: self._passed(limits, each)):
+                    yield from self._given_alone(other, rows)
         side.forget(limit)
         self._keys.forget(self._sides)
         promised = self._progress.promise()

@@ -7,19 +7,26 @@ third, what follows for the two is a condition, too: so all times go on progress
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from penstock.model.schema import Schema
 from penstock.optimizer.rewrite import with_inputs
 from penstock.optimizer.settings import Settings
-from penstock.plan.expressions import Expression, all_of, columns_of
+from penstock.plan.algorithms import JoinAlgorithm
+from penstock.plan.expressions import Column, Expression, all_of, columns_of
 from penstock.plan.nodes.aggregates import GroupAggregate, WindowAggregate
 from penstock.plan.nodes.joins import Join, TimeCondition, by_risk, equal_keys
 from penstock.plan.nodes.lookup import Lookup
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.stateless import Filter, Project
-from penstock.plan.properties.pairwise_windows import between, width, window_of_two
+from penstock.plan.properties.pairwise_windows import (
+    between,
+    conditions_across,
+    width,
+    window_of_two,
+)
+
+# hints for joins whose results leave in the order of the time of their first input
+IN_ORDER_OF_ONE = (JoinAlgorithm.OPOB, JoinAlgorithm.OPIB)
 
 
 def binary_joins(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
@@ -52,7 +59,8 @@ def _binary(node: Node, by_name: bool) -> Node:
     if not isinstance(node, Join) or len(node.branches) == 2 or node.tree is not None:
         return node
     may_move = by_name and not node.signed
-    order = connected(node) if may_move else list(range(len(node.branches)))
+    first = 0 if node.hint in IN_ORDER_OF_ONE else None
+    order = connected(node, first) if may_move else list(range(len(node.branches)))
     return _pipeline(node, order)
 
 
@@ -66,11 +74,12 @@ def looks_at_names(node: Node, by_name: bool) -> bool:
     return False
 
 
-def connected(node: Join) -> list[int]:
+def connected(node: Join, start: int | None = None) -> list[int]:
     """Beginning with the first input that has equal keys with another: whenever it can be, one that
     has equal keys with those before it."""
     left = list(range(len(node.branches)))
-    start = next((i for i in left if any(_equal(node, [i], j) for j in left if j != i)), 0)
+    if start is None:
+        start = next((i for i in left if any(_equal(node, [i], j) for j in left if j != i)), 0)
     order = [start]
     left.remove(start)
     while left:
@@ -94,6 +103,8 @@ def _pipeline(node: Join, order: list[int]) -> Join:
         before, last = order[:place], place == len(order) - 1
         windows = {each: between(node, each, new) for each in before}
         first = min(before, key=lambda each: width(windows[each]))
+        if node.hint in IN_ORDER_OF_ONE:
+            first = order[0]  # all results are in the order of the first input
         attribute = node.attributes[new]
         also = tuple(
             TimeCondition(node.attributes[each], attribute, windows[each])
@@ -109,11 +120,20 @@ def _pipeline(node: Join, order: list[int]) -> Join:
             window_of_two(windows[first]),
             all_of([*ready, *(risky if last else [])]),
             node.span,
-            also=also,
+            also=(*also, *conditions_across(node, before, [new])),
+            late_by=_late_by(node, order[:place], first, new),
             hint=node.hint,
         )
     assert isinstance(made, Join)
-    return made if not node.also else replace(made, also=(*made.also, *node.also))
+    return made
+
+
+def _late_by(node: Join, before: list[int], first: int, new: int) -> tuple[tuple[Column, ...], ...]:
+    """Tuples of the inputs of the query are late where they come in; results never are."""
+    if not node.late_by:
+        return ()
+    own = node.late_by[first] if len(before) == 1 else (node.attributes[first],)
+    return (own, node.late_by[new])
 
 
 def _known(condition: Expression, known: set[tuple[str, str | None]]) -> bool:

@@ -73,6 +73,7 @@ class ColumnsNeeded:
         own: list[Expression] = [*node.attributes]
         own += [node.condition] if node.condition is not None else []
         own += [column for each in node.also for column in (each.left, each.right)]
+        own += [column for times in node.times for column in times]
         partners = _NOTHING if node.kind.left_alone else needed
         first, *others = node.branches
         inputs = [(first, _with(needed, own)), *((each, _with(partners, own)) for each in others)]

@@ -66,6 +66,8 @@ def _below_join(node: Difference) -> Node | None:
     join, stay = project.input, node.ranges[0]
     if join.kind is not JoinKind.INNER or join.signed or len(join.branches) != 2 or stay is None:
         return None
+    if join.late_by:  # of what comes and goes, only the time at which it does progresses
+        return None
     attribute = below(node.attributes[0], project)
     if attribute not in join.attributes:
         return None

@@ -13,7 +13,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.physical.sorting import Sorting
 from penstock.plan.algorithms import JoinAlgorithm
 from penstock.plan.nodes.joins import Join, JoinKind
-from penstock.plan.properties.result_order import latest_of
+from penstock.plan.properties.result_order import latest_of, latest_of_all
 
 # Those whose results leave in order: by the time of one input, or by the later of both.
 BY_ONE = {
@@ -32,6 +32,9 @@ def choose_join(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
     before: OaJoin of a and b, with the hint SYNC_FILTER
     after:  SyncFilter, whose results are sorted by greatest(a.t, b.t)
 
+    before: OaJoin (OaJoin of a and b) and c, with the hint SYNC_FILTER
+    after:  SyncFilter (SyncFilter …), sorted by greatest(a.t, b.t, c.t)
+
     Without a hint, results leave as they are found; `leave_in_order` chooses another algorithm in
     process where an order is wanted.  On Spark, results are sorted in the bucket that they come
     from, and nowhere else.  What each algorithm would take is noted for EXPLAIN.
@@ -47,14 +50,16 @@ def choose_join(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
             return with_choice(changed, (), settings) if can_leave_in_order(node) else changed
         if not can_leave_in_order(node):
             raise EngineError(
-                f"{join.hint.name} joins two streams, and gives neither tuples without a partner "
-                "nor amended or early results",
+                f"{join.hint.name} joins two streams at a time, and gives neither tuples without a "
+                "partner nor amended or early results",
                 span=join.span,
                 expected="an INNER join of tuples that stay, without LATE AMEND and EMIT EARLY",
                 hint="leave the hint out",
             )
-        by = (0,) if join.hint in BY_ONE else (0, 1)
-        return sorted_join(changed, {**BY_ONE, **BY_BOTH}[join.hint], by, settings)
+        if join.hint in BY_ONE:
+            return sorted_join(changed, BY_ONE[join.hint], (0,), settings)
+        made = sorted_join(changed, BY_BOTH[join.hint], (0, 1), settings)
+        return replace(made, sorting=Sorting(latest_of_all(join)))
 
     return replace(plan, root=change(plan.root))
 

@@ -334,6 +334,9 @@ def _conditions(
             for each in node.also:
                 pair = [expression_text(column, columns) for column in (each.left, each.right)]
                 yield f"also {' and '.join(pair)} within {each.window}"
+            if node.late_by:
+                texts = [[expression_text(each, columns) for each in own] for own in node.times]
+                yield f"late by {'; '.join(', '.join(each) for each in texts)}"
         case Difference():
             yield f"ranges {node.ranges}"
             for left, right in node.keys:

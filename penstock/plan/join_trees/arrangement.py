@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, pairwise, product
 
 from penstock.model.types import BOOLEAN
-from penstock.plan.expressions import Call, Expression, all_of, columns_of
+from penstock.plan.expressions import Call, Column, Expression, all_of, columns_of
 from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, flat
 from penstock.plan.nodes.joins import Bands, Join, JoinWindow, Ranges, TimeCondition
 from penstock.plan.nodes.node import Node
 from penstock.plan.properties.equalities import Conditions, conditions_of
-from penstock.plan.properties.pairwise_windows import between, width, window_of_two
+from penstock.plan.properties.pairwise_windows import (
+    between,
+    conditions_across,
+    width,
+    window_of_two,
+)
 from penstock.windows.joins import BandJoin
 
 
@@ -32,8 +37,7 @@ def arranged(join: Join, tree: Joined) -> Join:
     (a.k = b.k); window: [RANGE 7, WA c.t]; window: [RANGE 5, WA b.t]; also: -5 <= b.t - a.t <= 9
     (a.k = c.k); window: [RANGE 9, WA a.t]; window: [RANGE 7, WA c.t]
     """
-    made = _Arranging(join, conditions_of(join)).made(tree, whole=True)
-    return made if not join.also else replace(made, also=(*made.also, *join.also))
+    return _Arranging(join, conditions_of(join)).made(tree, whole=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,8 @@ class _Arranging:
             for one, other in product(parts[left].leaves, parts[right].leaves)
             if (one, other) != (timed[left], timed[right])
         )
+        for left, right in combinations(parts, 2):
+            also += tuple(conditions_across(join, left.leaves, right.leaves))
         return Join(
             tuple(map(self.node, parts)),
             tuple(join.attributes[number] for number in timed),
@@ -62,8 +68,21 @@ class _Arranging:
             all_of(self._condition(tree, whole)),
             join.span,
             also=also,
+            late_by=self._late_by(parts, timed),
             hint=join.hint,
             tree=flat(len(parts), tree.probes) if len(parts) > 2 else None,
+        )
+
+    def _late_by(
+        self, parts: Sequence[JoinTree], timed: Sequence[int]
+    ) -> tuple[tuple[Column, ...], ...]:
+        """Tuples of the inputs of the query are late where they come in; results never are."""
+        join = self.join
+        if not join.late_by:
+            return ()
+        return tuple(
+            join.late_by[part.number] if isinstance(part, JoinInput) else (join.attributes[first],)
+            for part, first in zip(parts, timed, strict=True)
         )
 
     def _times(self, parts: Sequence[JoinTree]) -> tuple[tuple[int, ...], JoinWindow]:

@@ -103,6 +103,8 @@ class Join(Node):
     span: Span | None = field(default=None, compare=False, repr=False)
     kind: JoinKind = JoinKind.INNER
     also: tuple[TimeCondition, ...] = ()
+    # by which columns tuples of each input are late; without them, by the attributes
+    late_by: tuple[tuple[Column, ...], ...] = ()
     hint: JoinAlgorithm | None = field(default=None, compare=False)
     # of which operators several inputs are put together; None: nobody has said so yet
     tree: Joined | None = field(default=None, compare=False, repr=False)
@@ -121,13 +123,24 @@ class Join(Node):
             raise PlanError(f"a join condition is BOOLEAN, not {self.condition.type}")
         if self.tree is not None and sorted(self.tree.leaves) != list(range(len(self.branches))):
             raise PlanError(f"a tree of the inputs {self.tree.leaves}, out of {len(self.branches)}")
-        for branch, attribute in zip(self.branches, self.attributes, strict=True):
-            if branch.promise(attribute) is None:
-                raise PlanError(f"{attribute} does not progress")
+        for branch, times in zip(self.branches, self.times, strict=True):
+            for each in times:
+                if branch.promise(each) is None:
+                    raise PlanError(f"{each} does not progress")
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         return self.branches
+
+    @cached_property
+    def times(self) -> tuple[tuple[Column, ...], ...]:
+        """The columns of each input by whose bounds its tuples are late: the windowing attribute,
+        then others that the condition holds as close to times of another input.  So a condition
+        that follows from the others changes no answer."""
+        if not self.late_by:
+            return tuple((attribute,) for attribute in self.attributes)
+        pairs = zip(self.attributes, self.late_by, strict=True)
+        return tuple(tuple(dict.fromkeys((first, *others))) for first, others in pairs)
 
     @property
     def probes(self) -> tuple[tuple[int, ...], ...]:
@@ -177,6 +190,9 @@ class Join(Node):
                     low, high = length(band.low), length(band.high)
                     lines.append(f"band: {low} <= {right} - {left} <= {high}")
         lines += [f"also: {each}" for each in self.also]
+        for times in self.times:
+            if len(times) > 1:
+                lines.append(f"late by: {', '.join(map(str, times))}")
         if self.hint is not None:
             lines.append(f"algorithm: {self.hint.name} ({self.hint.value}), {Reason.HINT.value}")
         return lines

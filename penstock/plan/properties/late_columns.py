@@ -82,10 +82,12 @@ def has_tuples(node: Node) -> bool:
 def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
     """Results are never late, so only what tuples come to."""
     if isinstance(node, Join | Difference | Sequence):
-        for given, timed in zip(node.inputs, node.attributes, strict=True):
+        attributes = tuple((each,) for each in node.attributes)
+        times = node.times if isinstance(node, Join) else attributes
+        for given, own in zip(node.inputs, times, strict=True):
             yield from _finding_late(given)
             if has_tuples(given):
-                yield given.schema, timed.type, BIGINT
+                yield from ((given.schema, each.type, BIGINT) for each in own)
         return
     for given in node.inputs:
         yield from _finding_late(given)

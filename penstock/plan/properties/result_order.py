@@ -4,6 +4,8 @@ both, which is when the last of the two tuples came.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.plan.expressions import Call, Column, Expression
 from penstock.plan.nodes.joins import Join
 from penstock.plan.properties.monotone import rising_operands
@@ -27,5 +29,25 @@ def by_ports(node: Join, by: Expression) -> tuple[int, ...] | None:
 
 def latest_of(node: Join, ports: tuple[int, ...]) -> Expression:
     """What results are sorted by."""
-    columns = tuple(node.attributes[port] for port in ports)
-    return columns[0] if len(columns) == 1 else Call("greatest", columns, columns[0].type)
+    return _greatest([node.attributes[port] for port in ports])
+
+
+def latest_of_all(node: Join) -> Expression:
+    """What results of a join of several streams are sorted by that leave in the order of all of
+    their times: those of the streams that were joined before count, too."""
+    return _greatest(_times(node))
+
+
+def _times(node: Join) -> list[Column]:
+    """The time of every stream that one pipeline joins."""
+    known = {each.left for each in node.also} | {each.right for each in node.also}
+    found: list[Column] = []
+    for branch, attribute in zip(node.branches, node.attributes, strict=True):
+        before = _times(branch) if isinstance(branch, Join) and branch.hint is node.hint else []
+        found += [each for each in before if each in known or each == attribute] or [attribute]
+    return found
+
+
+def _greatest(columns: Sequence[Column]) -> Expression:
+    several = tuple(columns)
+    return several[0] if len(several) == 1 else Call("greatest", several, several[0].type)

@@ -98,7 +98,7 @@ def with_hint(hint: JoinAlgorithm | None) -> Planning:
 @contextmanager
 def watching(loads: list[float]) -> Iterator[None]:
     """Joins are watched, and adaptive ones are told how busy they are."""
-    promised: list[Progress] = []
+    promised: dict[tuple[str, ...], list[Progress]] = {}  # of every join, by its times
     told = cycle(loads)
 
     def watched(node: PhysicalNode, clock: Clock) -> Operator:
@@ -106,7 +106,7 @@ def watching(loads: list[float]) -> Iterator[None]:
         if not isinstance(node.logical, Join):
             return made
         types = {each.field.qualified: each.field.type for each in node.logical.progress}
-        return Watched(made, types, promised)
+        return Watched(made, types, promised.setdefault(tuple(types), []))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(query_graph, "operator_for", watched)

@@ -20,6 +20,8 @@ from penstock.plan.nodes import sequence
 from penstock.plan.nodes.difference import Difference
 from penstock.plan.nodes.joins import Bands, JoinWindow, Ranges, TimeCondition, Tumbling
 from penstock.plan.nodes.node import Node
+from penstock.plan.properties.finer_times import is_finer
+from penstock.plan.properties.pairwise_windows import band_between, bands_from, width
 from penstock.plan.properties.window_times import ticks_between
 from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 
@@ -39,6 +41,7 @@ class Chosen(NamedTuple):
     window: JoinWindow
     also: tuple[TimeCondition, ...]
     times: tuple[tuple[Time, ...], ...]
+    late_by: tuple[tuple[Column, ...], ...] = ()  # if other times than the attributes count, too
 
     def between(self, i: int, j: int) -> Limits | None:
         """How far the windowing attribute of one input is behind that of another."""
@@ -135,17 +138,67 @@ def bounded_if_any(inputs: Sequence[Timed], predicates: Sequence[Expression]) ->
     if chosen is None:
         return None
     times = [_with_first(each, time) for each, time in zip(inputs, chosen, strict=True)]
-    window: JoinWindow
-    if all(each.stay is not None for each in chosen):
-        window = Ranges(tuple(each.stay or 0 for each in chosen))
-    else:
-        window = Bands(tuple(pairs.bands(chosen)))
     also = [
         TimeCondition(i.column, j.column, SlidingJoin(i.stay, j.stay))
         for i, j in _other_pairs(times)
         if i.stay is not None and j.stay is not None
     ]
-    return _chosen(times, window, also)
+    if all(each.stay is not None for each in chosen):
+        return _chosen(times, Ranges(tuple(each.stay or 0 for each in chosen)), also)
+    bands = Bands(tuple(pairs.bands(chosen)))
+    as_close = pairs.as_close(chosen, bands)
+    return as_close.counted(_chosen(times, bands, also))
+
+
+class _AsClose(NamedTuple):
+    """Times that the condition holds as close to those of other inputs as the attributes are.  They
+    count like these: which of them are the attributes, or whether a part of the condition follows
+    from the others, changes neither what is late nor what progresses.  Where an attribute is finer,
+    it alone says what is late."""
+
+    inputs: Sequence[Timed]
+    attributes: Sequence[Column]
+    said: Sequence[tuple[tuple[int, Column], tuple[int, Column], BandJoin]]
+
+    def counted(self, chosen: Chosen) -> Chosen:
+        """With all of them; those that are held to every other input progress."""
+        others = [each for each in self._nodes if each[1] not in self.attributes]
+        also, times = list(chosen.also), [list(each) for each in chosen.times]
+        late_by = [[attribute] for attribute in self.attributes]
+        for here, column in others:
+            if not is_finer(self.inputs[here].node, self.attributes[here], column):
+                late_by[here].append(column)
+            partners = self._partners(here, column)
+            if len(partners) < len(self.inputs) - 1:
+                continue
+            if all(each.column != column for each in times[here]):
+                times[here] += [each for each in self.inputs[here].times if each.column == column]
+            for there, (other, band) in partners.items():
+                pair = (column, other) if here < there else (other, column)
+                turned = band if here < there else BandJoin(-band.high, -band.low)
+                condition = TimeCondition(*pair, turned)
+                also += [] if condition in also else [condition]
+        if not others:
+            return chosen
+        made = _chosen(list(map(tuple, times)), chosen.window, also)
+        more = any(len(each) > 1 for each in late_by)
+        return made._replace(late_by=tuple(map(tuple, late_by))) if more else made
+
+    @property
+    def _nodes(self) -> list[tuple[int, Column]]:
+        return list(dict.fromkeys(each for *pair, _ in self.said for each in pair))
+
+    def _partners(self, here: int, column: Column) -> dict[int, tuple[Column, BandJoin]]:
+        """The nearest time of each other input, as far as the condition leads to one."""
+        nodes = self._nodes
+        numbered = [(nodes.index(one), nodes.index(other), band) for one, other, band in self.said]
+        found = bands_from(Bands(tuple(numbered)), nodes.index((here, column)))
+        nearest: dict[int, tuple[Column, BandJoin]] = {}
+        for number, band in found.items():  # the nearest first
+            there, other = nodes[number]
+            if there != here:
+                nearest.setdefault(there, (other, band))
+        return nearest
 
 
 class _Pairs:
@@ -179,11 +232,29 @@ class _Pairs:
 
     def connected(self) -> list[Time] | None:
         """A time of every input, so that bands hold each of them to all others through a chain; of
-        several choices, that with the narrowest bands."""
+        several choices, that with the narrowest bands, and of these the finest times: whatever is
+        late by others is late by them."""
         tried = [self._reached(first) for first in self._progressing[0]]
-        best, _ = min(tried, key=lambda each: (-len(each[0]), each[1]))
+        most, (narrowest, _) = min((-len(times), width) for times, width in tried)
+        as_good = [each for each in tried if (-len(each[0]), each[1][0]) == (most, narrowest)]
+        finest = [
+            each
+            for number, each in enumerate(as_good)
+            if not any(
+                self._finer(other[0], each[0])
+                and (before < number or not self._finer(each[0], other[0]))
+                for before, other in enumerate(as_good)
+                if other is not each
+            )
+        ]
+        best, _ = min(finest, key=lambda each: each[1])
         self._best = best
         return [best[i] for i in range(len(best))] if len(best) == len(self._inputs) else None
+
+    def _finer(self, some: dict[int, Time], others: dict[int, Time]) -> bool:
+        return some.keys() == others.keys() and all(
+            is_finer(self._inputs[i].node, some[i].column, others[i].column) for i in some
+        )
 
     def _reached(self, first: Time) -> tuple[dict[int, Time], tuple[int, int]]:
         """What bands lead to from a time of the first input, how wide they are together, and how
@@ -215,6 +286,19 @@ class _Pairs:
         said = self._said.get((self._owners[one.column], self._owners[other.column]), ())
         own = (limits for near, far, limits in said if (near, far) == (one.column, other.column))
         return any(limits.band == band for limits in own)
+
+    def as_close(self, chosen: Sequence[Time], bands: Bands) -> _AsClose:
+        """What is said about pairs of times that is no wider than what holds for the attributes."""
+        progressing = [{each.column for each in times} for times in self._progressing]
+        found = []
+        for (i, j), said in sorted(self._said.items(), key=lambda each: each[0]):
+            widest = width(band_between(bands, i, j))
+            for one, other, limits in said:
+                band = limits.band
+                comparable = one in progressing[i] and other in progressing[j]
+                if band is not None and comparable and width(band) <= widest:
+                    found.append(((i, one), (j, other), band))
+        return _AsClose(self._inputs, [each.column for each in chosen], found)
 
     def bands(self, chosen: list[Time]) -> list[tuple[int, int, BandJoin]]:
         found = []

@@ -183,7 +183,15 @@ class JoinBinder:
         node = pointing_at(
             span,
             lambda: Join(
-                nodes, chosen.attributes, chosen.window, condition, span, kind, chosen.also, hint
+                nodes,
+                chosen.attributes,
+                chosen.window,
+                condition,
+                span,
+                kind,
+                chosen.also,
+                chosen.late_by,
+                hint,
             ),
         )
         self.joined.append(node)

@@ -24,7 +24,8 @@ class MultiwayInputs:
 
     def __init__(self, node: Join, asked: Asked | None) -> None:
         timed = list(zip(node.attributes, node.branches, strict=True))
-        self._in_time = [in_time_of([attribute], each, asked) for attribute, each in timed]
+        inputs = zip(node.times, node.branches, strict=True)
+        self._in_time = [in_time_of(list(times), each, asked) for times, each in inputs]
         self._places = [attribute.position(each.schema) for attribute, each in timed]
         self._types = [attribute.type for attribute in node.attributes]
         self.columns: Sequence[list[str]] = [
@@ -56,10 +57,9 @@ class MultiwayInputs:
             return given, ticks
         return given.filter(pa.array(equal)), ticks[equal]
 
-    def final(self, port: int, progress: Progress) -> Bound:
-        """Below it, everything of an input is there."""
-        (bound,) = self._in_time[port].final(progress)
-        return bound
+    def final(self, port: int, progress: Progress) -> list[Bound]:
+        """The bounds on the times of an input below which everything of it is there."""
+        return self._in_time[port].final(progress)
 
     def ticks(self, port: int, rows: pa.RecordBatch) -> Ints:
         return to_ticks(rows.column(self._places[port]), self._types[port])

@@ -42,6 +42,7 @@ class MultiwayProgress:
 
     def __init__(self, join: Join) -> None:
         self._own = [_name(attribute) for attribute in join.attributes]
+        self._times = [[_name(each) for each in times] for times in join.times]
         self._timed = list(_times(join))
         self._attributes = self._timed[: len(self._timed) - len(join.also)]
         self.bounds: list[dict[str, Bound]] = [{name: BEGINNING} for name in self._own]
@@ -50,14 +51,13 @@ class MultiwayProgress:
                 self.bounds[number].setdefault(name, BEGINNING)
         self._types = {each.field.qualified: each.field.type for each in join.progress}
 
-    def advance(self, port: int, progress: Progress, attribute: Bound) -> bool:
-        """Whether there is news.  `attribute` is the bound on the attribute of the port; others are
-        in the progress."""
+    def advance(self, port: int, progress: Progress, final: Sequence[Bound]) -> bool:
+        """Whether there is news.  `final` are the bounds on the times by which tuples of the port
+        are late, the attribute first; others are in the progress."""
         bounds, news = self.bounds[port], False
+        own = dict(zip(self._times[port], final, strict=True))
         for name, before in bounds.items():
-            bound = END if progress.ended else progress.bounds.get(name, BEGINNING)
-            if name == self._own[port]:
-                bound = attribute
+            bound = own.get(name, END if progress.ended else progress.bounds.get(name, BEGINNING))
             if bound > before:
                 bounds[name], news = bound, True
         return news

@@ -5,7 +5,7 @@ and Filter-Order when joining takes so much of the time that it had better be do
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 from penstock.errors import PlanError
@@ -14,6 +14,7 @@ from penstock.operators.joins.join_state import JoinState
 from penstock.operators.joins.ordered.load import SECOND, JoinLoad
 from penstock.operators.joins.ordered.ordered_join import OrderedJoin
 from penstock.operators.operator import Item, LateRows, Progress
+from penstock.plan.expressions import Column
 from penstock.plan.nodes.joins import Join
 from penstock.state.chunks import ChunkStore
 
@@ -31,7 +32,7 @@ class JoinMode(Enum):
 
 
 class AdaptiveJoin(OrderedJoin):
-    """In the order of the later of both times, whatever is done inside: which way is taken depends
+    """In the order of the latest of some times, whatever is done inside: which way is taken depends
     on how long joining takes by a `timer`, and the results do not."""
 
     def __init__(
@@ -39,11 +40,12 @@ class AdaptiveJoin(OrderedJoin):
         node: Join,
         alpha: float = ALPHA,
         timer: Callable[[], int] = time.perf_counter_ns,
+        by: Sequence[Column] = (),
     ) -> None:
         """`alpha` is the load from which on results are ordered after joining."""
         if not 0 <= alpha < 1:
             raise PlanError(f"α of an adaptive join is {alpha}", expected="from 0 to below 1")
-        super().__init__(node, (0, 1))
+        super().__init__(node, by or node.attributes)
         self.alpha = alpha
         self._timer = timer
         self.measured = JoinLoad()

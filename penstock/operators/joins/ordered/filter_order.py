@@ -6,15 +6,19 @@ So the work of joining is done while the slower input is waited for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.operators.joins.ordered.ordered_join import OrderedJoin
+from penstock.plan.expressions import Column
 from penstock.plan.nodes.joins import Join
 
 
 class FilterOrderJoin(OrderedJoin):
-    """In the order of the later of both times."""
+    """In the order of the latest of some times, which are those of both inputs if nothing else is
+    said."""
 
-    def __init__(self, node: Join) -> None:
-        super().__init__(node, (0, 1))
+    def __init__(self, node: Join, by: Sequence[Column] = ()) -> None:
+        super().__init__(node, by or node.attributes)
 
     def waits(self, port: int) -> bool:  # noqa: ARG002
         return False

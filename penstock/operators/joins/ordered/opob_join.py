@@ -13,7 +13,7 @@ class OpobJoin(OrderedJoin):
 
     def __init__(self, node: Join, port: int | None = None) -> None:
         """Without a port, that of a state which is loaded is as good."""
-        super().__init__(node, (port or 0,), any_order=port is None)
+        super().__init__(node, node.attributes[port or 0 :][:1], any_order=port is None)
 
     def waits(self, port: int) -> bool:  # noqa: ARG002
         return False

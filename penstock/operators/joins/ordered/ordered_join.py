@@ -8,7 +8,7 @@ progress as far as no tuple waits that belongs before it.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.errors import CheckpointError
 from penstock.model.punctuation import BEGINNING, END, Bound
@@ -23,6 +23,7 @@ from penstock.operators.open_results import NOTHING_OPEN, OpenResults
 from penstock.operators.operator import Base, Item, LateRows, Progress, at_once
 from penstock.operators.ticks import to_ticks
 from penstock.operators.waiting import WaitingRows
+from penstock.plan.expressions import Column
 from penstock.plan.identity.identity import origins
 from penstock.plan.nodes.joins import Join
 from penstock.state.chunks import ChunkStore, Within
@@ -33,19 +34,20 @@ _PIECE = 1 << 16  # results that leave together
 class OrderedJoin(Base):
     """An INNER join of two inputs, none of which takes tuples back."""
 
-    def __init__(self, node: Join, ports: tuple[int, ...], any_order: bool = False) -> None:
-        """Results are in the order of the latest of the times that they have of `ports`, or in the
-        order that a state has which is loaded."""
+    def __init__(self, node: Join, by: Sequence[Column], any_order: bool = False) -> None:
+        """Results are in the order of the latest of some times, or in the order that a state has
+        which is loaded."""
         self._node, self._any_order = node, any_order
         timed = list(zip(node.attributes, node.branches, strict=True))
-        self._in_time = [InTime([attribute], each) for attribute, each in timed]
+        inputs = zip(node.times, node.branches, strict=True)
+        self._in_time = [InTime(list(times), each) for times, each in inputs]
         self._attributes = [Field(a.name, a.type, a.relation).qualified for a in node.attributes]
         self._types = [attribute.type for attribute in node.attributes]
         self._places = [attribute.position(each.schema) for attribute, each in timed]
         self._columns = [[each.qualified for each in branch.schema] for branch in node.branches]
         self._output = [each.qualified for each in node.schema]
         self._origins = [*(origins(each) for each in node.branches), origins(node)]
-        self.order = ResultOrder(node, ports)
+        self.order = ResultOrder(node, by)
         self.join = OaJoin(node)
         self.waiting = (WaitingRows(), WaitingRows())  # tuples that have not been joined
         self.held = WaitingRows()  # results that have not been given out
@@ -83,7 +85,7 @@ class OrderedJoin(Base):
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
         self._given[port] = progress
-        complete = self.order.complete(self.bounds())
+        complete = self.order.complete(self._given)
         for number, waiting in enumerate(self.waiting):
             ready = waiting.take(complete)
             if ready is not None:
@@ -160,17 +162,21 @@ class OrderedJoin(Base):
         *inputs, outside = self._origins
         given = [each.save(own) for each, own in zip(self._given, inputs, strict=True)]
         inside, promised = self._inside.save(outside), self._promised.save(outside)
-        order = {"ports": list(self.order.ports), "released": self._released}
+        order = {"places": list(self.order.places), "released": self._released}
         store.put("run", {"given": given, "inside": inside, "promised": promised, **order})
 
     def load(self, store: ChunkStore) -> None:
         saved = store.get("run")
         if saved is None:
             return
-        ports = tuple(saved["ports"])
+        places = saved.get("places")
+        if places is None:  # earlier versions knew the attributes alone
+            attributes = [self._node.attributes[port] for port in saved["ports"]]
+            places = [each.position(self._node.schema) for each in attributes]
         if self._any_order:
-            self.order = ResultOrder(self._node, ports)
-        if ports != self.order.ports:
+            fields = [self._node.schema.fields[place] for place in places]
+            self.order = ResultOrder(self._node, [Column.of(each) for each in fields])
+        if tuple(places) != self.order.places:
             raise CheckpointError(
                 "the results of a join that wait in the checkpoint are in another order",
                 hint="another checkpoint, or delete the directory to begin anew",

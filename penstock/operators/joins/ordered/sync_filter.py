@@ -7,15 +7,19 @@ come; over streams in order, that is the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.operators.joins.ordered.ordered_join import OrderedJoin
+from penstock.plan.expressions import Column
 from penstock.plan.nodes.joins import Join
 
 
 class SyncFilterJoin(OrderedJoin):
-    """In the order of the later of both times."""
+    """In the order of the latest of some times, which are those of both inputs if nothing else is
+    said."""
 
-    def __init__(self, node: Join) -> None:
-        super().__init__(node, (0, 1))
+    def __init__(self, node: Join, by: Sequence[Column] = ()) -> None:
+        super().__init__(node, by or node.attributes)
 
     def waits(self, port: int) -> bool:  # noqa: ARG002
         return True

@@ -115,6 +115,15 @@ class Side:
                 if len(alone):
                     yield gathered_rows(run.rows, alone)
 
+    def finish_where(self, passed: Callable[[pa.RecordBatch], Mask]) -> Iterator[pa.RecordBatch]:
+        """The same for the rows that a test says have been passed."""
+        self.settle()
+        for run in self._runs:
+            if run.finished < len(run):
+                alone = run.finish(np.flatnonzero(passed(run.rows)))
+                if len(alone):
+                    yield gathered_rows(run.rows, alone)
+
     def forget(self, limit: Bound) -> None:
         """Tuples below the limit find no partner any more."""
         if self._newest.lowest < limit:
