@@ -117,7 +117,7 @@ class Ledger:
         known = columns or self.columns(name, place)
         former, left = dict(self._former(name)), self.place(name)
         if left is not None and left != place:
-            former[left] = astuple(self.all_marks(name)[-1])
+            former[left] = list(astuple(self.all_marks(name)[-1]))
         former.pop(place, None)
         self._outputs[name] = {
             "place": place,
