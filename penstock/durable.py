@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 from zlib import crc32
@@ -37,6 +39,73 @@ def write_whole(path: Path, content: bytes, sync: bool = True) -> None:
         sync_directory(path.parent)
 
 
+def create_whole(path: Path, content: bytes, token: str) -> bool:
+    """Create a file that must not exist; False if another one is there, whoever was first.
+
+    Its content appears together with its name.  Until `settle` is called, a second name of the file
+    with the `token` in it says after a crash who has created it.
+    """
+    beside = _second_name(path, token)
+    try:
+        if _is_same(beside, path):
+            return True
+        beside.unlink(missing_ok=True)
+        _write_new(beside, content)
+        os.link(beside, path)
+    except FileExistsError:
+        beside.unlink(missing_ok=True)
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with suppress(OSError):
+            beside.unlink()
+        try:
+            _write_new(path, content)
+        except FileExistsError:
+            return False
+    sync_directory(path.parent)
+    return True
+
+
+def has_created(path: Path, token: str) -> bool:
+    """Whether a file was created with a token, and has not been settled."""
+    with suppress(OSError):
+        return _is_same(_second_name(path, token), path)
+    return False
+
+
+def settle(path: Path, token: str) -> None:
+    """Drop the second name of a file that `create_whole` has created."""
+    with suppress(OSError):  # where a name cannot be so long, there is none
+        _second_name(path, token).unlink()
+
+
+# file systems without hard links, or for which the second name is too long
+_NO_LINKS = (
+    *(errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS),
+    *(errno.EMLINK, errno.ENAMETOOLONG, errno.EACCES, errno.EINVAL),
+)
+
+
+def _second_name(path: Path, token: str) -> Path:
+    return path.with_name(f".{path.name}.{token}")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except FileNotFoundError:
+        return False
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def sync_directory(directory: Path) -> None:
     """The names of files are on disk, too."""
     handle = os.open(directory, os.O_RDONLY)
@@ -48,8 +117,19 @@ def sync_directory(directory: Path) -> None:
 
 def write_json(path: Path, content: Mapping[str, Any], sync: bool = True) -> None:
     """Write a record with a checksum."""
+    write_whole(path, _record(content), sync)
+
+
+def create_json(path: Path, content: Mapping[str, Any], token: str) -> bool:
+    """Write a record that must not be there yet: see `create_whole`."""
+    created = create_whole(path, _record(content), token)
+    settle(path, token)
+    return created
+
+
+def _record(content: Mapping[str, Any]) -> bytes:
     text = json.dumps({**content, _CHECK: _checked(content)}, indent=1)
-    write_whole(path, text.encode() + b"\n", sync)
+    return text.encode() + b"\n"
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

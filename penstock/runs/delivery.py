@@ -97,10 +97,10 @@ class Delivery:
 
     def _at(self, path: Path, is_directory: bool, name: str, ledger: Ledger | None) -> Sink:
         given = self._formats[not name.endswith(SIDES[0])]
+        owner = f"{ledger.owner}{self._name}" if ledger is not None else uuid.uuid4().hex
         if is_directory or path.is_dir() or not path.suffix:
-            owner = f"{ledger.owner}{self._name}" if ledger is not None else uuid.uuid4().hex
-            return PartFiles(path, given or OutputFormat.PARQUET, owner)
+            return PartFiles(path, given or OutputFormat.PARQUET, owner, ledger, name)
         chosen = given or format_by_ending(path)
         if ledger is not None:
-            return AppendedFile(path, chosen, ledger, name)
+            return AppendedFile(path, chosen, ledger, name, owner)
         return self._outputs.enter_context(Output(chosen, path)).result()

@@ -1,22 +1,24 @@
-"""A file that a run with a checkpoint goes on with: cut back to what was saved, then appended to.
+"""A file that a run with a checkpoint appends to: cut back to what was saved, then continued.
 
 After a kill the file may hold rows that the state of the run does not know of.  They are cut off
-before the first new ones are written, because the run makes them again.
+before the first new ones are written, because the run makes them again.  What the file is going to
+hold is noted in the ledger before it is written, so that rows of another run are told from those of
+an epoch that was not saved: a file that holds them is refused, and nothing of it is cut off.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO
 
 import pyarrow as pa
 
-from penstock.durable import sync_directory
+from penstock.durable import create_whole, has_created, settle
 from penstock.errors import SinkError
+from penstock.sinks.claims import cut_file, ending_of, ends_as_marked, leave
 from penstock.sinks.ledger import Ledger, Mark
 from penstock.sinks.output import OutputFormat, cannot_write
 from penstock.sinks.sink import Sink
@@ -26,13 +28,21 @@ _WRITERS: dict[OutputFormat, Callable[[TextIO], Sink]] = {
     OutputFormat.JSONL: JsonLinesWriter,
     OutputFormat.CSV: CsvWriter,
 }
-_ENDING = 4_096  # bytes that tell one file from another
+_ELSEWHERE = "put it back, or name another --output, where the rows go on"
 
 
 class AppendedFile:
     """Rows are written when an epoch is committed."""
 
-    def __init__(self, path: Path, output_format: OutputFormat, ledger: Ledger, name: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        output_format: OutputFormat,
+        ledger: Ledger,
+        name: str,
+        owner: str | None = None,
+    ) -> None:
+        """`owner` is what directories of the same output are called by, if not by the ledger."""
         if output_format not in _WRITERS:
             raise SinkError(
                 f"{path}: a {output_format.value} file cannot be gone on with",
@@ -40,47 +50,80 @@ class AppendedFile:
                 hint=f"--output {path.with_suffix('')}/",
             )
         self._path = path.resolve()
+        self._place = str(self._path)
         self._shown = path
         self._format = output_format
         self._ledger = ledger
         self._name = name
+        self._owner = owner or ledger.owner
         self._columns: list[str] | None = None
         self._waiting: list[pa.RecordBatch] = []
+        self._content = b""  # of those that wait, once they are prepared
+        self._prepared: tuple[int, int] | None = None  # for which epoch, and how many batches
         self._length: int | None = None  # None: not cut back yet
+        self._inode = 0
         self._check()
 
-    def _check(self) -> None:
-        """Whether the file is what this run left there."""
-        place = str(self._path)
-        size = self._path.stat().st_size if self._path.exists() else 0
-        if size and self._ledger.place(self._name) not in (None, place) and self._has_moved(size):
-            self._ledger.move(self._name, place)
-        marks = self._ledger.marks(self._name, place)
-        if not marks and size:
-            elsewhere = self._ledger.place(self._name)
-            raise SinkError(
-                f"{self._shown} is there already, and this checkpoint knows nothing of it"
-                + (f": its rows are in {elsewhere}" if elsewhere else ""),
-                expected="a file that the checkpoint has written, or none",
-                hint="another --output, or move the file away",
-            )
-        if marks:
-            self._check_size(size, marks[0].length)
+    # --- whether the file is what this run left there ---------------------------------------------
 
-    def _has_moved(self, size: int) -> bool:
-        """Whether this is the file that was elsewhere when the checkpoint was saved: it ends, where
-        the checkpoint says that it ended, with the same bytes."""
-        marks = [mark for mark in self._ledger.all_marks(self._name) if mark.length]
-        return bool(marks) and all(
-            mark.length <= size and mark.ending == self._ending(mark.length) for mark in marks
+    def _check(self) -> None:
+        """Before anything is read."""
+        if not self._path.exists():
+            marks = self._ledger.marks(self._name, self._place)
+            if marks:
+                self._check_size(0, marks[0].length)
+            return
+        if not self._ledger.was_at(self._name, self._place) and self._has_moved():
+            self._ledger.move(self._name, self._place)
+        marks = self._ledger.marks(self._name, self._place)
+        if marks:
+            self._check_content(marks[0])
+        elif not has_created(self._path, self._ledger.owner):
+            raise self._is_of_another()
+
+    def _is_of_another(self) -> SinkError:
+        elsewhere = self._ledger.place(self._name)
+        return SinkError(
+            f"{self._shown} is there already, and this checkpoint knows nothing of it"
+            + (f": its rows are in {elsewhere}" if elsewhere else ""),
+            expected="a file that the checkpoint has written, or none",
+            hint="another --output, or move the file away",
         )
 
-    def _ending(self, length: int) -> str:
-        """A checksum of the last bytes before a place in the file."""
-        begin = max(0, length - _ENDING)
-        with self._path.open("rb") as file:
-            file.seek(begin)
-            return hashlib.sha256(file.read(length - begin)).hexdigest()
+    def _has_moved(self) -> bool:
+        """Whether this is the file that was elsewhere when the checkpoint was saved: it ends, where
+        the checkpoint says that it ended, with the same bytes."""
+        marks = self._ledger.all_marks(self._name)
+        size = self._path.stat().st_size
+        if not marks or size < marks[0].length:
+            return False
+        if not any(mark.length for mark in marks):
+            return size == 0
+        there = [mark for mark in marks if 0 < mark.length <= size]
+        if not there and not marks[0].length:
+            return size == 0
+        return all(mark.ending and ends_as_marked(self._path, mark) for mark in there)
+
+    def _check_content(self, mark: Mark) -> None:
+        """Whether the file holds what was saved, and nothing that was never to be written."""
+        size = self._path.stat().st_size
+        self._check_size(size, mark.length)
+        last = self._ledger.marks(self._name, self._place)[-1].length
+        at_former = self._ledger.place(self._name) != self._place
+        if size > last and (at_former or self._ledger.is_ahead(self._name)):
+            raise SinkError(
+                f"{self._shown} has {size:,} bytes, and this checkpoint has written {last:,}:"
+                " the others are not its own",
+                expected="the file as it was left",
+                hint=_ELSEWHERE,
+            )
+        if not ends_as_marked(self._path, mark):
+            raise SinkError(
+                f"{self._shown} is not the file that this checkpoint has written: it had"
+                f" {mark.length:,} bytes, and they are not the same any more",
+                expected="the file as it was left",
+                hint=_ELSEWHERE,
+            )
 
     def _check_size(self, size: int, length: int) -> None:
         if size < length:
@@ -88,11 +131,13 @@ class AppendedFile:
                 f"{self._shown} had {length:,} bytes when the checkpoint was saved, and"
                 f" has {size:,} now",
                 expected="the file as it was left",
-                hint="put it back, or name another --output, where the rows go on",
+                hint=_ELSEWHERE,
             )
 
+    # --- rows ------------------------------------------------------------------------------------
+
     def begin(self, schema: pa.Schema) -> None:
-        known = self._ledger.columns(self._name, str(self._path))
+        known = self._ledger.columns(self._name, self._place)
         if self._format is OutputFormat.CSV and known is not None and known != schema.names:
             raise SinkError(
                 f"{self._shown} has the columns {', '.join(known)},"
@@ -112,43 +157,71 @@ class AppendedFile:
         """Nothing is open."""
 
     def prepare(self, epoch: int) -> None:
-        """Cut the file back to what was saved before an epoch.  Of a new file the ledger has to be
-        written before the file is, so that nobody takes its rows for somebody else's after a
-        crash."""
+        """Claim the file, cut it back to what was saved before an epoch, and note in the ledger,
+        which has to be written next, what it is going to hold."""
+        if self._prepared == (epoch, len(self._waiting)):
+            return
         try:
             if self._length is None:
                 self._length = self._cut_back(epoch)
+            content = self._text()
+            if content:
+                self._opened().close()
+            length = self._length + len(content)
+            marks = self._ledger.marks(self._name, self._place)
+            if any(mark.length != length for mark in marks):  # otherwise they say it all
+                mark = Mark(epoch, length, ending_of(self._path, self._length, content))
+                self._ledger.note(self._name, self._place, mark, self._columns)
         except OSError as error:
-            raise self._failure(error) from None
+            raise cannot_write(self._path, self._shown, error) from None
+        self._content = content
+        self._prepared = (epoch, len(self._waiting))
 
     def commit(self, epoch: int) -> None:
         """Bring the rows of an epoch to disk."""
-        if self._length is None:
+        if self._prepared != (epoch, len(self._waiting)):
             self.prepare(epoch)
             self._ledger.write()
         assert self._length is not None
         try:
-            content = self._content()
-            if content:
-                with self._path.open("ab") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
-            length = self._length + len(content)
-            marks = self._ledger.marks(self._name, str(self._path))
-            if any(mark.length != length for mark in marks):  # otherwise they say it all
-                mark = Mark(epoch, length, self._ending(length))
-                self._ledger.note(self._name, str(self._path), mark, self._columns)
+            settle(self._path, self._ledger.owner)
+            if self._content:
+                self._append(self._content)
         except OSError as error:
-            raise self._failure(error) from None
-        self._waiting = []
-        self._length = length
+            raise cannot_write(self._path, self._shown, error) from None
+        self._length += len(self._content)
+        self._waiting, self._content, self._prepared = [], b"", None
 
-    def _failure(self, error: OSError) -> SinkError:
-        return cannot_write(self._path, self._shown, error)
+    def _append(self, content: bytes) -> None:
+        with self._opened() as file:
+            file.seek(0, os.SEEK_END)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _opened(self) -> IO[bytes]:
+        """The file, if it is still the one that the run has written to."""
+        try:
+            file = self._path.open("r+b")  # which does not make a new one
+        except FileNotFoundError:
+            raise self._changed_meanwhile("it is gone") from None
+        found = os.fstat(file.fileno())
+        if (found.st_ino, found.st_size) == (self._inode, self._length):
+            return file
+        file.close()
+        if found.st_ino != self._inode:
+            raise self._changed_meanwhile("another file has taken its place")
+        raise self._changed_meanwhile(f"it had {self._length:,} bytes, and has {found.st_size:,}")
+
+    def _changed_meanwhile(self, how: str) -> SinkError:
+        return SinkError(
+            f"{self._shown} was changed while the run was writing to it: {how}",
+            expected="a file that nobody else writes to, moves or removes",
+            hint=_ELSEWHERE,
+        )
 
     def _cut_back(self, epoch: int) -> int:
-        marks = self._ledger.marks(self._name, str(self._path))
+        marks = self._ledger.marks(self._name, self._place)
         known = [mark for mark in marks if mark.epoch < epoch]
         if marks and not known:
             raise SinkError(
@@ -156,18 +229,24 @@ class AppendedFile:
                 expected="the file as it was when that checkpoint was saved",
                 hint="put back a copy of the file as well, or name another --output",
             )
-        if not marks:  # so that this epoch, too, can come again
-            self._ledger.note(self._name, str(self._path), Mark(epoch - 1, 0))
         length = known[-1].length if known else 0
-        if not self._path.exists():
+        if not marks or not self._path.exists():
             self._check_size(0, length)
-            self._path.touch()
-            sync_directory(self._path.parent)
-        self._check_size(self._path.stat().st_size, length)
-        os.truncate(self._path, length)
+            if not create_whole(self._path, b"", self._ledger.claim()):
+                raise self._is_of_another()
+        if marks:
+            self._check_content(known[-1])
+        if self._ledger.place(self._name) != self._place:
+            leave(self._ledger, self._name, epoch, self._owner)
+        if not marks:  # so that this epoch, too, can come again
+            self._ledger.note(self._name, self._place, Mark(epoch - 1, 0))
+        elif self._ledger.place(self._name) != self._place:
+            self._ledger.note(self._name, self._place, known[-1])
+        cut_file(self._path, length)
+        self._inode = self._path.stat().st_ino
         return length
 
-    def _content(self) -> bytes:
+    def _text(self) -> bytes:
         text = io.StringIO()
         writer = _WRITERS[self._format](text)
         if self._columns is not None and not self._length:

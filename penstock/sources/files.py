@@ -19,11 +19,11 @@ from penstock.errors import SourceError, nearest
 from penstock.model.schema import Schema
 from penstock.sources.allowed import Allowed, refuse_file, resolve
 from penstock.sources.formats.data_file import DataFile, check_unchanged, look_at
-from penstock.sources.formats.delimited import read_delimited
+from penstock.sources.formats.delimited import end_of_rows, read_delimited
 from penstock.sources.formats.json_lines import read_json_blocks, read_json_lines
 from penstock.sources.formats.parquet import read_parquet
 from penstock.sources.rejects import StreamRejects
-from penstock.sources.source import Chunk, PartRead, nothing_of
+from penstock.sources.source import Chunk, FileSeen, PartRead, nothing_of
 
 
 class FileFormat(Enum):
@@ -98,8 +98,8 @@ class FileSource:
         self, schema: Schema, rejects: StreamRejects, known: Mapping[str, PartRead], growing: bool
     ) -> Iterator[Chunk]:
         """What an earlier reading has not seen: files that are new, and what has been appended to
-        the others.  A file that is still `growing` may end in half a line, which is left for the
-        next reading."""
+        the others.  A file that is still `growing` may end in a line that is not complete, which is
+        left for the next reading."""
         try:
             files = self._files()
         except NoFilesError:
@@ -114,21 +114,34 @@ class FileSource:
                 file_format = self._format(file)
                 text, lines = file_format is not FileFormat.PARQUET, file_format is FileFormat.CSV
                 check_unchanged(file, read.seen, text, lines)
-            if read.seen != now or (not growing and self._has_half_a_line(file, read)):
+            if not _is_as_seen(read, now) or (not growing and self._has_half_a_line(file, read)):
                 begun.append((file, read, now))
                 # all of them are there before one of them is read
                 yield Chunk(nothing_of(schema), file.name, seen=replace(now, whole=False))
         before = sum(file.size for file in files) - sum(file.size for file, _, _ in begun)
         for file, read, now in begun:
-            yield from self._rest_of(file, read, schema, rejects, before, growing)
+            end = self._end_of_rows(file, read, growing)
+            begun_with = file if end is None else replace(file, end=end)
+            yield from self._rest_of(begun_with, read, schema, rejects, before, growing)
             before += file.size
+            if end is not None:  # what has come since the first look is for the next one
+                now = replace(now, left=max(0, now.size - end))
             yield Chunk(nothing_of(schema), file.name, before, seen=now)
 
     def _has_half_a_line(self, file: DataFile, read: PartRead) -> bool:
         """Whether an earlier reading may have left the end of a file for later."""
+        if self._format(file) is FileFormat.CSV:
+            return read.seen is not None and read.seen.left > 0
         offset = read.restart.offset if read.restart is not None else 0
         lines = self._format(file) is FileFormat.JSON and not file.is_compressed
         return lines and offset < file.size
+
+    def _end_of_rows(self, file: DataFile, read: PartRead, growing: bool) -> int | None:
+        """Where the last row of a CSV file ends that is complete; None: all of it is to be read."""
+        if not growing or file.is_compressed or self._format(file) is not FileFormat.CSV:
+            return None
+        seen = read.seen
+        return end_of_rows(file, seen.size - seen.left if seen is not None and seen.whole else 0)
 
     def _rest_of(
         self,
@@ -268,6 +281,11 @@ class FileSource:
             expected="at least one file",
             hint=", ".join(close) if close and self.allowed is None else None,
         )
+
+
+def _is_as_seen(read: PartRead, now: FileSeen) -> bool:
+    """Whether nothing has changed since all of a file was read, or all but a last line."""
+    return read.seen is not None and replace(read.seen, left=0) == now
 
 
 def read_file(

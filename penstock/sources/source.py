@@ -69,11 +69,13 @@ class Restart:
 @dataclass(frozen=True, slots=True)
 class FileSeen:
     """A file as it was when its reading began, or when all of it had been read: its size, and a
-    checksum of how it begins."""
+    checksum of how it begins; and how many bytes at its end were `left`, because they are no whole
+    row yet."""
 
     size: int
     head: int
     whole: bool
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class PartRead:
 
     @property
     def whole(self) -> bool:
-        return self.seen is not None and self.seen.whole
+        return self.seen is not None and self.seen.whole and not self.seen.left
 
 
 def nothing_of(schema: Schema) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ import pytest
 import penstock as ps
 from penstock.engine.checkpoints.checkpoint import Checkpoints
 from tests.engine.checkpoints.resumed import Part
+from tests.waiting import wait_for
 
 STREAM = "CREATE STREAM s (k STRING, v INT, t INT) FROM FILES 'data/*.csv' PROGRESS ON t DELAY 2;"
 COUNTS = "SELECT k, count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s GROUP BY k LATE SIDE"
@@ -103,6 +104,55 @@ def test_a_file_that_grows(here: Path) -> None:
     assert ends(here) == {10: 10, 20: 10, 30: 10}
 
 
+def test_a_last_line_that_is_not_complete(here: Path) -> None:
+    """It waits, and is read as a whole once it has ended."""
+    path = here / "data" / "1.csv"
+    path.write_text("k,v,t\na,1,1\na,3,10")
+    assert run(here, "SELECT v, t FROM s").read == 1
+    with path.open("a") as file:
+        file.write("0\na,4,10")
+    assert run(here, "SELECT v, t FROM s").read == 1
+    assert run(here, "SELECT v, t FROM s").read == 0
+    assert [row["t"] for row in rows(here)] == [1, 100]
+    assert run(here, "SELECT v, t FROM s", final=True).read == 1
+    assert [row["t"] for row in rows(here)] == [1, 100, 10]
+
+
+def test_without_a_checkpoint_a_last_line_counts(here: Path) -> None:
+    (here / "data" / "1.csv").write_text("k,v,t\na,1,1\na,3,10")
+    assert [row["t"] for row in query(here, "SELECT v, t FROM s")] == [1, 10]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_last_line_under_a_trigger(here: Path, kept: bool, ending: str) -> None:
+    line = {"csv": "a,{t},{t}\n", "jsonl": '{{"k": "a", "v": {t}, "t": {t}}}\n'}[ending]
+    path = here / "data" / f"1.{ending}"
+    whole = line.format(t=1) + line.format(t=100)
+    path.write_text("k,v,t\n" * (ending == "csv") + whole[:-4])
+    found: list[Any] = []
+    given: dict[str, Any] = {"checkpoint": here / "checkpoint"} if kept else {}
+    started = query(here, "SELECT t FROM s", STREAM.replace("csv", ending)).start(
+        found.append, trigger="10 milliseconds", rows=True, **given
+    )
+    wait_for(lambda: found)
+    with path.open("a") as file:
+        file.write(whole[-4:])
+    wait_for(lambda: len(found) == 2)
+    started.stop()
+    assert [row["t"] for row in found] == [1, 100]
+
+
+def test_a_file_that_goes_before_its_last_line_is_complete(here: Path) -> None:
+    path = here / "data" / "1.csv"
+    path.write_text("k,v,t\na,1,1\na,3,10")
+    run(here)
+    path.rename(here / "1.csv")
+    put(here, "2", 3)
+    with pytest.raises(ps.SourceError, match="has been read as far as row 1, and is gone"):
+        run(here)
+
+
 LOG = "CREATE STREAM s (k STRING, v INT, t INT) FROM FILES 'log.jsonl' PROGRESS ON t DELAY 2;"
 
 
@@ -156,7 +206,7 @@ def test_a_file_that_has_changed(here: Path, change: Any, message: str) -> None:
 
 def test_a_row_that_went_on_after_it_was_read(here: Path) -> None:
     (here / "data" / "1.csv").write_text("k,v,t\na,1,1")
-    run(here)
+    run(here, final=True)
     (here / "data" / "1.csv").write_text("k,v,t\na,1,12\n")
     with pytest.raises(ps.SourceError, match="has changed"):
         run(here)

@@ -301,7 +301,7 @@ def test_a_sink_that_fails_when_it_is_saved_stops_its_query_alone(place: Place) 
         shutil.rmtree(place.folder / "rows")
         place.grow(25, 30)
         wait_for(lambda: live.status()[0].state == "failed")
-        assert "cannot write" in (live.status()[0].error or "")
+        assert "while the run was writing to it: it is gone" in (live.status()[0].error or "")
         wait_for(lambda: live.status()[1].written == 30)
     with place.live() as live:
         assert [each.state for each in live.status()][:1] == ["failed"]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from penstock.durable import read_json, write_json
 from penstock.errors import CheckpointError, SinkError
 from penstock.sinks.appended_file import AppendedFile
 from penstock.sinks.ledger import Ledger
 from penstock.sinks.output import OutputFormat
+from penstock.sinks.part_files import PartFiles
 
 
 def rows(*numbers: int) -> pa.RecordBatch:
@@ -75,6 +79,100 @@ def test_rows_that_nobody_noted(tmp_path: Path) -> None:
     sink.commit(2)  # killed before the ledger was written
     sink, ledger = opened(tmp_path)
     epoch(sink, ledger, 2, 2)
+    assert found(tmp_path) == [1, 2]
+
+
+def test_rows_that_were_not_saved_before_another_place_was_named(tmp_path: Path) -> None:
+    """They come again there, so they must not stay here."""
+    sink, ledger = opened(tmp_path)
+    epoch(sink, ledger, 1, 1)
+    epoch(sink, ledger, 2, 2)  # killed before the state was saved
+    epoch(*opened(tmp_path, "other.jsonl"), 2, 2)
+    assert found(tmp_path) == [1]
+    assert (tmp_path / "other.jsonl").read_text() == '{"n": 2}\n'
+    epoch(*opened(tmp_path), 3, 3)
+    assert found(tmp_path) == [1, 3]
+
+
+@pytest.mark.parametrize("first", ["out.jsonl", "out"])
+def test_from_a_file_to_a_directory_and_back(first: str, tmp_path: Path) -> None:
+    def kept(name: str) -> tuple[AppendedFile | PartFiles, Ledger]:
+        if name != "out":
+            return opened(tmp_path, name)
+        ledger = Ledger(tmp_path / "outputs.json")
+        path = tmp_path / name
+        return PartFiles(path, OutputFormat.JSONL, ledger.owner, ledger, "rows"), ledger
+
+    second = "out" if first != "out" else "out.jsonl"
+    for name, number in ((first, 1), (first, 2), (second, 2), (first, 3)):
+        sink, ledger = kept(name)
+        sink.begin(rows().schema)
+        sink.write(rows(number))
+        sink.commit(number)
+        ledger.write()
+    parts = [part.name for part in sorted((tmp_path / "out").glob("part-*"))]
+    numbers = [1, 3] if first == "out" else [2]
+    assert parts == [f"part-0000000{number}.jsonl" for number in numbers]
+    assert found(tmp_path) == ([2] if first == "out" else [1, 3])
+
+
+def test_a_kill_between_creating_a_file_and_noting_it(tmp_path: Path) -> None:
+    sink, _ = opened(tmp_path)
+    sink.write(rows(1))
+    sink.prepare(1)  # the ledger has not been written since
+    assert (tmp_path / "out.jsonl").exists()
+    with pytest.raises(SinkError, match="is there already"):
+        AppendedFile(
+            tmp_path / "out.jsonl", OutputFormat.JSONL, Ledger(tmp_path / "others.json"), "rows"
+        )
+    epoch(*opened(tmp_path), 1, 1)
+    assert found(tmp_path) == [1]
+    assert {each.name for each in tmp_path.iterdir()} == {"out.jsonl", "outputs.json"}
+
+
+def test_a_kill_between_noting_and_writing(tmp_path: Path) -> None:
+    """Of what was noted, nothing or a part may be there."""
+    sink, ledger = opened(tmp_path)
+    epoch(sink, ledger, 1, 1)
+    for written in (0, 5):
+        sink, ledger = opened(tmp_path)
+        sink.write(rows(2, 3))
+        sink.prepare(2)
+        ledger.write()
+        with (tmp_path / "out.jsonl").open("ab") as file:
+            file.write(b'{"n": 2}'[:written])
+    epoch(*opened(tmp_path), 2, 2)
+    assert found(tmp_path) == [1, 2]
+
+
+def test_file_systems_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    epoch(*opened(tmp_path), 1, 1)
+    epoch(*opened(tmp_path), 2, 2)
+    assert found(tmp_path) == [1, 2]
+    with pytest.raises(SinkError, match="is there already"):
+        AppendedFile(
+            tmp_path / "out.jsonl", OutputFormat.JSONL, Ledger(tmp_path / "others.json"), "rows"
+        )
+    assert {each.name for each in tmp_path.iterdir()} == {"out.jsonl", "outputs.json"}
+
+
+def test_a_ledger_of_an_earlier_version(tmp_path: Path) -> None:
+    """Its marks were noted after the rows were written: there may be more of them."""
+    epoch(*opened(tmp_path), 1, 1)
+    path = tmp_path / "outputs.json"
+    content = read_json(path)
+    assert content is not None
+    output = content["outputs"]["rows"]
+    for added in ("kind", "ahead", "former"):
+        del output[added]
+    write_json(path, content | {"format": 2})
+    with (tmp_path / "out.jsonl").open("a") as file:
+        file.write('{"n": 7}\n')
+    epoch(*opened(tmp_path), 2, 2)
     assert found(tmp_path) == [1, 2]
 
 

@@ -67,6 +67,25 @@ def test_a_run_that_was_killed_before_its_first_epoch(tmp_path: Path) -> None:
     assert found(tmp_path) == {"part-00000000.jsonl": '{"n": 2}\n'}
 
 
+def test_parts_that_a_kill_has_interrupted(tmp_path: Path) -> None:
+    """Those of the owner; in the directory of another nothing is touched."""
+    sink = PartFiles(tmp_path / "mine", OutputFormat.JSONL, "me")
+    sink.write(rows(1))
+    sink.commit(1)
+    PartFiles(tmp_path / "yours", OutputFormat.JSONL, "you").commit(1)
+    for name in ("mine", "yours"):
+        for left in (".part-00000002.jsonl.x1_y", ".part-note", ".other"):
+            (tmp_path / name / left).write_text("half")
+    PartFiles(tmp_path / "mine", OutputFormat.JSONL, "me").commit(2)
+    with pytest.raises(SinkError, match="holds results of another run"):
+        PartFiles(tmp_path / "yours", OutputFormat.JSONL, "me")
+    hidden = [
+        sorted(each.name for each in (tmp_path / name).glob(".*")) for name in ("mine", "yours")
+    ]
+    assert hidden[0] == [".other", ".part-note"]
+    assert hidden[1] == [".other", ".part-00000002.jsonl.x1_y", ".part-note"]
+
+
 def test_two_who_begin_at_once(tmp_path: Path) -> None:
     first, second = (PartFiles(tmp_path, OutputFormat.JSONL, name) for name in ("me", "you"))
     first.commit(0)

@@ -6,7 +6,6 @@ their sources were read, and how long their outputs were.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from penstock.engine.run import LocalRun
 from penstock.errors import CheckpointError
 from penstock.runs.answer import Account
 from penstock.runs.delivery import SIDES
+from penstock.sinks.claims import leave, remove_empty
 from penstock.sinks.ledger import Ledger
 from penstock.state.chunks import required
 
@@ -95,14 +95,15 @@ class LiveCheckpoint:
         return {int(name.partition("/")[0]) for name in self.ledger.names} - recorded
 
     def _forget_outputs(self, numbers: Iterable[int]) -> None:
-        """Those of queries that are gone.  If a query has never been saved, neither has what stands
-        in its file."""
+        """Drop the outputs of queries that are gone from the ledger.  If a query has never been
+        saved, neither have its rows; where nothing has been written, another query may write."""
         for number in numbers:
             for name in (f"{number}/{side}" for side in SIDES):
                 if name in self.ledger:
-                    place = Path(self.ledger.forget(name))
-                    if number >= self._next and place.is_file():
-                        os.truncate(place, 0)
+                    if number >= self._next:
+                        owner = f"{self.ledger.owner}{number}/"
+                        leave(self.ledger, name, self._store.epoch + 1, owner)
+                    remove_empty(*self.ledger.forget(name))
 
     # --- saving ----------------------------------------------------------------------------------
 

@@ -135,7 +135,10 @@ class Reading:
 
 
 def _saved(read: PartRead) -> Tree:
-    return asdict(read)
+    saved = asdict(read)
+    if saved["seen"] is not None and not saved["seen"]["left"]:
+        del saved["seen"]["left"]  # which earlier versions do not know
+    return saved
 
 
 def _loaded(saved: Tree) -> PartRead:

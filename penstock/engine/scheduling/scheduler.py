@@ -83,9 +83,8 @@ class Scheduler:
         live = len(scans) > 1 and any(scan.ingest.live for scan in scans)
         made = any(isinstance(scan.ingest.stream.source, IteratorSource) for scan in scans)
         feeding = SideBySide if live or (beside and made) else InStep
-        return feeding(self._run.graph, self._bell, not self._final, self._every).quanta(
-            self._patience
-        )
+        growing = not self._final or self._every is not None
+        return feeding(self._run.graph, self._bell, growing, self._every).quanta(self._patience)
 
     def _next(self, quanta: Iterator[Quantum]) -> Quantum | None:
         """Wait for it; operators that hold rows meanwhile wait idly."""

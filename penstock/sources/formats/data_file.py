@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -48,18 +49,44 @@ class Meter:
         return int(self._position * self._share)
 
 
+class _Beginning(io.RawIOBase):
+    """So many bytes of a file, and no more."""
+
+    def __init__(self, file: pa.NativeFile, length: int) -> None:
+        self._file = file
+        self._left = length
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._left if size < 0 else min(size, self._left)
+        data: bytes = self._file.read(wanted)
+        self._left -= len(data)
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
 @dataclass(frozen=True, slots=True)
 class DataFile:
+    """With an `end`, the file is read as far as that byte, even if it is longer."""
+
     path: Path
     name: str
     meter: Meter = field(default_factory=Meter, compare=False)
     allowed: Allowed | None = field(default=None, compare=False)
+    end: int | None = None
 
     def open(self) -> pa.NativeFile:
         """The bytes, decompressed if the name ends in .gz, .bz2 or .zst."""
         self.refuse_strange()
         file = pa.OSFile(str(self.path), "rb")
         self.meter.watch(file)
+        if self.end is not None:
+            return pa.PythonFile(_Beginning(file, self.end), mode="r")
         codec = _CODECS.get(self.path.suffix.lower())
         return file if codec is None else pa.CompressedInputStream(file, codec)
 
@@ -132,10 +159,11 @@ def check_unchanged(file: DataFile, then: FileSeen, text: bool, lines: bool) -> 
     has been read must not have changed in any other way."""
     with file.reading("data"), file.path.open("rb") as stream:
         head = crc32(stream.read(min(_HEAD, then.size)))
-        stream.seek(max(0, then.size - 1))
+        stream.seek(max(0, then.size - then.left - 1))
         last = stream.read(1)
     grown = file.size > then.size
-    may_grow = text and not file.is_compressed and (last in (b"\n", b"") or not lines)
+    ends = last in (b"\n", b"\r", b"") or then.size == then.left
+    may_grow = text and not file.is_compressed and (ends or not lines)
     if file.size < then.size or head != then.head or (then.whole and grown and not may_grow):
         changed = f"it had {then.size:,} bytes, and has {file.size:,}"
         if file.size >= then.size and head != then.head:

@@ -6,6 +6,7 @@ they stood; the numbers of the other rows follow from that.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -36,6 +37,9 @@ _PER_COLUMN = 4 << 10  # bytes of a block; looking at a column once costs as muc
 
 _CLOSED = r'(?:"[^"]*+(?:""[^"]*+)*+"[^,]*+|[^",][^,]*+|,)*+'  # cells, and commas between them
 _OPEN_QUOTE = re.compile(_CLOSED + r'"[^"]*+(?:""[^"]*+)*+\Z')
+_CELL = rb'"[^"]*+(?:""[^"]*+)*+"[^,\r\n]*+|[^",\r\n][^,\r\n]*+|,'
+_WHOLE_ROWS = re.compile(rb"(?:(?:" + _CELL + rb")*+(?:\r\n|\n|\r(?!\Z)))*+")
+_QUOTE, _COMMA, _LF, _CR = b'",\n\r'
 
 
 def refuse_nested(schema: Schema, name: str) -> None:
@@ -61,7 +65,7 @@ def read_delimited(
         if not has_rows:
             return
         names = [header[position] for position in positions]
-        block = block or max(BLOCK, min(len(header) * _PER_COLUMN, _LARGEST))
+        block = block or _block_for(len(header))
         marker, counter = Utf8Marker(), _RowCounter(file.name)
         for batch in _batches(file, names, marker, counter, block):
             numbers = counter.take(batch.num_rows)
@@ -70,6 +74,50 @@ def read_delimited(
             file.meter.parsed(block, marker.read)
             yield rows
         counter.flush(rejects, everything=True)
+
+
+def _block_for(columns: int) -> int:
+    return max(BLOCK, min(columns * _PER_COLUMN, _LARGEST))
+
+
+def end_of_rows(file: DataFile, begin: int = 0) -> int | None:
+    """Where the last row of a file ends that is complete: its line has ended, outside of quotes.
+
+    Rows end at `begin`, too.  None: what follows is too long to be the beginning of a row.
+    """
+    end, rest = begin, b""
+    with file.reading("CSV"), file.path.open("rb") as stream:
+        longest = _block_for(stream.readline(_LARGEST).count(b",") + 1)
+        stream.seek(begin)
+        while piece := stream.read(BLOCK):
+            rest += piece
+            mark = len(codecs.BOM_UTF8) if not end and rest.startswith(codecs.BOM_UTF8) else 0
+            cut = _end_of_rows(rest[mark:])
+            if cut:
+                end, rest = end + mark + cut, rest[mark + cut :]
+            if len(rest) > longest:
+                return None
+    return end
+
+
+def _end_of_rows(text: bytes) -> int:
+    """
+    >>> _end_of_rows(b'a,"b\\n'), _end_of_rows(b'1,2\\n3,4'), _end_of_rows(b'1,2\\r')
+    (0, 4, 0)
+    """
+    cells = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero((cells == _LF) | (cells == _CR))
+    if text.endswith(b"\r"):  # a line feed may follow
+        ends = ends[:-1]
+    quotes = np.flatnonzero(cells == _QUOTE)
+    if len(quotes):
+        opening = quotes[::2]
+        if not np.isin(cells[opening[opening > 0] - 1], (_COMMA, _LF, _CR, _QUOTE)).all():
+            found = _WHOLE_ROWS.match(text)  # a quote in the middle of a cell is a character
+            assert found is not None
+            return found.end()
+        ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
+    return int(ends[-1]) + 1 if len(ends) else 0
 
 
 def _header(file: DataFile) -> tuple[list[str] | None, bool]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.engine.reading.reading import Reading
 from penstock.errors import SourceError
 from penstock.model.schema import Field, Schema
 from penstock.model.types import INT, STRING
@@ -17,7 +18,9 @@ from penstock.sources.files import FileSource
 from penstock.sources.formats import delimited
 from penstock.sources.formats.data_file import DataFile
 from penstock.sources.formats.delimited import BLOCK, read_delimited
+from penstock.sources.live import Attention
 from penstock.sources.rejects import RejectLog
+from penstock.state.chunks import MemoryStore
 
 
 def test_columns_by_name(read_file: Any) -> None:
@@ -285,3 +288,86 @@ def test_blocks_of_wide_files_hold_many_rows(tmp_path: Path, schema: Any) -> Non
     wide = schema(**dict.fromkeys(names, "INT"))
     batches = list(read_delimited(DataFile(path, "wide.csv"), wide, log.of("s")))
     assert [batch.num_rows for batch in batches] == [rows]
+
+
+# --- files that grow -----------------------------------------------------------------------------
+
+CELLS = st.sampled_from(["1", "20", "x", "é€", "𝄞", "", '"a,b"', '"say ""hi"""', '"two\nlines"'])
+ODD_CELLS = CELLS | st.sampled_from(['5" pipe', '"a"b', '"a"b"c', '"\r\n"', '""', "a b"])
+ENDS = st.sampled_from(["\n", "\r\n"])
+
+
+def as_it_grows(path: Path, text: bytes, sizes: list[int | None]) -> tuple[list[Any], list[int]]:
+    """The rows of a file that is looked at when it has come to some sizes, the last of them None:
+    it will not grow any more; and how many there were after every look."""
+    schema = Schema((Field("a", STRING), Field("b", STRING)))
+    rows: list[Any] = []
+    after = []
+    reading = Reading(FileSource(str(path)))
+    for size in sizes:
+        path.write_bytes(text[:size])
+        log = RejectLog()
+        chunks = reading.chunks(schema, log.of("s"), size is not None, Attention())
+        for chunk in chunks:
+            rows += [tuple(row.values()) for row in chunk.batch.to_pylist()]
+            reading.fed(chunk)
+        reading.told(log.take())
+        after.append(len(rows))
+        store = MemoryStore()
+        reading.save(store)
+        reading = Reading(reading.source)
+        reading.load(store)
+    return rows, after
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    header=st.sampled_from(["a,b", '"a","b"', "\ufeffa,b", '\ufeff"a",b']),
+    lines=st.lists(st.tuples(ODD_CELLS, ODD_CELLS, ENDS), max_size=8),
+    ended=st.booleans(),
+    cuts=st.lists(st.integers(0, 200), max_size=6),
+)
+def test_a_file_that_grows_byte_by_byte(
+    header: str,
+    lines: list[tuple[str, str, str]],
+    ended: bool,
+    cuts: list[int],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """In any pieces, it has the rows of the whole."""
+    path = tmp_path_factory.mktemp("grows") / "a.csv"
+    text = header + "\n" + "".join(f"{a},{b}{end}" for a, b, end in lines)
+    whole = (text if ended else text.rstrip("\r\n")).encode()
+    found, _ = as_it_grows(path, whole, [*sorted(cut for cut in cuts if cut <= len(whole)), None])
+    expected, _ = as_it_grows(path, whole, [None])
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [
+        (b"a,b\n1,2\n3,1", 1),
+        (b"a,b\n1,2\n3,10\n", 2),
+        (b"a,b\r\n1,2\r\n3,4\r", 1),
+        (b'a,b\n1,2\n3,"x\ny', 1),
+        (b'a,b\n1,2\n3,"x\ny\n', 1),
+        (b'a,b\n1,"2"\n3,"x""\n', 1),
+        (b'a,b\n1,5" pipe\n3,4\n', 2),
+        (b"a,b\n1,2\n3,\xe2\x82", 1),
+        (b"a,b\n1,2\n\n\n", 1),
+        (b"a,b\n", 0),
+        (b"a,b", 0),
+        (b"a,", 0),
+        (b"", 0),
+    ],
+)
+def test_what_is_complete_of_a_file_that_grows(text: bytes, complete: int, tmp_path: Path) -> None:
+    _, after = as_it_grows(tmp_path / "a.csv", text, [len(text)] * 2)
+    assert after == [complete, complete]
+
+
+def test_a_row_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
+    """It would be waited for without a word."""
+    text = b'a,b\n1,2\n3,"' + b"x\n" * BLOCK
+    with pytest.raises(SourceError, match="a row that is too long"):
+        as_it_grows(tmp_path / "a.csv", text, [len(text)])
