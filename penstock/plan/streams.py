@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from penstock.errors import PlanError, SourceError
 from penstock.model.domain import Domain
@@ -104,12 +105,25 @@ class StreamDefinition:
     is_table: bool = False  # complete before the first tuple of any stream is looked at
     of_session: bool = field(default=False, compare=False)  # a view of Spark, found by its name
     written: bool = field(default=False, compare=False)  # VALUES in a query, which has its rows
+    counted: tuple[Field, ...] = ()  # columns whose times may be read as numbers, as declared
+
+    @staticmethod
+    def of(name: str, declared: Schema, **rest: Any) -> StreamDefinition:
+        """With columns as they are declared, in which times may be numbers."""
+        counted = tuple(each for each in declared if each.type != each.type.plain)
+        schema = Schema(tuple(Field(each.name, each.type.plain) for each in declared))
+        return StreamDefinition(name, schema, counted=counted, **rest)
 
     def __post_init__(self) -> None:
         if self.progress is not None:
             Domain(self.attribute.type)
             if self.is_table:
                 raise PlanError("a table does not progress: it is complete")
+            if self.stamped and any(each.name == self.attribute.name for each in self.counted):
+                raise PlanError(
+                    f"{self.attribute.name} is stamped and not read, so no number stands for it",
+                    expected=f"{self.attribute.name} TIMESTAMP, without EPOCH",
+                )
 
     @property
     def word(self) -> str:
@@ -136,11 +150,20 @@ class StreamDefinition:
         return self.progress is not None and self.progress.policy.timestamps is TimestampKind.LATENT
 
     @property
-    def input_schema(self) -> Schema:
-        """The columns that the source has to supply."""
-        if not self.stamped:
+    def declared(self) -> Schema:
+        """The columns with what the numbers among them count."""
+        if not self.counted:
             return self.schema
-        return Schema(tuple(each for each in self.schema if each != self.attribute))
+        counted = {each.name: each for each in self.counted}
+        return Schema(tuple(counted.get(each.name, each) for each in self.schema))
+
+    @property
+    def input_schema(self) -> Schema:
+        """The columns that the source has to supply, as it has to read them."""
+        if not self.stamped:
+            return self.declared
+        name = self.attribute.name
+        return Schema(tuple(each for each in self.declared if each.name != name))
 
 
 def _nothing_before_the_end(attribute: str, domain: Domain) -> PunctuationRows:

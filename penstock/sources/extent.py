@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, SourceError
 from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Schema
+from penstock.model.types import Type
 from penstock.sources.files import FileFormat, FileSource, format_of
+from penstock.sources.fitting.arrow_columns import fit_column
 from penstock.sources.memory import BatchSource
 from penstock.sources.rows import RowSource
 from penstock.sources.source import Source
@@ -64,12 +66,19 @@ def extent(source: Source, schema: Schema, column: str) -> SourceExtent | None:
         if found is None or found.bounds is None:
             return found
         bounds, ends = (
-            None if values is None else values.cast(field.type.arrow)
+            None if values is None else _fitted(values, field.type)
             for values in (found.bounds, found.ends)
         )
         return SourceExtent(found.rows, bounds, found.batches, ends)
     except (pa.ArrowException, PenstockError, OSError, LookupError, OverflowError, ValueError):
         return None
+
+
+def _fitted(values: pa.Array, declared: Type) -> pa.Array:
+    column, bad = fit_column(values, declared)
+    if bad.any():
+        raise SourceError(f"values that do not fit {declared}")
+    return column
 
 
 def rows_expected(source: Source, schema: Schema) -> int | None:
