@@ -22,6 +22,7 @@ from penstock.sources.source import Source
 from penstock.sources.values import ValuesSource
 
 _FILES = 32  # more footers than that are not looked at
+_SIZES = 1000  # nor so many sizes: what is known is that there are as many rows or more
 _BYTES = 32  # that a row of a file has, if nothing is known
 _BATCHES = 256  # more batches than that are not looked at one by one
 
@@ -91,8 +92,7 @@ def rows_expected(source: Source, schema: Schema) -> int | None:
         return source.rows_expected()
     if isinstance(source, FileSource):
         try:
-            base = source.base or Path.cwd()
-            size = sum((base / name).stat().st_size for name in source.parts())
+            size, _ = source.size_expected(_SIZES)
         except (OSError, PenstockError):
             return None
         return size // _BYTES
@@ -122,9 +122,11 @@ def _bounds(values: Any) -> pa.Array | None:
 
 
 def _of_files(source: FileSource, column: str) -> SourceExtent | None:
-    names = source.parts()
+    names = source.few_parts(_FILES)
+    if names is None:
+        return None
     formats = {source.format or format_of(name) for name in names}
-    if len(names) > _FILES or formats != {FileFormat.PARQUET}:
+    if formats != {FileFormat.PARQUET}:
         return None
     rows, ends = 0, []
     for name in names:

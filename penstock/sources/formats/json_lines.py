@@ -80,7 +80,7 @@ def _is_json(line: bytes) -> bool:
 def _pieces(file: DataFile, block: int, offset: int = 0) -> Iterator[bytes]:
     """The file, from an offset on, in pieces of whole lines."""
     pending = b""
-    with file.open() as stream:
+    with file.opened() as stream:
         if offset:
             stream.seek(offset)
         while data := stream.read(block):

@@ -102,9 +102,8 @@ def _files(syntax: FilesSyntax, base: Path | None, allowed: Allowed | None) -> F
     if allowed is not None and not allowed.pattern(base or Path.cwd(), pattern.text):
         raise _not_allowed(allowed, pattern.text, pattern.span)
     source = FileSource(pattern.text, file_format, base, allowed)
-    refused = source.refused()  # a link among the files may lead elsewhere
-    if allowed is not None and refused is not None:
-        raise _not_allowed(allowed, refused, pattern.span)
+    if allowed is not None and source.is_refused:  # a link may lead elsewhere
+        raise _not_allowed(allowed, pattern.text, pattern.span)
     return source
 
 
