@@ -206,12 +206,14 @@ class Database:
         *,
         schema: SchemaLike | None = None,
         progress: ProgressOptions | None = None,
+        epoch: Mapping[str, str] | None = None,
     ) -> None:
         """Name a stream of Arrow, pandas or Polars data, of an iterable of rows or batches, of an
         asynchronous iterable of rows, or of a Spark DataFrame.  An iterator is read once and not
         remembered; a function that makes one is called for every reading.  The schema is taken
-        from the data where it can be.  Without data it is the view of that name that the Spark
-        session has."""
+        from the data where it can be; `epoch` says of columns of numbers what they count since 1970
+        ("seconds", "milliseconds", "microseconds", "nanoseconds").  Without data it is the view of
+        that name that the Spark session has."""
         check_name("a stream", name)
         checked(progress)
         if source is None:
@@ -219,17 +221,20 @@ class Database:
         given = schema_of(schema) if schema is not None else None
         stamp = Field(progress.attribute, TIMESTAMP) if is_stamped(progress) else None
         if given is None or stamp is None:
-            data, found = source_of(source, given)
+            data, found = source_of(source, given, epoch)
             columns = found if stamp is None else Schema((*found.fields, stamp))
         else:
             left_out = stamp.name.casefold()
             read = Schema(tuple(field for field in given if field.name.casefold() != left_out))
-            data, _ = source_of(source, read)
-            columns = given if read != given else Schema((*given.fields, stamp))
-        bound = bind_progress(progress.clause, columns, self.catalog) if progress else None
+            data, found = source_of(source, read, epoch)
+            types = {field.name: field for field in found}
+            own = Schema(tuple(types.get(field.name, field) for field in given))
+            columns = own if read != given else Schema((*own.fields, stamp))
+        plain = StreamDefinition.of(name, columns).schema
+        bound = bind_progress(progress.clause, plain, self.catalog) if progress else None
         if bound is None and isinstance(data, DataFrameSource):
-            bound = data.promised(columns)
-        self.catalog.add_stream(StreamDefinition(name, columns, bound, data))
+            bound = data.promised(plain)
+        self.catalog.add_stream(StreamDefinition.of(name, columns, progress=bound, source=data))
 
     def _view(self, name: str) -> DataFrame:
         frame = None if self._session is None else self._session.frame(name)
@@ -244,18 +249,26 @@ class Database:
             )
         return frame
 
-    def table(self, name: str, data: object, *, schema: SchemaLike | None = None) -> None:
+    def table(
+        self,
+        name: str,
+        data: object,
+        *,
+        schema: SchemaLike | None = None,
+        epoch: Mapping[str, str] | None = None,
+    ) -> None:
         """Name a table, which streams are looked up in without a window: Arrow, pandas or Polars
         data, rows, a function that makes some, or a Spark DataFrame that is not streaming.  Every
-        run reads it anew, all of it before the first tuple of a stream."""
+        run reads it anew, all of it before the first tuple of a stream.  `epoch` is that of
+        `stream`."""
         check_name("a table", name)
         given = schema_of(schema) if schema is not None else None
-        source, columns = source_of(complete(data), given)
+        source, columns = source_of(complete(data), given, epoch)
         if isinstance(source, LiveSource):
             raise BindError(
                 "a table is complete, and asynchronous rows may go on", hint="db.stream"
             )
-        self.catalog.add_stream(StreamDefinition(name, columns, None, source, is_table=True))
+        self.catalog.add_stream(StreamDefinition.of(name, columns, source=source, is_table=True))
 
     def aggregate(
         self,

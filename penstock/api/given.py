@@ -8,24 +8,69 @@ from typing import TypeAlias, TypeGuard
 import pyarrow as pa
 
 from penstock.api.progress_clause import ProgressOptions
-from penstock.errors import BindError, ParseError, described, shortened
-from penstock.language.binding.scalars.literals import TYPE_NAMES, sql_type
+from penstock.errors import BindError, ParseError, described, nearest, shortened
+from penstock.language.binding.scalars.literals import TYPE_NAMES, column_type, sql_type
 from penstock.language.parse import parse_columns, pointing_into
 from penstock.language.syntax.names import meant_type
+from penstock.model.duration import epoch_named
 from penstock.model.schema import Field, Schema
-from penstock.model.types import Kind, Type, from_arrow
+from penstock.model.types import EPOCHS, STRING, Epoch, Kind, Type, from_arrow
 from penstock.sources.memory import memory_source
 from penstock.sources.source import Source
 
 SchemaLike: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | pa.Schema | str
 
 
-def source_of(data: object, schema: Schema | None) -> tuple[Source, Schema]:
+def source_of(
+    data: object, schema: Schema | None, epoch: Mapping[str, str] | None = None
+) -> tuple[Source, Schema]:
+    """A source, and its columns: as given, else as the data suggests; `epoch` says what the numbers
+    of some of them count."""
+    if epoch and schema is None:
+        source, found = source_of(data, None)
+        return source, counted_by(epoch, found)
+    if epoch and schema is not None:
+        schema = counted_by(epoch, schema)
     if is_spark(data):
         from penstock.spark.sources.dataframe import dataframe_source
 
         return dataframe_source(data, schema)
     return memory_source(data, schema)
+
+
+def counted_by(given: Mapping[str, str] | None, schema: Schema) -> Schema:
+    """The schema with times for the columns whose numbers count the time since 1970."""
+    units = dict(given or {})
+    fields = []
+    for field in schema:
+        word = units.pop(field.name, None)
+        fields.append(field if word is None else Field(field.name, _counted(field, word)))
+    if units:
+        name = min(units)
+        close = nearest(name, schema.names)
+        raise BindError(
+            f"epoch names a column {name!r}, which there is not",
+            expected=f"one of {', '.join(schema.names)}",
+            hint=close[0] if close else None,
+        )
+    return Schema(tuple(fields))
+
+
+def _counted(field: Field, word: str) -> Type:
+    unit = epoch_named(word) if isinstance(word, str) else None
+    if unit is None:
+        raise BindError(
+            f"epoch of {field.name!r} is {word!r}",
+            expected="seconds, milliseconds, microseconds or nanoseconds; days of a DATE",
+        )
+    if not (field.type.is_number or field.type.kind in EPOCHS or field.type == STRING):
+        raise BindError(
+            f"column {field.name!r} is {field.type.a}, and no number can stand for a time there"
+        )
+    kind = Kind.DATE if unit == Epoch.DAYS.value else Kind.TIMESTAMP
+    if field.type.kind in EPOCHS:
+        kind = field.type.kind
+    return Type(kind, epoch=Epoch[unit])
 
 
 def complete(data: object) -> object:
@@ -53,7 +98,7 @@ def schema_of(given: SchemaLike) -> Schema:
     elif isinstance(given, str):
         with pointing_into(given):
             columns = parse_columns(given)
-            fields = [Field(c.name.text, sql_type(c.type, c.span, declared=True)) for c in columns]
+            fields = [Field(c.name.text, column_type(c.type, c.span)) for c in columns]
     else:
         fields = [Field(name, type_of(text, name)) for name, text in _pairs(given)]
     names = [field.name.casefold() for field in fields]

@@ -21,7 +21,7 @@ def list_streams(catalog: Catalog) -> Explanation:
         {
             "name": each.name,
             "kind": each.word,
-            "columns": str(each.schema),
+            "columns": str(each.declared),
             "source": None if each.source is None else each.source.describe(),
         }
         for each in catalog.streams.values()

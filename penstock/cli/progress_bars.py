@@ -19,6 +19,7 @@ from penstock.runs.status import AtWork, RunProgress
 from penstock.sources.files import FileSource
 from penstock.sources.source import Chunk
 
+_FILES = 1000  # more are not added up
 _MEGABYTE = 1_000_000
 _MOMENT = 0.5  # seconds between two looks at what Spark does
 
@@ -63,8 +64,11 @@ class ProgressBars:
         task = self._tasks.get(id(scan))
         if task is None:
             source = scan.ingest.stream.source
-            size = source.size() if isinstance(source, FileSource) else 0
-            task = self._progress.add_task(scan.name, total=size or None, told="")
+            size, whole = 0, False
+            if isinstance(source, FileSource):
+                size, whole = source.size_expected(_FILES)
+            total = size if size and whole else None
+            task = self._progress.add_task(scan.name, total=total, told="")
             self._tasks[id(scan)] = task
         self._progress.update(task, completed=chunk.position)
         self._progress.update(task, told=self._told(task, scan))

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal, InvalidOperation
 
 from penstock.errors import PenstockError, nearest
-from penstock.model.types import EXACT
+from penstock.model.types import EXACT, Epoch
 
 MICROSECONDS: dict[str, int] = {
     "MICROSECOND": 1,
@@ -55,6 +55,22 @@ def unit(word: str) -> str:
         expected="MICROSECONDS, MILLISECONDS, SECONDS, MINUTES, HOURS, DAYS or WEEKS",
         hint=close[0] if close else None,
     )
+
+
+def epoch_named(word: str) -> str | None:
+    """The unit in which numbers count the time since 1970, by one of its names.
+
+    >>> epoch_named("ms"), epoch_named("nanosecond"), epoch_named("weeks")
+    ('MILLISECONDS', 'NANOSECONDS', None)
+    """
+    upper = word.upper()
+    if upper in ("NS", "NANO", "NANOS", "NANOSECOND", "NANOSECONDS"):
+        return Epoch.NANOSECONDS.value
+    try:
+        name = f"{unit(upper)}S"
+    except PenstockError:
+        return None
+    return name if name in Epoch.__members__ else None
 
 
 def is_unit(word: str) -> bool:

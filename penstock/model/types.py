@@ -36,9 +36,23 @@ class Kind(Enum):
     MAP = "MAP"
 
 
+class Epoch(Enum):
+    """What numbers count that stand for times: so many of them have passed since 1970."""
+
+    DAYS = "DAYS"
+    SECONDS = "SECONDS"
+    MILLISECONDS = "MILLISECONDS"
+    MICROSECONDS = "MICROSECONDS"
+    NANOSECONDS = "NANOSECONDS"
+
+
 INTEGERS = (Kind.INT, Kind.BIGINT)
 NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE)
 NESTED = (Kind.ARRAY, Kind.STRUCT, Kind.MAP)
+EPOCHS = {
+    Kind.DATE: (Epoch.DAYS,),
+    Kind.TIMESTAMP: (Epoch.SECONDS, Epoch.MILLISECONDS, Epoch.MICROSECONDS, Epoch.NANOSECONDS),
+}
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 # Enough digits for any product of two DECIMAL(38) values, so that no sum is rounded on the way.
 EXACT = decimal.Context(prec=120)
@@ -50,6 +64,7 @@ class Type:
     precision: int = 0  # of DECIMAL only
     scale: int = 0
     parts: tuple[tuple[str, Type], ...] = ()  # what an ARRAY, STRUCT or MAP is made of, by name
+    epoch: Epoch | None = None  # of a column that is read; expressions and results have none
 
     def __post_init__(self) -> None:
         if self.kind is Kind.DECIMAL:
@@ -57,8 +72,18 @@ class Type:
                 raise PlanError(f"DECIMAL precision {self.precision} is outside 1..38")
             if not 0 <= self.scale <= self.precision:
                 raise PlanError(f"DECIMAL scale {self.scale} is outside 0..{self.precision}")
+        if self.epoch is not None and self.epoch not in EPOCHS.get(self.kind, ()):
+            units = [each.value for each in EPOCHS.get(self.kind, ())]
+            raise PlanError(
+                f"{self.kind.value} EPOCH {self.epoch.value} is no type",
+                expected=f"{self.kind.value} EPOCH {' or '.join(units)}"
+                if units
+                else "EPOCH behind TIMESTAMP or DATE",
+            )
 
     def __str__(self) -> str:
+        if self.epoch is not None:
+            return f"{self.kind.value} EPOCH {self.epoch.value}"
         if self.kind is Kind.DECIMAL:
             return f"DECIMAL({self.precision},{self.scale})"
         if self.kind is Kind.STRUCT:
@@ -71,6 +96,14 @@ class Type:
     def a(self) -> str:
         """The type with its article, for messages: an INT, a DATE."""
         return f"{'an' if self.kind.value[0] in 'AEIOU' else 'a'} {self}"
+
+    @property
+    def plain(self) -> Type:
+        """The type of the values, whatever they are read from."""
+        if self.epoch is None and not self.parts:
+            return self
+        parts = tuple((name, part.plain) for name, part in self.parts)
+        return Type(self.kind, self.precision, self.scale, parts)
 
     @property
     def is_number(self) -> bool:

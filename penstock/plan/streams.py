@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PlanError, SourceError
 from penstock.model.domain import Domain
@@ -112,12 +112,25 @@ class StreamDefinition:
     answer: Node | None = field(default=None, compare=False, repr=False)
     # the table whose rows these are, where a window is laid over a table
     of_table: StreamDefinition | None = field(default=None, compare=False, repr=False)
+    counted: tuple[Field, ...] = ()  # columns whose times may be read as numbers, as declared
+
+    @staticmethod
+    def of(name: str, declared: Schema, **rest: Any) -> StreamDefinition:
+        """With columns as they are declared, in which times may be numbers."""
+        counted = tuple(each for each in declared if each.type != each.type.plain)
+        schema = Schema(tuple(Field(each.name, each.type.plain) for each in declared))
+        return StreamDefinition(name, schema, counted=counted, **rest)
 
     def __post_init__(self) -> None:
         if self.progress is not None:
             Domain(self.attribute.type)
             if self.is_table:
                 raise PlanError("a table does not progress: it is complete")
+            if self.stamped and any(each.name == self.attribute.name for each in self.counted):
+                raise PlanError(
+                    f"{self.attribute.name} is stamped and not read, so no number stands for it",
+                    expected=f"{self.attribute.name} TIMESTAMP, without EPOCH",
+                )
 
     @property
     def word(self) -> str:
@@ -144,11 +157,20 @@ class StreamDefinition:
         return self.progress is not None and self.progress.policy.timestamps is TimestampKind.LATENT
 
     @property
-    def input_schema(self) -> Schema:
-        """The columns that the source has to supply."""
-        if not self.stamped:
+    def declared(self) -> Schema:
+        """The columns with what the numbers among them count."""
+        if not self.counted:
             return self.schema
-        return Schema(tuple(each for each in self.schema if each != self.attribute))
+        counted = {each.name: each for each in self.counted}
+        return Schema(tuple(counted.get(each.name, each) for each in self.schema))
+
+    @property
+    def input_schema(self) -> Schema:
+        """The columns that the source has to supply, as it has to read them."""
+        if not self.stamped:
+            return self.declared
+        name = self.attribute.name
+        return Schema(tuple(each for each in self.declared if each.name != name))
 
 
 def _nothing_before_the_end(attribute: str, domain: Domain) -> PunctuationRows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from penstock.promises.stamping import stamped_later
 from penstock.promises.sub_source_bounds import SubSourceBounds
 from penstock.promises.sub_sources import SubSources
 from penstock.promises.unfit import Unfit
+from penstock.sources.files import NoFilesError
 from penstock.sources.live import Attention, LiveSource, chunks_of
 from penstock.sources.rejects import RejectLog
 from penstock.sources.source import Chunk, Source
@@ -171,7 +173,8 @@ class Ingest:
             *(self._node, progress, bounds, sub_sources, unfit, self._clock, self.live, self.form)
         )
         if self._bounds is None and progress.per_file:  # all of them are known from the start
-            promise.let_in_files(list(self._source().parts()))
+            with suppress(NoFilesError):  # which is for the reading to say
+                promise.let_in_files(list(self._source().parts()))
         return promise
 
     def sub_source_names(self, codes: Codes) -> pa.Array:

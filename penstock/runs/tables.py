@@ -105,7 +105,7 @@ class Tables:
             if stream.source is None:
                 raise no_source(stream)
             log = RejectLog(self._strict)
-            chunks = stream.source.read(stream.schema, log.of_table(stream.name))
+            chunks = stream.source.read(stream.input_schema, log.of_table(stream.name))
             self._read[id(stream)] = [chunk.batch for chunk in chunks]
             self._rejects[id(stream)] = log.take()
         return self._read[id(stream)]

@@ -98,6 +98,10 @@ def _host(text: str) -> tuple[str, int | None]:
     return bare.strip("[]").casefold(), None
 
 
-def refuse_file(allowed: Allowed, name: str) -> SourceError:
-    """Does not tell whether the file is there."""
-    return SourceError(allowed.refusal(name), expected=f"what is allowed: {allowed}")
+class NotAllowedError(SourceError):
+    """What SQL wants to read is not among what it may read."""
+
+
+def refuse_file(allowed: Allowed, name: str) -> NotAllowedError:
+    """Does not tell whether the file is there: `name` is what SQL says."""
+    return NotAllowedError(allowed.refusal(name), expected=f"what is allowed: {allowed}")

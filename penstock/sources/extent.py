@@ -10,16 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, SourceError
 from penstock.model.plain_values import to_arrow
 from penstock.model.schema import Schema
+from penstock.model.types import Type
 from penstock.sources.files import FileFormat, FileSource, format_of
+from penstock.sources.fitting.arrow_columns import fit_column
 from penstock.sources.memory import BatchSource
 from penstock.sources.rows import RowSource
 from penstock.sources.source import Source
 from penstock.sources.values import ValuesSource
 
 _FILES = 32  # more footers than that are not looked at
+_SIZES = 1000  # nor so many sizes: what is known is that there are as many rows or more
 _BYTES = 32  # that a row of a file has, if nothing is known
 _BATCHES = 256  # more batches than that are not looked at one by one
 
@@ -64,12 +67,19 @@ def extent(source: Source, schema: Schema, column: str) -> SourceExtent | None:
         if found is None or found.bounds is None:
             return found
         bounds, ends = (
-            None if values is None else values.cast(field.type.arrow)
+            None if values is None else _fitted(values, field.type)
             for values in (found.bounds, found.ends)
         )
         return SourceExtent(found.rows, bounds, found.batches, ends)
     except (pa.ArrowException, PenstockError, OSError, LookupError, OverflowError, ValueError):
         return None
+
+
+def _fitted(values: pa.Array, declared: Type) -> pa.Array:
+    column, bad = fit_column(values, declared)
+    if bad.any():
+        raise SourceError(f"values that do not fit {declared}")
+    return column
 
 
 def rows_expected(source: Source, schema: Schema) -> int | None:
@@ -82,8 +92,7 @@ def rows_expected(source: Source, schema: Schema) -> int | None:
         return source.rows_expected()
     if isinstance(source, FileSource):
         try:
-            base = source.base or Path.cwd()
-            size = sum((base / name).stat().st_size for name in source.parts())
+            size, _ = source.size_expected(_SIZES)
         except (OSError, PenstockError):
             return None
         return size // _BYTES
@@ -113,9 +122,11 @@ def _bounds(values: Any) -> pa.Array | None:
 
 
 def _of_files(source: FileSource, column: str) -> SourceExtent | None:
-    names = source.parts()
+    names = source.few_parts(_FILES)
+    if names is None:
+        return None
     formats = {source.format or format_of(name) for name in names}
-    if len(names) > _FILES or formats != {FileFormat.PARQUET}:
+    if formats != {FileFormat.PARQUET}:
         return None
     rows, ends = 0, []
     for name in names:

@@ -5,11 +5,10 @@ Every file is a part of its own, so that PER FILE can keep their bounds apart.
 
 from __future__ import annotations
 
-import glob
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
@@ -17,11 +16,14 @@ import pyarrow as pa
 
 from penstock.errors import SourceError, nearest
 from penstock.model.schema import Schema
-from penstock.sources.allowed import Allowed, refuse_file, resolve
+from penstock.sources.allowed import Allowed, NotAllowedError, refuse_file, resolve
+from penstock.sources.bell import Bell
 from penstock.sources.formats.data_file import DataFile, check_unchanged, look_at
 from penstock.sources.formats.delimited import end_of_rows, read_delimited
 from penstock.sources.formats.json_lines import read_json_blocks, read_json_lines
 from penstock.sources.formats.parquet import read_parquet
+from penstock.sources.live import Attention
+from penstock.sources.patterns import Found, goes_by, has_magic, matching, without_magic
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk, FileSeen, PartRead, nothing_of
 
@@ -58,10 +60,11 @@ def format_of(name: str) -> FileFormat | None:
     >>> format_of("data/*.csv.gz")
     <FileFormat.CSV: 'CSV'>
     """
-    suffixes = Path(name).suffixes
-    if suffixes and suffixes[-1].lower() in _COMPRESSED:
-        suffixes.pop()
-    return _ENDINGS.get(suffixes[-1].lower()) if suffixes else None
+    name = name.rpartition("/")[2].lower()
+    stem, _, ending = name.rpartition(".")
+    if f".{ending}" in _COMPRESSED:
+        stem, _, ending = stem.rpartition(".")
+    return _ENDINGS.get(f".{ending}") if stem else None
 
 
 class NoFilesError(SourceError):
@@ -81,12 +84,20 @@ class FileSource:
         return f"FILES '{quoted}'" + (f" FORMAT {known.value}" if known else "")
 
     def parts(self) -> list[str]:
-        return [file.name for file in self._files()]
+        return [found.name for found in self._found()]
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
-        files = [(file, self._format(file)) for file in self._files()]
+        return self.listen(schema, rejects, Attention())
+
+    def listen(
+        self, schema: Schema, rejects: StreamRejects, attention: Attention
+    ) -> Iterator[Chunk]:
+        """The same for a reader that may leave while the files are looked for."""
+        directory = self._directory
+        files = [(found, self._format(found.name)) for found in self._found(attention)]
         before = began = 0
-        for file, file_format in files:
+        for found, file_format in files:
+            file = self._file(found, directory)
             for batch in _READERS[file_format](file, schema, rejects):
                 if batch.num_rows:
                     position = before + file.meter.position
@@ -95,23 +106,34 @@ class FileSource:
             before += file.size
 
     def read_on(
-        self, schema: Schema, rejects: StreamRejects, known: Mapping[str, PartRead], growing: bool
+        self,
+        schema: Schema,
+        rejects: StreamRejects,
+        known: Mapping[str, PartRead],
+        growing: bool,
+        attention: Attention | None = None,
+        followed: bool = False,
     ) -> Iterator[Chunk]:
         """What an earlier reading has not seen: files that are new, and what has been appended to
         the others.  A file that is still `growing` may end in a line that is not complete, which is
-        left for the next reading."""
+        left for the next reading.  Where files are `followed`, those of a pattern may all be still
+        to come."""
+        attention = attention or Attention()
         try:
-            files = self._files()
+            directory = self._directory
+            files = [self._file(found, directory) for found in self._found(attention)]
         except NoFilesError:
-            if not known:
+            if not known and not (followed and self.may_come):
                 raise
             files = []  # those that have been read may have been taken away
+        if attention.bell.closed:
+            return
         self._check_unfinished(files, known)
         begun = []
         for file in files:
             read, now = known.get(file.name, PartRead()), look_at(file, whole=True)
             if read.seen is not None:
-                file_format = self._format(file)
+                file_format = self._format(file.name)
                 text, lines = file_format is not FileFormat.PARQUET, file_format is FileFormat.CSV
                 check_unchanged(file, read.seen, text, lines)
             if not _is_as_seen(read, now) or (not growing and self._has_half_a_line(file, read)):
@@ -130,15 +152,15 @@ class FileSource:
 
     def _has_half_a_line(self, file: DataFile, read: PartRead) -> bool:
         """Whether an earlier reading may have left the end of a file for later."""
-        if self._format(file) is FileFormat.CSV:
+        if self._format(file.name) is FileFormat.CSV:
             return read.seen is not None and read.seen.left > 0
         offset = read.restart.offset if read.restart is not None else 0
-        lines = self._format(file) is FileFormat.JSON and not file.is_compressed
+        lines = self._format(file.name) is FileFormat.JSON and not file.is_compressed
         return lines and offset < file.size
 
     def _end_of_rows(self, file: DataFile, read: PartRead, growing: bool) -> int | None:
         """Where the last row of a CSV file ends that is complete; None: all of it is to be read."""
-        if not growing or file.is_compressed or self._format(file) is not FileFormat.CSV:
+        if not growing or file.is_compressed or self._format(file.name) is not FileFormat.CSV:
             return None
         seen = read.seen
         return end_of_rows(file, seen.size - seen.left if seen is not None and seen.whole else 0)
@@ -154,7 +176,7 @@ class FileSource:
     ) -> Iterator[Chunk]:
         """A file without the rows that have been read."""
         left = read.rows
-        if self._format(file) is FileFormat.JSON:
+        if self._format(file.name) is FileFormat.JSON:
             left -= read.restart_rows
             if read.restart is not None:
                 rows, readable = read.restart.rows, read.restart_rows
@@ -162,7 +184,7 @@ class FileSource:
             blocks = read_json_blocks(file, schema, rejects, read.restart, growing)
         else:
             blocks = (
-                (batch, None) for batch in _READERS[self._format(file)](file, schema, rejects)
+                (batch, None) for batch in _READERS[self._format(file.name)](file, schema, rejects)
             )
         began = before
         for batch, restart in blocks:
@@ -184,17 +206,42 @@ class FileSource:
 
     def files(self) -> list[tuple[str, str, str]]:
         """The path, the name and the format of every file, for readers elsewhere."""
-        return [(str(f.path.resolve()), f.name, self._format(f).value) for f in self._files()]
+        named: dict[str, str] = {}  # directories as they are named, and where they are
 
-    def refused(self) -> str | None:
-        """A file among those that are there now that is not allowed."""
-        if self.allowed is None:
-            return None
+        def place(name: str) -> str:
+            head, _, tail = name.rpartition("/")
+            if head not in named:
+                named[head] = str((directory / head).resolve()) if name[:1] != "/" or head else ""
+            return f"{named[head]}/{tail}"
+
+        directory = self._directory
+        return [
+            (
+                place(found.name)
+                if found.is_regular
+                else str(self._file(found, directory).path.resolve()),
+                found.name,
+                self._format(found.name).value,
+            )
+            for found in self._found()
+        ]
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the pattern leads out of what is allowed, through links that are there now."""
         try:
-            found = self._found()
+            self._found()
+        except NotAllowedError:
+            return True
         except SourceError:
-            return None  # which is said when it is read
-        return next((each.name for each in found if not self.allowed.file(each.path)), None)
+            pass  # which is said when it is read
+        return False
+
+    @property
+    def may_come(self) -> bool:
+        """Whether files that match may appear: it is a pattern, and the directory that it begins in
+        is there."""
+        return has_magic(self.pattern) and without_magic(self._directory / self.pattern)[0].is_dir()
 
     def reads(self, path: Path) -> bool:
         """Whether a file is one of its own, or would be if it was there."""
@@ -202,39 +249,69 @@ class FileSource:
         resolved = path.resolve()
         if named.resolve() == resolved:
             return True
-        if not glob.has_magic(self.pattern) or _exists(named):
+        if not has_magic(self.pattern) or _exists(named):
             return False
-        beginning, pattern = _without_magic(named)
-        return resolved.is_relative_to(beginning) and _matches(
+        beginning, pattern = without_magic(named)
+        return resolved.is_relative_to(beginning) and goes_by(
             resolved.relative_to(beginning).parts, pattern
         )
 
-    def size(self) -> int:
-        """The bytes of all files."""
-        return sum(file.size for file in self._files())
+    def few_parts(self, most: int) -> list[str] | None:
+        """The names of the files; None if there are more than `most`, or if it takes long to find
+        them all."""
+        found, whole = self._some(most)
+        return [each.name for each in found] if whole else None
+
+    def size_expected(self, most: int) -> tuple[int, bool]:
+        """The bytes of so many files, and whether these are all."""
+        directory, (found, whole) = self._directory, self._some(most)
+        return sum(self._file(each, directory).size for each in found), whole
+
+    def _some(self, most: int) -> tuple[list[Found], bool]:
+        looked = 0
+
+        def enough() -> bool:
+            nonlocal looked
+            looked += 1
+            return looked > _LISTED
+
+        if not has_magic(self.pattern) or _exists(self._directory / self.pattern):
+            return self._found(), True
+        some: dict[str, Found] = {}
+        for each in self._matching(enough):
+            some[each.name] = each
+            if len(some) > most:
+                break
+        whole = looked <= _LISTED and len(some) <= most
+        return self._checked(some)[:most], whole
 
     @property
     def _directory(self) -> Path:
         return self.base or Path.cwd()
 
-    def _files(self) -> list[DataFile]:
-        """The files; where not all are allowed, under the paths that links lead to."""
-        if self.allowed is not None and not self.allowed.pattern(self._directory, self.pattern):
+    def _file(self, found: Found, directory: Path) -> DataFile:
+        """A file to read; where not all are allowed, under the path that links lead to."""
+        path = Path(os.path.join(directory, found.name))  # noqa: PTH118 (much faster)
+        if self.allowed is None:
+            return DataFile(path, found.name)
+        resolved = resolve(path)
+        if resolved is None:
             raise refuse_file(self.allowed, self.pattern)
-        files = [self._resolved(file) for file in self._found()]
-        for file in files:
-            file.refuse_strange()
+        return DataFile(resolved, found.name, allowed=self.allowed)
+
+    def _checked(self, found: Mapping[str, Found]) -> list[Found]:
+        """In order; pipes and devices are refused before anything is read."""
+        files, directory = [each for _, each in sorted(found.items())], self._directory
+        for each in files:
+            if not each.is_regular:
+                self._file(each, directory).refuse_strange()
         return files
 
-    def _resolved(self, file: DataFile) -> DataFile:
-        if self.allowed is None:
-            return file
-        path = resolve(file.path)
-        if path is None:
-            raise refuse_file(self.allowed, file.name)
-        return DataFile(path, file.name, allowed=self.allowed)
-
-    def _found(self) -> list[DataFile]:
+    def _found(self, attention: Attention | None = None) -> list[Found]:
+        """The files in order of their names, as far as they have been found when the reader leaves;
+        an error if there are none."""
+        if self.allowed is not None and not self.allowed.pattern(self._directory, self.pattern):
+            raise refuse_file(self.allowed, self.pattern)
         named = self._directory / self.pattern  # an absolute pattern stays as it is
         if self.pattern and _exists(named):
             if named.is_dir():
@@ -243,20 +320,31 @@ class FileSource:
                     expected="a file, or a pattern for the files in it",
                     hint=f"'{self.pattern.rstrip('/')}/*.csv'",
                 )
-            return [DataFile(named, self.pattern)]
-        # Unlike Path.glob, this takes absolute patterns and leaves hidden files alone.
-        found = glob.glob(self.pattern, root_dir=self._directory, recursive=True)  # noqa: PTH207
-        files = [DataFile(self._directory / name, name) for name in sorted(set(found))]
-        files = [file for file in files if not _is_passed_over(file)]
-        if not files:
+            return self._checked({self.pattern: Found(self.pattern, False, False)})
+        bell = Bell() if attention is None else attention.bell
+        found: dict[str, Found] = {}
+        if has_magic(self.pattern):
+            found = {each.name: each for each in self._matching(lambda: bell.closed)}
+        if not found and not bell.closed:
             raise self._no_match()
-        return files
+        return self._checked(found)
 
-    def _format(self, file: DataFile) -> FileFormat:
-        found = self.format or format_of(file.name)
+    def _matching(self, stopped: Callable[[], bool]) -> Iterator[Found]:
+        allowed = self.allowed
+
+        def check_link(path: str) -> None:
+            if allowed is not None and not allowed.file(Path(path)):
+                raise refuse_file(allowed, self.pattern)
+
+        for found in matching(self.pattern, self._directory, stopped, check_link):
+            if not _is_passed_over(found):
+                yield found
+
+    def _format(self, name: str) -> FileFormat:
+        found = self.format or format_of(name)
         if found is None:
             raise SourceError(
-                f"{file.name}: its ending does not tell its format",
+                f"{name}: its ending does not tell its format",
                 expected=f"one of {', '.join(_ENDINGS)}, or a FORMAT"
                 f" ({', '.join(each.value for each in FileFormat)})",
                 hint="FORMAT CSV",
@@ -301,36 +389,9 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _without_magic(pattern: Path) -> tuple[Path, tuple[str, ...]]:
-    """The directory that a pattern begins in, through links, and what follows."""
-    parts = pattern.parts
-    plain = next(place for place, part in enumerate(parts) if glob.has_magic(part))
-    return Path(*parts[:plain]).resolve(), parts[plain:]
-
-
-def _matches(names: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    """Whether a path goes by a pattern, of which ** is any number of directories.
-
-    >>> _matches(("a", "b", "c.csv"), ("**", "*.csv"))
-    True
-    >>> _matches(("a", "b.csv"), ("*.csv",))
-    False
-    """
-    if not pattern:
-        return not names
-    if pattern[0] == "**":
-        return _matches(names, pattern[1:]) or (bool(names) and _matches(names[1:], pattern))
-    return (
-        bool(names)
-        and (not names[0].startswith(".") or pattern[0].startswith("."))
-        and fnmatchcase(names[0], pattern[0])
-        and _matches(names[1:], pattern[1:])
-    )
-
-
-def _is_passed_over(file: DataFile) -> bool:
+def _is_passed_over(file: Found) -> bool:
     """A pattern may match directories on its way; one that is named like data is a mistake."""
-    if not file.path.is_dir():
+    if not file.is_directory:
         return False
     if format_of(file.name) is None:
         return True

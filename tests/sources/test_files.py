@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from penstock.errors import SourceError
 from penstock.model.schema import Schema
-from penstock.sources.files import FileFormat, FileSource, format_of, read_file
+from penstock.sources.allowed import Allowed
+from penstock.sources.files import FileFormat, FileSource, NoFilesError, format_of, read_file
 from penstock.sources.formats.data_file import DataFile
+from penstock.sources.live import Attention
 from penstock.sources.rejects import RejectLog
 
 
@@ -184,7 +187,9 @@ def link_to_a_device(place: Path) -> None:
 
 @pytest.mark.parametrize("put", [pipe, link_to_a_pipe, link_to_a_device])
 @pytest.mark.parametrize("pattern", ["b.csv", "*.csv"])
-@pytest.mark.parametrize("look", [FileSource.parts, FileSource.size, FileSource.files])
+@pytest.mark.parametrize(
+    "look", [FileSource.parts, lambda source: source.size_expected(10), FileSource.files]
+)
 def test_pipes_and_devices(
     put: Callable[[Path], None], pattern: str, look: Callable[[FileSource], Any], tmp_path: Path
 ) -> None:
@@ -244,3 +249,68 @@ def test_hidden_files_are_left_alone(data: Path) -> None:
 def test_reading_twice(data: Path, ids: Schema, read: Any) -> None:
     source = FileSource("*.csv", base=data)
     assert read(source, ids)[0] == read(source, ids)[0] == [(1,), (0,)]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.jsonl.gz", "a.parquet"])
+def test_a_file_is_closed_when_it_has_been_read(tmp_path: Path, ids: Schema, name: str) -> None:
+    content = b"id\n1\n" if "csv" in name else b'{"id": 1}\n'
+    for number in range(20):
+        path = tmp_path / f"{number:02}{name}"
+        if name.endswith("parquet"):
+            pa.parquet.write_table(pa.table({"id": [1]}), path)
+        else:
+            path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    source = FileSource(f"*{name}", base=tmp_path)
+    for read in (
+        lambda rejects: source.read(ids, rejects),
+        lambda rejects: source.read_on(ids, rejects, {}, growing=False),
+    ):
+        chunks, opened = [], []
+        for chunk in read(RejectLog().of("s")):
+            chunks.append(chunk)  # as a slow reader does
+            opened.append(sum(1 for _ in Path("/proc/self/fd").iterdir()))
+        assert sum(chunk.num_rows for chunk in chunks) == 20
+        assert max(opened) - min(opened) < 5
+
+
+def test_a_walk_ends_when_its_reader_leaves(data: Path, ids: Schema) -> None:
+    attention = Attention()
+    attention.bell.close()
+    rejects = RejectLog().of("s")
+    assert list(FileSource("**/*.csv", base=data).listen(ids, rejects, attention)) == []
+    assert list(FileSource("**/*.csv", base=data).read_on(ids, rejects, {}, True, attention)) == []
+
+
+def test_files_that_are_still_to_come(tmp_path: Path, ids: Schema) -> None:
+    rejects = RejectLog().of("s")
+
+    def read(pattern: str, followed: bool = True) -> list[Any]:
+        source = FileSource(pattern, base=tmp_path)
+        return list(source.read_on(ids, rejects, {}, growing=True, followed=followed))
+
+    assert read("*.csv") == []
+    with pytest.raises(NoFilesError):
+        read("*.csv", followed=False)
+    for misspelled in ("nowhere/*.csv", "a.csv"):
+        with pytest.raises(NoFilesError):
+            read(misspelled)
+
+
+def test_a_refused_pattern_names_nothing_outside(tmp_path: Path, ids: Schema, read: Any) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "secrets" / "deep").mkdir(parents=True)
+    (tmp_path / "secrets" / "deep" / "salaries.csv").write_text("id\n1\n")
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "secrets")
+    allowed = Allowed.of(["in"], tmp_path)
+    told = set()
+    for pattern in ("in/*/deep/*.csv", "in/*/deep/*.json", "in/*/nowhere/*.csv", "in/*"):
+        source = FileSource(pattern, FileFormat.CSV, tmp_path, allowed)
+        assert source.is_refused
+        for look in (source.parts, source.files, lambda: source.few_parts(9)):  # noqa: B023
+            with pytest.raises(SourceError) as caught:
+                look()
+            told.add(str(caught.value).replace(pattern, "…"))
+    assert told == {"… is not allowed here\n  expected: what is allowed: in"}
+    assert not FileSource(
+        "in/**/*.csv", None, tmp_path, allowed
+    ).is_refused  # it does not look there

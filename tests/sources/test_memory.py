@@ -277,7 +277,7 @@ def test_timestamps_in_rows(schema: Any, read: Any) -> None:
     data = [
         {"t": datetime.datetime(1970, 1, 1, 0, 0, 1)},
         {"t": "1970-01-01T00:00:01Z"},
-        {"t": 1_000_000},
+        {"t": "1970-01-01T00:00:01.000000999Z"},
         {},
     ]
     source, _ = memory_source(data, columns)
@@ -355,10 +355,10 @@ import pyarrow as pa
 from penstock.sources.memory import memory_source
 from penstock.sources.rejects import RejectLog
 log = RejectLog()
-for data in (pa.table({"t": pa.array([1, 1000], pa.timestamp("ns"))}), [{"a": 1}]):
+for data in (pa.table({"t": pa.array([1000], pa.timestamp("ns"))}), [{"a": 1}]):
     source, schema = memory_source(data)
     assert sum(chunk.batch.num_rows for chunk in source.read(schema, log.of("s"))) == 1
-assert log.count() == 1
+assert log.count() == 0
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

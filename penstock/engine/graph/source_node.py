@@ -61,7 +61,8 @@ class SourceNode(GraphNode):
         ingest, attention = self.ingest, attention or Attention()
         if self.reading is None:
             return ingest.chunks(attention)
-        return self.reading.chunks(ingest.stream.input_schema, ingest.rejects, growing, attention)
+        schema, rejects = ingest.stream.input_schema, ingest.rejects
+        return self.reading.chunks(schema, rejects, growing, attention, ingest.followed)
 
     @property
     def read(self) -> int:

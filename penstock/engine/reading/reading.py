@@ -34,13 +34,19 @@ class Reading:
     # --- reading ---------------------------------------------------------------------------------
 
     def chunks(
-        self, schema: Schema, rejects: StreamRejects, growing: bool, attention: Attention
+        self,
+        schema: Schema,
+        rejects: StreamRejects,
+        growing: bool,
+        attention: Attention,
+        followed: bool = False,
     ) -> Iterator[Chunk]:
         """What has not been read yet; a source that may go on `growing` keeps half a line."""
         told = {part: read.bad_to for part, read in self.parts.items()}
         again = RejectsOnceMore(rejects.log, rejects.stream, told)
         if isinstance(self.source, FileSource):
-            return self.source.read_on(schema, again, dict(self.parts), growing)
+            known = dict(self.parts)
+            return self.source.read_on(schema, again, known, growing, attention, followed)
         if isinstance(self.source, LiveSource) or not self.parts:
             return chunks_of(self.source, schema, rejects, attention)
         return self._skipping(schema, again, attention)

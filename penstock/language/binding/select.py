@@ -11,10 +11,10 @@ from penstock.language.binding.groups.aggregates import GroupBinder, has_aggrega
 from penstock.language.binding.groups.group_by_all import by_all_keys
 from penstock.language.binding.groups.grouping_sets import Aggregation, GroupingSets, in_sets
 from penstock.language.binding.groups.running import (
+    reads_changes,
     refuse_running,
     running_distinct,
     running_groups,
-    reads_changes,
     with_running,
 )
 from penstock.language.binding.hints import bind_hints, refuse_useless

@@ -28,6 +28,7 @@ from penstock.language.parsing.tokens import SyntaxAt, span_of
 from penstock.language.parsing.wordy_functions import WORDY, case, closed
 from penstock.language.syntax.names import Quantity
 from penstock.language.syntax.queries import QuerySyntax
+from penstock.model.duration import epoch_named
 
 _CONSTANTS = (TokenType.NUMBER, TokenType.STRING)
 _NEXT_IN_A_LIST = (TokenType.COMMA, TokenType.R_PAREN)
@@ -73,6 +74,16 @@ class Parser(PieceParser):
     PLACEHOLDER_PARSERS = {TokenType.COLON: lambda parser: parser.parameter()}
     LAMBDAS = {}
     TYPE_LITERAL_PARSERS = {}
+
+    def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
+        """A type, and what numbers count that stand for it: `TIMESTAMP EPOCH MILLISECONDS`."""
+        found = super()._parse_types(*args, **options)
+        if isinstance(found, exp.DataType) and self.at("EPOCH"):
+            unit = epoch_named(self.next_word)
+            if unit is not None:
+                self._advance(2)
+                found.meta["epoch"] = unit
+        return found
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         if message.startswith("Required "):

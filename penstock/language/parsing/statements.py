@@ -268,6 +268,11 @@ def column(parser: Parser) -> ColumnSyntax:
         if name.text.upper() == "WATERMARK" and parser.at("FOR"):
             hint = "CREATE STREAM …, with PROGRESS ON ts DELAY 5 SECONDS at its end"
         parser.refuse(f"expected a type for {name.text}, found {parser.found()}", hint=hint)
+    if parser.at("EPOCH"):
+        parser.refuse(
+            "EPOCH does not say what the numbers count",
+            hint="EPOCH SECONDS, MILLISECONDS, MICROSECONDS or NANOSECONDS; EPOCH DAYS of a DATE",
+        )
     return ColumnSyntax(name, sql_type, parser.since(start))
 
 

@@ -123,7 +123,7 @@ def _of_scan(node: Scan, column: Column) -> Flow | None:
     volume, rows, batch, known = _assumed_volume(column.type), None, float(BATCH), False
     found, ends = None, ()
     if stream.source is not None and not stream.stamped:
-        found = extent(stream.source, stream.schema, column.name)
+        found = extent(stream.source, stream.input_schema, column.name)
     if found is not None:
         rows = float(found.rows)
         batch = max(1.0, min(batch, rows / (found.batches or 1)))

@@ -63,7 +63,7 @@ def meaning(node: Node) -> list[str]:
 
 def stream_identity(stream: StreamDefinition, name: str | None = None) -> list[str]:
     """The same for a stream: its columns, and what it promises."""
-    lines = [f"stream {name or stream.name} ({stream.schema})"]
+    lines = [f"stream {name or stream.name} ({stream.declared})"]
     if stream.progress is not None:
         lines.append(f"  progress on {stream.progress.attribute} {_promise(stream.progress)}")
     return lines

@@ -10,11 +10,18 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import SourceError
-from penstock.model.schema import Schema
-from penstock.model.types import Kind, Type
+from penstock.model.schema import Field, Schema
+from penstock.model.types import EPOCHS, Kind, Type
 from penstock.sources.fitting.columns import Converted, all_good, find_columns, whole_rows
+from penstock.sources.fitting.epochs import (
+    floor_divided,
+    from_decimals,
+    from_doubles,
+    from_integers,
+)
 from penstock.sources.reasons import does_not_fit, row_as_json
 from penstock.sources.rejects import StreamRejects
 
@@ -55,7 +62,7 @@ def check_columns(found: pa.Schema, schema: Schema, source: str) -> list[int]:
                 f"{where}: column {field.name} is declared {field.type},"
                 f" but holds {found.field(position).type}",
                 expected=f"{_EXPECTED[field.type.kind]} for {field.type}",
-                hint=_AS_TIMES if field.type.kind in (Kind.DATE, Kind.TIMESTAMP) else None,
+                hint=_as_times(found.field(position).type, field),
             )
     return positions
 
@@ -112,12 +119,20 @@ def castable(found: pa.DataType, declared: Type) -> bool:
                 or is_.is_fixed_size_binary(found)
             )
         case Kind.DATE:
-            fits = is_.is_date(found)
+            fits = is_.is_date(found) or _may_count(found, declared)
         case Kind.TIMESTAMP:
-            fits = is_.is_timestamp(found) or is_.is_date(found)
+            times = is_.is_timestamp(found) or is_.is_date(found)
+            fits = times or _may_count(found, declared)
         case _:
             fits = False
     return bool(fits)
+
+
+def _may_count(found: pa.DataType, declared: Type) -> bool:
+    """Whether they are numbers that stand for times, and the column says so."""
+    is_ = pa.types
+    numeric = is_.is_integer(found) or is_.is_floating(found) or is_.is_decimal(found)
+    return declared.epoch is not None and numeric
 
 
 def _nested_castable(found: pa.DataType, declared: Type) -> bool:
@@ -137,7 +152,15 @@ def _nested_castable(found: pa.DataType, declared: Type) -> bool:
             )
 
 
-_AS_TIMES = "cast the column; only dicts and tuples may hold times as texts or integers"
+def _as_times(found: pa.DataType, field: Field) -> str | None:
+    if field.type.kind not in EPOCHS:
+        return None
+    if not (pa.types.is_integer(found) or pa.types.is_floating(found)):
+        return "cast the column; only dicts and tuples may hold times as texts"
+    units = " or ".join(each.value for each in EPOCHS[field.type.kind])
+    return f"{field.name} {field.type} EPOCH {units}, whichever the numbers count since 1970"
+
+
 _EXPECTED = {
     Kind.NULL: "no column",
     Kind.BOOLEAN: "booleans",
@@ -160,7 +183,7 @@ def fit_column(array: pa.Array, declared: Type) -> Converted:
     """The column in the declared type and a mask of the values that do not fit, NULL in it."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    cast = _to_decimal if declared.kind is Kind.DECIMAL else _to_type
+    cast = _CASTS.get(declared.kind, _to_type)
     try:
         return all_good(cast(array, declared))
     except pa.ArrowInvalid:
@@ -193,6 +216,62 @@ def _to_type(array: pa.Array, declared: Type) -> pa.Array:
     return array.cast(declared.arrow)
 
 
+def _to_time(array: pa.Array, declared: Type) -> pa.Array:
+    """A DATE or TIMESTAMP; what is finer than the microsecond is cut off."""
+    if pa.types.is_integer(array.type):
+        return from_integers(array, declared)
+    if pa.types.is_floating(array.type):
+        return from_doubles(array, declared)
+    if pa.types.is_decimal(array.type):
+        return from_decimals(array, declared)
+    if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+        micros = floor_divided(array.cast(pa.int64()), 1000)
+        return micros.cast(declared.arrow)
+    return array.cast(declared.arrow)
+
+
+def _to_nested(array: pa.Array, declared: Type) -> pa.Array:
+    """Part by part, because Arrow neither counts nor cuts off."""
+    if pa.types.is_null(array.type) or not _holds_times(declared):
+        return array.cast(declared.arrow)
+    nulls = array.is_null() if array.null_count else None
+    if declared.kind is Kind.STRUCT:
+        parts = [
+            _to_type_of(part, of_part)
+            for part, (_, of_part) in zip(array.flatten(), declared.parts, strict=True)
+        ]
+        fields = list(declared.arrow)
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=nulls)
+    is_map = declared.kind is Kind.MAP
+    pairs = array.cast(_as_list_type(array.type)) if is_map else array
+    lengths = pc.fill_null(pc.list_value_length(pairs), 0).to_numpy(zero_copy_only=False)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    items = pairs.flatten()
+    if not is_map:
+        made = _to_type_of(items, declared.item)
+        return pa.ListArray.from_arrays(offsets, made, type=declared.arrow, mask=nulls)
+    key, value = (
+        _to_type_of(part, of_part)
+        for part, (_, of_part) in zip(items.flatten(), declared.parts, strict=True)
+    )
+    return pa.MapArray.from_arrays(offsets, key, value, type=declared.arrow, mask=nulls)
+
+
+def _as_list_type(found: pa.MapType) -> pa.DataType:
+    """A map is a list of pairs."""
+    return pa.list_(pa.struct([("key", found.key_type), ("value", found.item_type)]))
+
+
+def _holds_times(declared: Type) -> bool:
+    return declared.kind is Kind.TIMESTAMP or any(_holds_times(part) for _, part in declared.parts)
+
+
+def _to_type_of(array: pa.Array, declared: Type) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return _CASTS.get(declared.kind, _to_type)(array, declared)
+
+
 def _to_decimal(array: pa.Array, declared: Type) -> pa.Array:
     """Through 256 bits: in 128, Arrow wraps around when it shifts the digits to a larger scale."""
     if pa.types.is_integer(array.type):
@@ -202,3 +281,13 @@ def _to_decimal(array: pa.Array, declared: Type) -> pa.Array:
     scale = array.type.scale
     wide = array.cast(pa.decimal256(76, scale)).cast(pa.decimal256(76, max(scale, declared.scale)))
     return wide.cast(declared.arrow)
+
+
+_CASTS: dict[Kind, _Cast] = {
+    Kind.DECIMAL: _to_decimal,
+    Kind.DATE: _to_time,
+    Kind.TIMESTAMP: _to_time,
+    Kind.ARRAY: _to_nested,
+    Kind.STRUCT: _to_nested,
+    Kind.MAP: _to_nested,
+}

@@ -14,7 +14,8 @@ from typing import Any
 
 from penstock.errors import SourceError
 from penstock.model.duration import DAY, MICROSECONDS
-from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
+from penstock.model.types import EPOCHS, EXACT, INT64_MAX, INT64_MIN, Epoch, Kind, Type
+from penstock.sources.fitting.epochs import likely_epoch, moment_of
 from penstock.sources.reasons import does_not_fit, is_not, quoted
 
 SPACES = " \t\r\n\f\v"
@@ -33,7 +34,7 @@ _HEX = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2})*)")
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _TIMESTAMP = re.compile(
     _DATE.pattern
-    + r"(?:[T ]([0-9]{2})(?::([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6}))?)?)?"
+    + r"(?:[T ]([0-9]{2})(?::([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6})[0-9]*)?)?)?"
     + r"(?:(Z)|([+-])([0-9]{2})(?::?([0-9]{2}))?)?)?"
 )
 
@@ -47,6 +48,8 @@ def parse_cell(text: str, sql_type: Type) -> Any | None:
     """
     if sql_type.kind is Kind.STRING:
         return text
+    if sql_type.epoch is not None and _NUMBER.fullmatch(text.strip(SPACES)):
+        return _counted(text.strip(SPACES), sql_type)
     if sql_type.kind not in _PARSERS:
         hint = "FORMAT JSON or FORMAT PARQUET" if sql_type.is_nested else None
         raise SourceError(f"a stream cannot carry {sql_type} as a text", hint=hint)
@@ -57,10 +60,27 @@ def why_bad(text: str, sql_type: Type, shown: str | None = None) -> str:
     """Why `parse_cell` has no value for the text; the reason shows it in quotes or as `shown`."""
     trimmed = text.strip(SPACES)
     shown = shown or quoted(text)
-    pattern = _NUMBER if sql_type.kind is Kind.DECIMAL else _INTEGER
-    if sql_type.kind in (Kind.DECIMAL, *_RANGES) and pattern.fullmatch(trimmed):
+    pattern = _INTEGER if sql_type.kind in _RANGES else _NUMBER
+    numeric = sql_type.kind in (Kind.DECIMAL, *_RANGES) or sql_type.epoch is not None
+    if numeric and pattern.fullmatch(trimmed):
         return does_not_fit(shown, sql_type)
-    return is_not(shown, sql_type)
+    reason = is_not(shown, sql_type)
+    if sql_type.kind in EPOCHS and _NUMBER.fullmatch(trimmed):
+        reason += f": {how_counted(trimmed, sql_type)}"
+    return reason
+
+
+def how_counted(number: str, sql_type: Type) -> str:
+    """What would make a number a time, for a column that takes none."""
+    if sql_type.kind is Kind.DATE:
+        return f"declare it DATE EPOCH {Epoch.DAYS.value} if it counts them since 1970"
+    if len(number) == 8 and number.startswith(("19", "20")):
+        return "write it as 2026-01-31"
+    try:
+        unit = likely_epoch(Decimal(number)).value
+    except InvalidOperation:
+        unit = Epoch.SECONDS.value
+    return f"declare it TIMESTAMP EPOCH {unit} if it counts them since 1970"
 
 
 def exact_decimal(value: Decimal, sql_type: Type) -> Decimal | None:
@@ -80,6 +100,13 @@ def exact_decimal(value: Decimal, sql_type: Type) -> Decimal | None:
     if scaled != value or (scaled and scaled.adjusted() >= whole_digits):
         return None
     return scaled
+
+
+def _counted(text: str, sql_type: Type) -> int | None:
+    try:
+        return moment_of(Decimal(text), sql_type)
+    except InvalidOperation:  # an exponent of twenty digits
+        return None
 
 
 def _boolean(text: str, _: Type) -> bool | None:

@@ -18,19 +18,19 @@ import pyarrow as pa
 from penstock.model.duration import DAY
 from penstock.model.plain_values import to_arrow
 from penstock.model.row_form import Values
-from penstock.model.types import INT64_MAX, INT64_MIN, Kind, Type
-from penstock.sources.fitting.cells import exact_decimal, parse_cell, why_bad
+from penstock.model.types import EPOCHS, INT64_MAX, INT64_MIN, Kind, Type
+from penstock.sources.fitting.cells import exact_decimal, how_counted, parse_cell, why_bad
 from penstock.sources.fitting.columns import Converted, all_good
+from penstock.sources.fitting.epochs import from_doubles, from_integers, moment_of
 from penstock.sources.fitting.text import parse_column
 from penstock.sources.reasons import does_not_fit, is_not, quoted
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EXACT_DOUBLE = 2**53
+_FINER = ("ns", "ps", "fs", "as")  # units of NumPy
 _INTS: dict[Kind, tuple[int, int]] = {
     Kind.INT: (-(2**31), 2**31 - 1),
     Kind.BIGINT: (INT64_MIN, INT64_MAX),
-    Kind.DATE: (-(2**31), 2**31 - 1),
-    Kind.TIMESTAMP: (INT64_MIN, INT64_MAX),
 }
 _AT_ONCE: dict[Kind, set[type]] = {
     Kind.BOOLEAN: {bool},
@@ -53,8 +53,10 @@ def fit_objects(values: Sequence[object], sql_type: Type) -> Converted:
             return all_good(pa.array(values, sql_type.arrow))
         if classes == {str} and sql_type.kind in (Kind.DATE, Kind.TIMESTAMP):
             return parse_column(pa.array(values, pa.string()), sql_type)
-        if classes == {int} and sql_type.kind in (Kind.DATE, Kind.TIMESTAMP):
-            return all_good(to_arrow(values, sql_type))
+        if classes == {int} and sql_type.epoch is not None:
+            return all_good(from_integers(pa.array(values, pa.int64()), sql_type))
+        if classes == {float} and sql_type.epoch is not None:
+            return all_good(from_doubles(pa.array(values, pa.float64()), sql_type))
         if classes == {float} and sql_type.kind is Kind.DECIMAL:
             texts = [None if value is None else repr(value) for value in values]
             return parse_column(pa.array(texts, pa.string()), sql_type)
@@ -88,9 +90,12 @@ def why_misfit(value: object, sql_type: Type) -> str:
     exact = isinstance(scalar, int | Decimal) and not isinstance(scalar, bool)
     if isinstance(scalar, float) and sql_type.kind is Kind.DECIMAL:
         exact = isfinite(scalar)
-    if sql_type.is_number and exact:
+    if (sql_type.is_number or sql_type.epoch is not None) and exact:
         return does_not_fit(found, sql_type)
-    return is_not(found, sql_type)
+    reason = is_not(found, sql_type)
+    if sql_type.kind in EPOCHS and (exact or (isinstance(scalar, float) and isfinite(scalar))):
+        reason += f": {how_counted(str(scalar), sql_type)}"
+    return reason
 
 
 BAD: Any = object()
@@ -143,11 +148,12 @@ def scalar_of(value: object) -> object:
 
 
 def _moment(value: np.datetime64) -> object:
-    """A date or a naive datetime, if one of them is the same moment."""
-    if np.isnat(value) or np.datetime_data(value.dtype)[0] == "D":
+    """A date or a naive datetime; what is finer than a microsecond is cut off."""
+    unit = np.datetime_data(value.dtype)[0]
+    if np.isnat(value) or unit == "D":
         return value.item()
     micros = value.astype("datetime64[us]")
-    return micros.item() if micros == value else value
+    return micros.item() if unit in _FINER or micros == value else value
 
 
 def _boolean(value: object, _: Type) -> Any:
@@ -195,26 +201,30 @@ def _binary(value: object, _: Type) -> Any:
 def _date(value: object, sql_type: Type) -> Any:
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return value.toordinal() - _EPOCH.toordinal()
-    return _text_or_integer(value, sql_type)
+    return _text_or_number(value, sql_type)
 
 
 def _timestamp(value: object, sql_type: Type) -> Any:
     if isinstance(value, datetime.datetime):
-        if getattr(value, "nanosecond", 0):  # of a pandas Timestamp
-            return BAD
         if value.utcoffset() is None:
             value = value.replace(tzinfo=datetime.UTC)
         return int((value - _EPOCH) // datetime.timedelta(microseconds=1))
     if isinstance(value, datetime.date):
         return (value.toordinal() - _EPOCH.toordinal()) * DAY
-    return _text_or_integer(value, sql_type)
+    return _text_or_number(value, sql_type)
 
 
-def _text_or_integer(value: object, sql_type: Type) -> Any:
+def _text_or_number(value: object, sql_type: Type) -> Any:
+    """A number means nothing unless the column says what it counts."""
+    if isinstance(value, float):
+        value = float.__repr__(value)
     if isinstance(value, str):
         parsed = parse_cell(value, sql_type)
         return BAD if parsed is None else parsed
-    return _integer(value, sql_type)
+    if sql_type.epoch is None or not isinstance(value, int | Decimal) or isinstance(value, bool):
+        return BAD
+    moment = moment_of(value, sql_type)
+    return BAD if moment is None else moment
 
 
 _READERS: dict[Kind, Callable[[object, Type], Any]] = {

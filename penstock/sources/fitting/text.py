@@ -16,8 +16,11 @@ from penstock.model.plain_values import to_arrow
 from penstock.model.types import Kind, Type
 from penstock.sources.fitting.cells import parse_cell
 from penstock.sources.fitting.columns import Converted, all_good
+from penstock.sources.fitting.epochs import from_texts
 
 _FIRST_DAY = -719_162  # 0001-01-01; Arrow also knows a year 0
+_TO_THE_MICROSECOND = len("2026-01-31T23:59:59.123456")
+_FINER = r"(:[0-9]{2}\.[0-9]{6})[0-9]+"  # digits behind the microsecond, which are cut off
 
 
 def parse_column(texts: pa.StringArray, sql_type: Type) -> Converted:
@@ -72,12 +75,26 @@ def _decimals(texts: pa.StringArray, sql_type: Type) -> pa.Array | None:
 
 
 def _dates(texts: pa.StringArray, sql_type: Type) -> pa.Array | None:
+    if sql_type.epoch is not None and (counted := _counted(texts, sql_type)) is not None:
+        return counted
     days = texts.cast(sql_type.arrow)
     lowest = pc.min(days.cast(pa.int32())).as_py()
     return days if lowest is None or lowest >= _FIRST_DAY else None
 
 
+def _counted(texts: pa.StringArray, sql_type: Type) -> pa.Array | None:
+    """The column, if all of it is numbers."""
+    try:
+        return from_texts(texts, sql_type)
+    except pa.ArrowInvalid:
+        return None
+
+
 def _timestamps(texts: pa.StringArray, sql_type: Type) -> pa.Array | None:
+    if sql_type.epoch is not None and (counted := _counted(texts, sql_type)) is not None:
+        return counted
+    if (pc.max(pc.binary_length(texts)).as_py() or 0) > _TO_THE_MICROSECOND:
+        texts = pc.replace_substring_regex(texts, _FINER, r"\1")
     try:
         moments = texts.cast(pa.timestamp("us"))
     except pa.ArrowInvalid:  # Arrow wants to know beforehand whether there are zones

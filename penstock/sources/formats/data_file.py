@@ -41,6 +41,12 @@ class Meter:
         self._parsed += text
         self._share = min(1.0, self._parsed / read) if read else 1.0
 
+    def leave(self) -> None:
+        """The file is to be closed."""
+        self._position, file, self._file = self.position, self._file, None
+        if file is not None:
+            file.close()
+
     @property
     def position(self) -> int:
         if self._file is not None and not self._file.closed:
@@ -79,6 +85,17 @@ class DataFile:
     meter: Meter = field(default_factory=Meter, compare=False)
     allowed: Allowed | None = field(default=None, compare=False)
     end: int | None = None
+
+    @contextmanager
+    def opened(self) -> Iterator[pa.NativeFile]:
+        """The same for as long as it is read: it is closed then, whatever else still knows it."""
+        stream = self.open()
+        try:
+            yield stream
+        finally:
+            self.meter.leave()
+            if not stream.closed:
+                stream.close()
 
     def open(self) -> pa.NativeFile:
         """The bytes, decompressed if the name ends in .gz, .bz2 or .zst."""
@@ -121,7 +138,7 @@ class DataFile:
 
     def refuse_binary(self, wanted: str) -> None:
         """Text has no NUL bytes; UTF-16, images and other formats have them early on."""
-        with self.open() as stream:
+        with self.opened() as stream:
             head = stream.read(_HEAD)
         if b"\0" in head:
             raise SourceError(

@@ -67,12 +67,13 @@ def read_delimited(
         names = [header[position] for position in positions]
         block = block or _block_for(len(header))
         marker, counter = Utf8Marker(), _RowCounter(file.name)
-        for batch in _batches(file, names, marker, counter, block):
-            numbers = counter.take(batch.num_rows)
-            rows = _convert(batch, names, schema, marker, counter, numbers)
-            counter.flush(rejects)
-            file.meter.parsed(block, marker.read)
-            yield rows
+        with file.opened() as stream:
+            for batch in _batches(stream, file.name, names, marker, counter, block):
+                numbers = counter.take(batch.num_rows)
+                rows = _convert(batch, names, schema, marker, counter, numbers)
+                counter.flush(rejects)
+                file.meter.parsed(block, marker.read)
+                yield rows
         counter.flush(rejects, everything=True)
 
 
@@ -122,7 +123,11 @@ def _end_of_rows(text: bytes) -> int:
 
 def _header(file: DataFile) -> tuple[list[str] | None, bool]:
     """The names of the columns, None if there are none, and whether a row follows."""
-    stream = file.open()
+    with file.opened() as stream:
+        return _read_header(file, stream)
+
+
+def _read_header(file: DataFile, stream: pa.NativeFile) -> tuple[list[str] | None, bool]:
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
     with text:
         try:
@@ -188,10 +193,10 @@ class _RowCounter:
 
 
 def _open(
-    file: DataFile, names: list[str], marker: Utf8Marker, counter: _RowCounter, block: int
+    stream: pa.NativeFile, names: list[str], marker: Utf8Marker, counter: _RowCounter, block: int
 ) -> pa.csv.CSVStreamingReader:
     return pa.csv.open_csv(
-        marker.over(file.open()),
+        marker.over(stream),
         read_options=pa.csv.ReadOptions(
             use_threads=False,  # or else Arrow does not know the numbers of malformed rows
             block_size=block,
@@ -211,16 +216,21 @@ def _open(
 
 
 def _batches(
-    file: DataFile, names: list[str], marker: Utf8Marker, counter: _RowCounter, block: int
+    stream: pa.NativeFile,
+    name: str,
+    names: list[str],
+    marker: Utf8Marker,
+    counter: _RowCounter,
+    block: int,
 ) -> Iterator[pa.RecordBatch]:
     """All cells of the named columns as text."""
     try:
-        yield from _open(file, names, marker, counter, block)
+        yield from _open(stream, names, marker, counter, block)
     except pa.ArrowInvalid as error:
         if "straddling" not in str(error):
             raise
         raise SourceError(
-            f"{file.name} has a row that is too long to be one",
+            f"{name} has a row that is too long to be one",
             expected=f"rows of less than {block:,} bytes",
             hint='look for a quote (") that is not closed',
         ) from error

@@ -17,7 +17,7 @@ from penstock.model.row_form import RowForm
 from penstock.model.schema import Schema
 from penstock.model.types import Kind, Type
 from penstock.sources.fitting.cells import parse_cell
-from penstock.sources.fitting.objects import BAD, plain_value
+from penstock.sources.fitting.objects import BAD, fit_objects, plain_value
 from penstock.sources.fitting.text import parse_column
 from penstock.sources.source import Chunk
 
@@ -52,8 +52,7 @@ class LinesAlone:
     def __init__(self, schema: Schema) -> None:
         self._form = RowForm(schema)
         self._columns = [
-            (each.name, each.type, _CLASSES.get(each.type.kind, ()), _is_text(each.type))
-            for each in schema
+            (each.name, each.type, _classes(each.type), _is_text(each.type)) for each in schema
         ]
 
     def read(self, line: bytes) -> Chunk | None:
@@ -71,7 +70,7 @@ class LinesAlone:
                 kind = type(value)
                 if kind not in classes or (kind is float and not isfinite(value)):
                     return None
-                if is_text:
+                if is_text and kind is str:
                     value = parse_cell(value, sql_type)
                 elif sql_type.kind is not Kind.DOUBLE:
                     value = plain_value(value, sql_type)
@@ -101,7 +100,7 @@ def read_few_lines(lines: bytes, schema: Schema) -> pa.RecordBatch | None:
 
 
 def _column(values: list[Any], sql_type: Type) -> pa.Array | None:
-    classes = _CLASSES.get(sql_type.kind, ())
+    classes = _classes(sql_type)
     for value in values:
         if value is not None and type(value) not in classes:
             return None
@@ -109,8 +108,16 @@ def _column(values: list[Any], sql_type: Type) -> pa.Array | None:
             return None
     if not _is_text(sql_type):
         return pa.array(values, sql_type.arrow)
+    if sql_type.epoch is not None:
+        counted, bad = fit_objects(values, sql_type)
+        return None if np.count_nonzero(bad) else counted
     column, bad = parse_column(pa.array(values, pa.string()), sql_type)
     return None if np.count_nonzero(bad) else column
+
+
+def _classes(sql_type: Type) -> tuple[type, ...]:
+    known = _CLASSES.get(sql_type.kind, ())
+    return known if sql_type.epoch is None else (*known, int)
 
 
 def _as_double(value: int) -> float | None:

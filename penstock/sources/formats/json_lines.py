@@ -16,7 +16,8 @@ import pyarrow.json
 
 from penstock.errors import SourceError
 from penstock.model.schema import Field, Schema
-from penstock.model.types import Kind
+from penstock.model.types import Epoch, Kind
+from penstock.sources.fitting.arrow_columns import fit_column
 from penstock.sources.fitting.text import parse_column
 from penstock.sources.formats.data_file import DataFile
 from penstock.sources.formats.few_json_lines import FEW, read_few_lines
@@ -27,6 +28,7 @@ from penstock.sources.source import Restart
 BLOCK = 4 << 20
 LONGEST_LINE = 64 << 20
 _ARROW_BLOCK = 1 << 20
+_FRACTION = 9  # digits of a count of seconds that are read at once
 _AS_TEXT = (Kind.TIMESTAMP, Kind.DATE, Kind.BINARY)
 _NOT_JSON = re.compile(rb"[:,\[]\s*(?:-?Inf|-NaN)\s*[,}\]]")
 
@@ -78,7 +80,7 @@ def _is_json(line: bytes) -> bool:
 def _pieces(file: DataFile, block: int, offset: int = 0) -> Iterator[bytes]:
     """The file, from an offset on, in pieces of whole lines."""
     pending = b""
-    with file.open() as stream:
+    with file.opened() as stream:
         if offset:
             stream.seek(offset)
         while data := stream.read(block):
@@ -166,6 +168,10 @@ def _is_odd(lines: bytes) -> bool:
 
 
 def _found_as(field: Field) -> pa.DataType:
+    if field.type.epoch is Epoch.SECONDS:  # which often have fractions
+        return pa.decimal256(38, _FRACTION)
+    if field.type.epoch is not None:
+        return pa.int64()
     if field.type.kind in _AS_TEXT:
         return pa.string()
     if field.type.kind is Kind.DECIMAL:
@@ -177,6 +183,9 @@ def _found_as(field: Field) -> pa.DataType:
 
 def _column(table: pa.Table, field: Field) -> pa.Array | None:
     column = table.column(field.name).combine_chunks()
+    if field.type.epoch is not None:
+        column, bad = fit_column(column, field.type)
+        return None if bad.any() else column
     if field.type.kind in _AS_TEXT:
         column, bad = parse_column(column, field.type)
         return None if bad.any() else column

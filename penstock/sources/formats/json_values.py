@@ -86,7 +86,7 @@ def _column(values: list[Any], sql_type: Type) -> Converted:
         found = [_nested(value, sql_type) for value in values]
         bad = np.fromiter((each is _BAD for each in found), np.bool_, len(found))
         return to_arrow([None if each is _BAD else each for each in found], sql_type), bad
-    fits = [value is None or _may_be(value, sql_type.kind) for value in values]
+    fits = [value is None or _may_be(value, sql_type) for value in values]
     wrong_kind = ~np.array(fits, dtype=np.bool_)
     kept = [value if fit else None for value, fit in zip(values, fits, strict=True)]
     if sql_type.kind is Kind.BOOLEAN:
@@ -116,7 +116,7 @@ def _nested(value: Any, sql_type: Type) -> Any:
         case Kind.ARRAY | Kind.STRUCT | Kind.MAP | Kind.BOOLEAN:
             return _BAD
         case _:
-            read = parse_cell(value, sql_type) if _may_be(value, sql_type.kind) else None
+            read = parse_cell(value, sql_type) if _may_be(value, sql_type) else None
             return _BAD if read is None else read
     return _BAD if any(each is _BAD for each in made) else made
 
@@ -127,12 +127,14 @@ def _key(text: str, sql_type: Type) -> Any:
     return _BAD if read is None else read
 
 
-def _may_be(value: Any, kind: Kind) -> bool:
+def _may_be(value: Any, sql_type: Type) -> bool:
     """Whether a JSON value is of the right sort for a column; its text may still be wrong."""
+    kind = sql_type.kind
     if kind is Kind.BOOLEAN:
         return isinstance(value, bool)
     if isinstance(value, _Number):
-        return kind in (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL)
+        numeric = kind in (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DECIMAL)
+        return numeric or sql_type.epoch is not None
     if isinstance(value, str):
         return kind not in (Kind.INT, Kind.BIGINT, Kind.DOUBLE) and _is_whole(value)
     return False
@@ -152,11 +154,10 @@ def _why_bad(value: Any, sql_type: Type) -> str:
         return f"{quoted(value)} holds half a surrogate pair"
     if sql_type.is_nested:
         return is_not(_named(value), sql_type)
-    if not _may_be(value, sql_type.kind):
-        reason = is_not(_named(value), sql_type)
+    if not _may_be(value, sql_type):
         if isinstance(value, _Number) and sql_type.kind in (Kind.TIMESTAMP, Kind.DATE):
-            reason += ": write it as a string in ISO 8601"
-        return reason
+            return why_bad(value, sql_type, _named(value))
+        return is_not(_named(value), sql_type)
     return why_bad(value, sql_type, _named(value) if isinstance(value, _Number) else None)
 
 

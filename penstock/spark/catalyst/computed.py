@@ -115,7 +115,13 @@ class _Computing:
             each for each in self.added[stream.name].values() if each[0].name not in schema.names
         ]
         with setting(frame.sparkSession, SETTINGS):
+            counted = {each.name for each in stream.counted}
             for named, call in missing:
+                numbers = [each.name for each in _columns(call) if each.name in counted]
+                if numbers:
+                    raise _elsewhere(
+                        call, f"Spark has numbers in {numbers[0]}, which stand for times"
+                    )
                 made = column_or_reason(call, schema)
                 if isinstance(made, str):
                     raise _elsewhere(call, made)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamDefinition
+from penstock.sources.files import NoFilesError
 from penstock.spark.sources.dataframe import DataFrameSource
 from penstock.spark.sources.feed import Feed
 from penstock.spark.sources.file_names import file_name
@@ -58,9 +59,9 @@ class Feeds:
         streams = streams_of(*queries)
         return Feeds(streams, {name: Feed(directory / file_name(name)) for name in streams})
 
-    def fill(self, strict: bool, portions: int | None, kept: bool) -> None:
+    def fill(self, strict: bool, portions: int | None, kept: bool, followed: bool = False) -> None:
         for name in self.own:
-            fill(self.by_name[name], self.streams[name], strict, portions, kept)
+            fill(self.by_name[name], self.streams[name], strict, portions, kept, followed)
 
     def stamp(self, stamped: Sequence[Mapping[str, int]]) -> None:
         """Write down the last stamps of streams, as queries know them: the next micro-batch goes on
@@ -123,8 +124,11 @@ def _in_turn(portions: DataFrame, stream: StreamDefinition) -> DataFrame:
 
 def parts_of(*queries: QueryPlan) -> dict[str, list[str]]:
     """By stream: the files that are sub-sources of their own."""
-    return {
-        name: list(stream.source.parts())
-        for name, stream in streams_of(*queries).items()
-        if stream.progress is not None and stream.progress.per_file and stream.source is not None
-    }
+    found: dict[str, list[str]] = {}
+    for name, stream in streams_of(*queries).items():
+        if stream.progress is not None and stream.progress.per_file and stream.source is not None:
+            try:
+                found[name] = list(stream.source.parts())
+            except NoFilesError:  # which is for the filling of the feed to say
+                found[name] = []
+    return found

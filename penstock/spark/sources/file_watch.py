@@ -40,6 +40,7 @@ class FileWatch:
                     stream,
                     stream.source,
                     ready=lambda file, name=name: self._is_whole(name, file),  # type: ignore[misc]
+                    followed=True,
                 )
                 self._failed[name] = 0
             except (PenstockError, OSError) as error:  # what was there may be gone for a moment

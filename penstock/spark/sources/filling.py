@@ -30,9 +30,11 @@ def fill(
     strict: bool = False,
     portions: int | None = None,
     kept: bool = True,
+    followed: bool = False,
 ) -> None:
     """All that a source has and the feed has not.  `portions` is how many there are to be; `kept`
-    is whether somebody may go on from the feed later, and wants to know what it was."""
+    is whether somebody may go on from the feed later, and wants to know what it was.  Where files
+    are `followed`, those of a pattern may all be still to come."""
     if feed.ended:
         return
     source = stream.source
@@ -44,7 +46,7 @@ def fill(
             hint="the local engine: --engine local, or connect('local')",
         )
     if isinstance(source, FileSource):
-        fill_files(feed, stream, source, portions)
+        fill_files(feed, stream, source, portions, followed=followed)
     else:
         _fill_rows(feed, stream, RejectLog(strict), portions, kept)
 
@@ -55,9 +57,10 @@ def fill_files(
     source: FileSource,
     portions: int | None = None,
     ready: Callable[[FileToRead], bool] = lambda _: True,
+    followed: bool = False,
 ) -> None:
     """The files that are `ready`; the others are for another time."""
-    found = _found(feed, source)
+    found = _found(feed, source, followed)
     for file in found:
         if file.name in feed.files:
             feed.files[file.name].check_size(file.size)
@@ -71,11 +74,11 @@ def fill_files(
         feed.add(Portion(feed.size, own, () if begin else joins, pinned=pinned))
 
 
-def _found(feed: Feed, source: FileSource) -> list[FileToRead]:
+def _found(feed: Feed, source: FileSource, followed: bool) -> list[FileToRead]:
     try:
         return [_sized(*file) for file in source.files()]
     except NoFilesError:
-        if not feed.files:
+        if not feed.files and not (followed and source.may_come):
             raise
         return []  # those that have been read may have been taken away
 

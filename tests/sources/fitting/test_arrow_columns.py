@@ -105,7 +105,8 @@ def test_types_that_never_fit(arrow: pa.DataType, sql_type: Type) -> None:
             [None],
             [0],
         ),
-        (pa.array([1000, 1], pa.timestamp("ns", "Asia/Tokyo")), TIMESTAMP, [1, None], [1]),
+        (pa.array([1000, 1], pa.timestamp("ns", "Asia/Tokyo")), TIMESTAMP, [1, 0], []),
+        (pa.array([-1, None], pa.timestamp("ns")), TIMESTAMP, [-1, None], []),
         (pa.array([1, 2**60], pa.timestamp("s")), TIMESTAMP, [1_000_000, None], [1]),
         (pa.array([86_400_000, 5]).cast(pa.date64()), DATE, [1, None], [1]),
         (

@@ -25,6 +25,8 @@ from penstock.model.types import (
     INTERVAL,
     STRING,
     TIMESTAMP,
+    Epoch,
+    Kind,
     Type,
     decimal_type,
 )
@@ -33,6 +35,11 @@ from penstock.sources.formats.json_values import read_lines
 from penstock.sources.rejects import RejectLog
 
 MONEY = decimal_type(5, 2)
+SECONDS, MILLIS, NANOS = (
+    Type(Kind.TIMESTAMP, epoch=each)
+    for each in (Epoch.SECONDS, Epoch.MILLISECONDS, Epoch.NANOSECONDS)
+)
+DAYS = Type(Kind.DATE, epoch=Epoch.DAYS)
 BAD = "bad"
 CEST = datetime.timezone(datetime.timedelta(hours=2))
 DAY = 86_400_000_000
@@ -99,7 +106,9 @@ def fitted(values: list[object], sql_type: Type) -> list[Any]:
         ("x", BINARY, BAD),
         (datetime.date(1970, 1, 2), DATE, 1),
         ("1970-01-02", DATE, 1),
-        (1, DATE, 1),
+        (1, DATE, BAD),
+        (1, DAYS, 1),
+        (2**31, DAYS, BAD),
         (np.datetime64("1970-01-02"), DATE, 1),
         (2**31, DATE, BAD),
         ("1970-01-02T00:00", DATE, BAD),
@@ -109,18 +118,37 @@ def fitted(values: list[object], sql_type: Type) -> list[Any]:
         (datetime.datetime(1, 1, 1, tzinfo=CEST), TIMESTAMP, -719162 * DAY - 7_200_000_000),
         (datetime.date(1970, 1, 2), TIMESTAMP, DAY),
         ("1970-01-01T02:00:00+02:00", TIMESTAMP, 0),
-        (1_000, TIMESTAMP, 1_000),
+        (1_000, TIMESTAMP, BAD),
+        (1_000, MILLIS, 1_000_000),
+        (np.int64(1_000), MILLIS, 1_000_000),
+        ("1000", MILLIS, 1_000_000),
+        ("1970-01-02", MILLIS, DAY),
+        (datetime.datetime(1970, 1, 2), MILLIS, DAY),
+        (1769860800.123457, SECONDS, 1769860800123457),
+        (1.7698608e9, SECONDS, 1769860800000000),
+        (Decimal("-0.0000005"), SECONDS, -1),
+        (-1, NANOS, -1),
+        (1_999, NANOS, 1),
+        (2**63 // 1000, MILLIS, 2**63 // 1000 * 1000),
+        (2**63 // 1000 + 1, MILLIS, BAD),
         (2**63, TIMESTAMP, BAD),
+        (math.nan, SECONDS, BAD),
+        (math.inf, SECONDS, BAD),
+        (1e300, SECONDS, BAD),
+        (True, SECONDS, BAD),
+        ("", SECONDS, BAD),
+        ("1e999999999999999999999", SECONDS, BAD),
         (1.0, TIMESTAMP, BAD),
         (True, TIMESTAMP, BAD),
         ("now", TIMESTAMP, BAD),
         (pd.Timestamp(2_000), TIMESTAMP, 2),
-        (pd.Timestamp(2_001), TIMESTAMP, BAD),
+        (pd.Timestamp(2_001), TIMESTAMP, 2),
         (pd.Timestamp("1970-01-01T02:00", tz="Europe/Berlin"), TIMESTAMP, 3_600_000_000),
         (pd.NaT, TIMESTAMP, None),
         (np.datetime64("NaT"), TIMESTAMP, None),
         (np.datetime64(3_000, "ns"), TIMESTAMP, 3),
-        (np.datetime64(3_001, "ns"), TIMESTAMP, BAD),
+        (np.datetime64(3_001, "ns"), TIMESTAMP, 3),
+        (np.datetime64(-1, "ns"), TIMESTAMP, -1),
         (np.datetime64("1970-01-02"), TIMESTAMP, DAY),
         (None, MONEY, None),
         (datetime.timedelta(1), TIMESTAMP, BAD),
@@ -149,7 +177,7 @@ def test_floats_are_decimals_as_those_of_json(values: list[float | None]) -> Non
 def test_mixed_column() -> None:
     moment = datetime.datetime(1970, 1, 2, tzinfo=datetime.UTC)
     values = ["1970-01-02", moment, DAY, None, datetime.date(1970, 1, 2), [], "x"]
-    assert fitted(values, TIMESTAMP) == [DAY, DAY, DAY, None, DAY, BAD, BAD]
+    assert fitted(values, TIMESTAMP) == [DAY, DAY, BAD, None, DAY, BAD, BAD]
 
 
 @pytest.mark.parametrize(
@@ -166,6 +194,13 @@ def test_mixed_column() -> None:
         (math.nan, MONEY, "the float nan is not a DECIMAL(5,2)"),
         ("now", TIMESTAMP, "'now' is not a TIMESTAMP"),
         ([1], DATE, "the list [1] is not a DATE"),
+        (
+            1769860800,
+            TIMESTAMP,
+            "the int 1769860800 is not a TIMESTAMP: declare it TIMESTAMP EPOCH SECONDS if it counts"
+            " them since 1970",
+        ),
+        (2**62, MILLIS, "the int 4611686018427387904 does not fit TIMESTAMP EPOCH MILLISECONDS"),
         (np.int64(2**40), INT, "the int64 1099511627776 does not fit INT"),
     ],
 )

@@ -102,9 +102,14 @@ def test_every_type_at_once() -> None:
         (
             "1700000000",
             "TIMESTAMP",
-            "the number 1700000000 is not a TIMESTAMP: write it as a string in ISO 8601",
+            "the number 1700000000 is not a TIMESTAMP: declare it TIMESTAMP EPOCH SECONDS if it"
+            " counts them since 1970",
         ),
-        ("1", "DATE", "the number 1 is not a DATE: write it as a string in ISO 8601"),
+        (
+            "1",
+            "DATE",
+            "the number 1 is not a DATE: declare it DATE EPOCH DAYS if it counts them since 1970",
+        ),
         ('"now"', "TIMESTAMP", "'now' is not a TIMESTAMP"),
         ('"xyz"', "BINARY", "'xyz' is not a BINARY"),
         ('"a\\ud800"', "STRING", "'a\\ud800' holds half a surrogate pair"),

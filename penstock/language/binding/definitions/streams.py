@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from penstock.errors import BindError, PenstockError, Span, nearest, shortened
+from penstock.errors import BindError, PenstockError, PlanError, Span, nearest, shortened
 from penstock.language.binding.definitions.written_rows import bind_values
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import (
+    column_type,
     length_of_time,
     span_of,
-    sql_type,
     ticks,
     whole_rows,
 )
@@ -50,12 +51,17 @@ def bind_stream(
 ) -> StreamDefinition:
     """A stream or a table; file names are relative to `base`, and what is not `allowed` is
     refused."""
-    schema = _schema(syntax)
+    declared = _schema(syntax)
+    schema = Schema(tuple(Field(each.name, each.type.plain) for each in declared))
     progress = bind_progress(syntax.progress, schema, catalog) if syntax.progress else None
     if progress is not None and progress.per_file and not isinstance(syntax.source, FilesSyntax):
         assert syntax.progress is not None
         raise BindError("PER FILE needs FROM FILES", span=syntax.progress.span)
-    stream = StreamDefinition(syntax.name.text, schema, progress)
+    try:
+        stream = StreamDefinition.of(syntax.name.text, declared, progress=progress)
+    except PlanError as error:
+        span = syntax.progress.span if syntax.progress else syntax.name.span
+        raise BindError(error.message, span=span, expected=error.expected) from None
     source: Source | None = None
     match syntax.source:
         case FilesSyntax():
@@ -64,7 +70,7 @@ def bind_stream(
             source = _socket(syntax.source, allowed)
         case ValuesSyntax():
             source = bind_values(syntax.source, stream.input_schema)
-    return StreamDefinition(syntax.name.text, schema, progress, source, syntax.is_table)
+    return replace(stream, source=source, is_table=syntax.is_table)
 
 
 def _schema(syntax: CreateStream) -> Schema:
@@ -74,7 +80,7 @@ def _schema(syntax: CreateStream) -> Schema:
         if column.name.text.casefold() in names:
             raise BindError(f"two columns are called {column.name.text!r}", span=column.name.span)
         names.add(column.name.text.casefold())
-        fields.append(Field(column.name.text, sql_type(column.type, column.span, declared=True)))
+        fields.append(Field(column.name.text, column_type(column.type, column.span)))
     return Schema(tuple(fields))
 
 
@@ -96,9 +102,8 @@ def _files(syntax: FilesSyntax, base: Path | None, allowed: Allowed | None) -> F
     if allowed is not None and not allowed.pattern(base or Path.cwd(), pattern.text):
         raise _not_allowed(allowed, pattern.text, pattern.span)
     source = FileSource(pattern.text, file_format, base, allowed)
-    refused = source.refused()  # a link among the files may lead elsewhere
-    if allowed is not None and refused is not None:
-        raise _not_allowed(allowed, refused, pattern.span)
+    if allowed is not None and source.is_refused:  # a link may lead elsewhere
+        raise _not_allowed(allowed, pattern.text, pattern.span)
     return source
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +22,7 @@ from penstock.model.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    EPOCHS,
     INT,
     INT64_MAX,
     INT64_MIN,
@@ -28,6 +30,7 @@ from penstock.model.types import (
     NULL,
     STRING,
     TIMESTAMP,
+    Epoch,
     Kind,
     Type,
     array_of,
@@ -36,6 +39,8 @@ from penstock.model.types import (
     struct_of,
 )
 from penstock.plan.expressions import Literal
+from penstock.sources.fitting.cells import why_bad
+from penstock.sources.fitting.epochs import likely_epoch
 from penstock.sources.fitting.text import parse_column
 
 _TYPES: dict[str, Type] = {
@@ -81,9 +86,28 @@ def span_of(syntax: exp.Expr) -> Span | None:
     return None if start is None or end is None else Span(start, max(start, end), sql)
 
 
+def column_type(syntax: exp.Expr, span: Span | None) -> Type:
+    """The type of a declared column, in which numbers may stand for times."""
+    return sql_type(syntax, span, declared=True)
+
+
 def sql_type(syntax: exp.Expr, span: Span | None, declared: bool = False) -> Type:
     """The type that a type name stands for.  Behind a column that is `declared`, the length of a
     text or the digits of a time may be said, and nothing is made of them."""
+    unit = syntax.meta.get("epoch")
+    if unit is not None:
+        if not declared:
+            raise BindError(
+                "EPOCH says what is read, and nothing is read here",
+                span=span,
+                expected="EPOCH in the columns of a stream or table",
+                hint="timestamp_seconds(n), timestamp_millis(n) or timestamp_micros(n)",
+            )
+        found = sql_type(exp.DataType(this=syntax.this, expressions=syntax.expressions), span)
+        try:
+            return replace(found, epoch=Epoch[unit])
+        except PlanError as error:
+            raise BindError(error.message, span=span, expected=error.expected) from None
     if isinstance(syntax, exp.DataType) and isinstance(syntax.this, exp.DataType.Type):
         name = syntax.this.value
         parameters = [parameter.name for parameter in syntax.expressions]
@@ -124,9 +148,8 @@ def _nested_type(syntax: exp.DataType, name: str, span: Span | None, declared: b
             fields = [each for each in syntax.expressions if isinstance(each, exp.ColumnDef)]
             if len(fields) < len(syntax.expressions):
                 raise BindError("the fields of a STRUCT have names", span=span)
-            return struct_of(
-                [(each.name, sql_type(each.args["kind"], span, declared)) for each in fields]
-            )
+            kinds = [(each.name, each.args["kind"]) for each in fields]
+            return struct_of([(each, sql_type(kind, span, declared)) for each, kind in kinds])
         parts = [sql_type(each, span, declared) for each in syntax.expressions]
         if name == "MAP":
             if len(parts) != 2:
@@ -177,7 +200,9 @@ def text_as(text: str, wanted: Type, span: Span | None) -> Literal:
     column, bad = parse_column(pa.array([text], pa.string()), wanted)
     if bad[0]:
         raise BindError(
-            f"{shortened(repr(text), 80)} is not {wanted.a}",
+            why_bad(text, wanted)
+            if wanted.epoch
+            else f"{shortened(repr(text), 80)} is not {wanted.a}",
             span=span,
             expected=_EXAMPLES.get(wanted.kind),
         )
@@ -241,6 +266,8 @@ def constant_as(syntax: exp.Expr, wanted: Type) -> Any:
 def literal_as(literal: Literal, wanted: Type) -> Any:
     if literal.value is None:
         return None
+    if literal.type == wanted.plain and not wanted.is_nested:
+        return literal.value
     text = None if wanted.is_nested else text_of(literal, wanted)
     if text is not None:
         return text_as(text, wanted, literal.span).value
@@ -248,14 +275,21 @@ def literal_as(literal: Literal, wanted: Type) -> Any:
         return literal.value
     if (literal.type.kind, wanted.kind) == (Kind.DATE, Kind.TIMESTAMP):
         return literal.value * 86_400_000_000
-    raise BindError(f"{literal.type.a} is given for {wanted.a}", span=literal.span)
+    hint = None
+    if literal.type.is_number and wanted.kind in EPOCHS:
+        unit = likely_epoch(literal.value).value
+        hint = f"{wanted} EPOCH {unit} if numbers count those since 1970"
+        if wanted.kind is Kind.DATE:
+            hint = "DATE EPOCH DAYS if numbers count those since 1970"
+    raise BindError(f"{literal.type.a} is given for {wanted.a}", span=literal.span, hint=hint)
 
 
 def text_of(literal: Literal, wanted: Type) -> str | None:
     """What is read as a value of another type, if that is how it becomes one."""
     if literal.type.kind is Kind.STRING:
         return str(literal.value)
-    return str(literal.value) if literal.type.is_number and wanted.is_number else None
+    takes_numbers = wanted.is_number or wanted.epoch is not None
+    return str(literal.value) if literal.type.is_number and takes_numbers else None
 
 
 def ticks(quantity: Quantity, domain: Domain) -> int:
