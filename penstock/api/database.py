@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,10 +173,14 @@ class Database:
         *,
         schema: SchemaLike | None = None,
         progress: ProgressOptions | None = None,
+        replayable: bool | None = None,
     ) -> None:
         """Name a stream of Arrow, pandas or Polars data, of an iterable of rows or batches, of an
         asynchronous iterable of rows, or of a Spark DataFrame.  An iterator is read once and not
-        remembered; a function that makes one is called for every reading.  The schema is taken
+        remembered; a function that makes one is called for every reading.  If it gives the same
+        rows whenever it is called, it is `replayable`, and readings may overlap; if it takes them
+        from a queue or the like, it is not (False), and it is called once for all queries.  Unless
+        that is said, a reading that would overlap with another one is refused.  The schema is taken
         from the data where it can be.  Without data it is the view of that name that the Spark
         session has."""
         checked(progress)
@@ -185,12 +189,12 @@ class Database:
         given = schema_of(schema) if schema is not None else None
         stamp = Field(progress.attribute, TIMESTAMP) if is_stamped(progress) else None
         if given is None or stamp is None:
-            data, found = source_of(source, given)
+            data, found = source_of(source, given, replayable)
             columns = found if stamp is None else Schema((*found.fields, stamp))
         else:
             left_out = stamp.name.casefold()
             read = Schema(tuple(field for field in given if field.name.casefold() != left_out))
-            data, _ = source_of(source, read)
+            data, _ = source_of(source, read, replayable)
             columns = given if read != given else Schema((*given.fields, stamp))
         bound = bind_progress(progress.clause, columns, self.catalog) if progress else None
         if bound is None and isinstance(data, DataFrameSource):
@@ -215,7 +219,9 @@ class Database:
         data, rows, a function that makes some, or a Spark DataFrame that is not streaming.  Every
         run reads it anew, all of it before the first tuple of a stream."""
         given = schema_of(schema) if schema is not None else None
-        source, columns = source_of(complete(data), given)
+        # every run reads all of it at once, for itself
+        replayable = None if is_spark(data) or isinstance(data, AsyncIterable) else True
+        source, columns = source_of(complete(data), given, replayable)
         if isinstance(source, LiveSource):
             raise BindError(
                 "a table is complete, and asynchronous rows may go on", hint="db.stream"

@@ -19,12 +19,19 @@ from penstock.sources.source import Source
 SchemaLike: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | pa.Schema | str
 
 
-def source_of(data: object, schema: Schema | None) -> tuple[Source, Schema]:
+def source_of(
+    data: object, schema: Schema | None, replayable: bool | None = None
+) -> tuple[Source, Schema]:
     if is_spark(data):
+        if replayable is not None:
+            raise BindError(
+                "Spark knows what of a DataFrame can be read again",
+                hint="leave replayable out: it is said of functions that make rows",
+            )
         from penstock.spark.sources.dataframe import dataframe_source
 
         return dataframe_source(data, schema)
-    return memory_source(data, schema)
+    return memory_source(data, schema, replayable)
 
 
 def complete(data: object) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,10 +140,12 @@ class Live:
         result: LiveQuery | Explanation | None = None
         changed = False
         try:
-            for statement in parse_script(text, parameters):
-                with pointing_into(text), self._turn:
-                    result = self._execute(statement, text, (sink, late, rejected), rows)
-                    changed |= isinstance(statement, CreateQuery | AlterQuery | Drop)
+            statements = parse_script(text, parameters)
+            with self._engine.opening() if len(statements) > 1 else nullcontext():
+                for statement in statements:
+                    with pointing_into(text), self._turn:
+                        result = self._execute(statement, text, (sink, late, rejected), rows)
+                        changed |= isinstance(statement, CreateQuery | AlterQuery | Drop)
         finally:
             if changed:
                 self._engine.save()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from penstock.errors import PenstockError, SourceError
 from penstock.model.schema import Schema
 from penstock.sources.live import Attention, LiveSource, nothing
+from penstock.sources.once import OneReading
 from penstock.sources.pumps import Pump, pump_of
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.rows import RowChunks
@@ -23,12 +25,16 @@ HOST_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("HOST_LOOP"
 
 @dataclass(frozen=True, slots=True)
 class AsyncSource(LiveSource):
-    open: Callable[[], AsyncIterable[object]]
+    open: _Once | _Made
     name: str
 
     @property
     def once(self) -> bool:
         return isinstance(self.open, _Once)
+
+    @property
+    def exclusive(self) -> bool:
+        return self.open.exclusive
 
     def describe(self) -> str:
         return f"ASYNC ({self.name})"
@@ -39,15 +45,25 @@ class AsyncSource(LiveSource):
     def listen(
         self, schema: Schema, rejects: StreamRejects, attention: Attention
     ) -> Iterator[Chunk]:
-        pump = pump_of(self.open(), HOST_LOOP.get())
+        with self.open.opened(rejects.stream) as rows:
+            yield from self._listen(rows, schema, rejects, attention)
+
+    def _listen(
+        self,
+        rows: AsyncIterable[object],
+        schema: Schema,
+        rejects: StreamRejects,
+        attention: Attention,
+    ) -> Iterator[Chunk]:
+        pump = pump_of(rows, HOST_LOOP.get())
         read, chunks = 0, RowChunks(schema, rejects)
         try:
             with attention.bell.closing(pump.leave):
                 while not pump.left:
-                    rows = pump.take()
-                    if rows:
-                        read += len(rows)
-                        chunk = chunks.of(rows)
+                    taken = pump.take()
+                    if taken:
+                        read += len(taken)
+                        chunk = chunks.of(taken)
                         if chunk is not None:
                             yield chunk
                     elif pump.ended:
@@ -59,30 +75,56 @@ class AsyncSource(LiveSource):
             pump.close()
 
 
-def async_source(data: Any, name: str) -> AsyncSource | None:
+def async_source(data: Any, name: str, replayable: bool | None = None) -> AsyncSource | None:
     """A source for an asynchronous iterable, or for a function that makes them; None for anything
     else."""
-    if inspect.isasyncgenfunction(data):
-        return AsyncSource(data, name)
-    if not isinstance(data, AsyncIterable):
+    if isinstance(data, AsyncIterator):
+        if replayable:
+            raise SourceError(
+                f"a {name} can be read once, so it is not replayable",
+                hint="pass the function that makes the generator, without calling it",
+            )
+        return AsyncSource(_Once(lambda: data), name)
+    if isinstance(data, AsyncIterable):
+        make: Callable[[], AsyncIterable[object]] = lambda: data  # noqa: E731
+    elif inspect.isasyncgenfunction(data):
+        make = data
+    else:
         return None
-    return AsyncSource(_Once(data) if isinstance(data, AsyncIterator) else lambda: data, name)
+    return AsyncSource(_Once(make) if replayable is False else _Made(make, bool(replayable)), name)
 
 
 class _Once:
     """Opens what can be read only once."""
 
-    def __init__(self, rows: AsyncIterator[object]) -> None:
-        self._rows: AsyncIterator[object] | None = rows
+    exclusive = False  # a second reading is refused anyway
 
-    def __call__(self) -> AsyncIterator[object]:
-        rows, self._rows = self._rows, None
-        if rows is None:
+    def __init__(self, make: Callable[[], AsyncIterable[object]]) -> None:
+        self._make: Callable[[], AsyncIterable[object]] | None = make
+
+    @contextmanager
+    def opened(self, stream: str) -> Iterator[AsyncIterable[object]]:  # noqa: ARG002
+        make, self._make = self._make, None
+        if make is None:
             raise SourceError(
                 "the asynchronous rows have been read already",
                 hint="pass the function that makes the generator, without calling it",
             )
-        return rows
+        yield make()
+
+
+class _Made:
+    """Opens what a function makes, one reading at a time unless it is `replayable`."""
+
+    def __init__(self, make: Callable[[], AsyncIterable[object]], replayable: bool) -> None:
+        self._make = make
+        self.exclusive = not replayable
+        self._one = OneReading()
+
+    @contextmanager
+    def opened(self, stream: str) -> Iterator[AsyncIterable[object]]:
+        with self._one.of(stream) if self.exclusive else nullcontext():
+            yield self._make()
 
 
 def _check(pump: Pump, read: int) -> None:

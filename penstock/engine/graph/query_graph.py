@@ -35,6 +35,7 @@ from penstock.optimizer.share_readings import check_can_be_read_in_turn, read_in
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.nodes.stateless import Scan
+from penstock.plan.properties.reading import scans_of
 from penstock.runs.outlet import Outlet
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class QueryGraph(Topology):
         in_turn = read_in_turn(plan.query)
         for stream in in_turn:
             check_can_be_read_in_turn(stream)
+        if saved is None:
+            for scan in scans_of(plan.query):
+                self._scans.check(scan.stream, lasting)
         placed = self.queries[outlet] = PlacedQuery(plan, outlet, lasting=lasting, saved=saved)
         (top, names), _ = self._build(plan.root, placed, dict.fromkeys(map(id, in_turn), 0))
         top.exits.append(Exit(outlet, names))

@@ -8,7 +8,8 @@ results of those that were there, and what comes later is for those that are the
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -165,6 +166,24 @@ class LiveEngine:
                 lambda: self._queries.add(name, plan, outlet, tables, on_close, lasting)
             )
         )
+
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """Let several queries come before the sources that they read are opened: they see the same
+        rows."""
+        self._count_opening(1)
+        try:
+            yield
+        finally:
+            self._count_opening(-1)
+
+    def _count_opening(self, change: int) -> None:
+        def count() -> None:
+            self._inlets.opening += change
+            if not self._inlets.opening:
+                self._settle()
+
+        self._ask(count)
 
     def restore(
         self,
