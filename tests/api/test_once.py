@@ -128,7 +128,7 @@ def test_bad_rows_of_a_shared_reading(engine: str) -> None:
     assert [(each.read, each.rejected) for each in accounts] == [(3, 2), (3, 2)]
 
 
-# --- on a live engine ------------------------------------------------------------------------------
+# --- on a live engine ----------------------------------------------------------------------------
 
 
 class Queue:

@@ -38,8 +38,10 @@ from penstock.runs.answer import Account
 from penstock.runs.isolated import IsolatedOutlet
 from penstock.runs.status import SourceStatus
 from penstock.runs.tables import Tables
+from penstock.sources.asynchronous import HOST, refuse_to_hold_up
 from penstock.sources.bell import Bell
 from penstock.sources.live import Attention
+from penstock.sources.pumps import Host, running_loop
 from penstock.sources.source import Chunk
 
 _SECOND = 1_000_000  # microseconds
@@ -89,6 +91,8 @@ class LiveEngine:
         self._thread = threading.Thread(target=self._work, name="penstock", daemon=True)
         self._failure: BaseException | None = None
         self._left = False
+        loop = running_loop()
+        self._host = None if loop is None else Host(loop)  # for rows that come asynchronously
 
     def _beside(self, group: Group) -> SideWorker:
         ask = self._first.requests.ask_between
@@ -138,6 +142,7 @@ class LiveEngine:
     def wait(self, name: str | None = None, timeout: float | None = None) -> bool:
         """Until a query, or all of them, no longer run; whether that has come within the time."""
         self.refuse_at_work()
+        self._refuse_to_hold_up(name)
 
         def over() -> bool:
             running = self._queries.running
@@ -145,6 +150,14 @@ class LiveEngine:
 
         with self._settled:
             return self._settled.wait_for(over, timeout)
+
+    def _refuse_to_hold_up(self, name: str | None) -> None:
+        running = self._queries.running if name is None else [name]
+        queries = [each for each in running if each in self._queries.running]
+        placed = [self._graph.queries.get(self._queries.outlet(each)) for each in queries]
+        sources = {source: None for each in placed if each is not None for source in each.sources}
+        reading = (source for source in sources if not source.has_nothing_now)
+        refuse_to_hold_up((source.ingest.stream.source for source in reading), self._host)
 
     def add(
         self,
@@ -310,6 +323,7 @@ class LiveEngine:
             self._settled.notify_all()
 
     def _chunks(self, scan: SourceNode, attention: Attention) -> Generator[Chunk, None, None]:
+        HOST.set(self._host)
         growing = self.kept is not None or scan.ingest.followed
         return chunks_of(scan, attention, growing, self._every)
 
