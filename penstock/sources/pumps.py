@@ -11,15 +11,18 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVarTuple, Unpack
 
 from penstock.errors import SourceError
 from penstock.sources.bell import Bell, glances
 from penstock.sources.rows import BATCH
+
+_Arguments = TypeVarTuple("_Arguments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,12 @@ class OwnLoop(asyncio.SelectorEventLoop):
         finally:
             self._driver = None
 
-    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[_Arguments]], object],
+        *args: *_Arguments,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
         if self._driver in (None, threading.get_ident()):
             return super().call_soon(callback, *args, context=context)
         self.intruded = True
