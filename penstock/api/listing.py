@@ -46,11 +46,14 @@ def list_running(queries: Sequence[QueryStatus]) -> Explanation:
             "rejected": each.account.rejected,
             "rows": each.written,
             "open": each.open_windows,
+            "waiting": each.waiting,
+            "dropped": each.dropped,
             "error": None if each.error is None else each.error.partition("\n")[0],
         }
         for each in queries
     ]
-    counts = [(name, _COUNT) for name in ("read", "late", "rejected", "rows", "open")]
+    named = ("read", "late", "rejected", "rows", "open", "waiting", "dropped")
+    counts = [(name, _COUNT) for name in named]
     return _listed(rows, [("name", _TEXT), ("state", _TEXT), *counts, ("error", _TEXT)])
 
 

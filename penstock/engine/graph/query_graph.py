@@ -50,6 +50,7 @@ class QueryGraph(Topology):
     def __init__(self, scans: Scans, clock: Clock, scheduling: Scheduling, groups: int = 1) -> None:
         super().__init__()
         self.watching: Callable[[OperatorNode], Watched | None] | None = None  # new nodes
+        self.full: set[Outlet] = set()  # whose subscribers have too much to do
         self._scans = scans
         self._clock = clock
         self._as_items = scheduling.carriage is Carriage.PUNCTUATIONS
@@ -213,6 +214,7 @@ class QueryGraph(Topology):
             self.sources.append(source)
             source.name = self._unique(source.name) if saved is None else saved
             source.as_items = self._as_items
+            source.full = self.full
         if source not in placed.sources:
             placed.sources.append(source)
         return source

@@ -76,7 +76,7 @@ class LiveEngine:
         self._graph = self._run.graph
         self._bell = Bell()
         self._inlets = Inlets(self._graph, self._bell, self._chunks, overload)
-        self._queries = LiveQueries(self._run)
+        self._queries = LiveQueries(self._run, self._ring_all, self._tell_settled)
         self._altering = Altering(self._run, self._queries)
         self.kept: LiveCheckpoint | None = None
         if checkpoint is not None:
@@ -122,9 +122,10 @@ class LiveEngine:
         """Before it has been started: nothing is saved."""
         self._leave()
 
-    def stop(self, final: bool = False) -> None:
+    def stop(self, final: bool = False, drain: bool = True) -> None:
         """Read no further; what has been released is written.  If that is `final`, what has been
-        delivered is handled, and what is open is closed and released as well."""
+        delivered is handled, and what is open is closed and released as well.  What waits for
+        subscribers then is handed to them, unless they are not to `drain` their queues."""
         self.refuse_at_work()
         self._first.final = final
         self._bell.close()
@@ -132,6 +133,7 @@ class LiveEngine:
             self._thread.join()
         else:
             self._leave()
+        self._queries.drain(drain)
         if self._failure is not None:
             raise self._failure
 
@@ -146,7 +148,8 @@ class LiveEngine:
 
         def over() -> bool:
             running = self._queries.running
-            return not running if name is None else name not in running
+            over = not running if name is None else name not in running
+            return over and self._queries.drained(name)
 
         with self._settled:
             return self._settled.wait_for(over, timeout)
@@ -170,6 +173,8 @@ class LiveEngine:
         """One more query, from the next step on.  Streams that can be read again are read from
         their beginning; of others it gets what comes from now on.  What is saved of it, if it is
         `lasting`, is at the next `save`."""
+        if outlet.backlog is not None:
+            outlet.backlog.owner = self._first.requests
         tables = Tables(self._clock, self._strict)
         for node in plan.query.walk():
             if isinstance(node, Lookup):
@@ -248,7 +253,12 @@ class LiveEngine:
         return self._ask(lambda: self._graph.table_of(self._queries.outlet(name)))
 
     def status(self) -> list[QueryStatus]:
-        return self._ask(self._queries.status)
+        def status() -> list[QueryStatus]:
+            if self._queries.failing:
+                self._changed(lambda: self._queries.look(ended=False))
+            return self._queries.status()
+
+        return self._ask(status)
 
     def graph_status(self) -> GraphStatus:
         return self._ask(lambda: self._run.status(self._queries.names, self._inlets.dropped()))
@@ -319,8 +329,15 @@ class LiveEngine:
         self._graph.parts.all()  # found now, when nobody is at work
         if self.active:
             self._inlets.topology_changed()
+        self._tell_settled()
+
+    def _tell_settled(self) -> None:
         with self._settled:
             self._settled.notify_all()
+
+    def _ring_all(self) -> None:
+        for bell in self._inlets.bells:
+            bell.ring()
 
     def _chunks(self, scan: SourceNode, attention: Attention) -> Generator[Chunk, None, None]:
         HOST.set(self._host)
@@ -357,5 +374,4 @@ class LiveEngine:
         self._first.requests.close()
         saves, stopped = self._first.saves, EngineError("the engine has stopped")
         saves.fail(saves.take(), self._failure or stopped)
-        with self._settled:
-            self._settled.notify_all()
+        self._tell_settled()

@@ -181,7 +181,7 @@ class Inlets:
 
     def _has_to_wait(self, scan: SourceNode, inlet: _Inlet) -> bool:
         first = any(self._is_reading(each) for each in inlet.before)
-        return scan.held or first or is_ahead(scan, inlet.waited_for)
+        return scan.waits or first or is_ahead(scan, inlet.waited_for)
 
     def _is_reading(self, scan: SourceNode) -> bool:
         """Or will be, when it is opened."""
