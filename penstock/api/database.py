@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -207,10 +207,14 @@ class Database:
         schema: SchemaLike | None = None,
         progress: ProgressOptions | None = None,
         epoch: Mapping[str, str] | None = None,
+        replayable: bool | None = None,
     ) -> None:
         """Name a stream of Arrow, pandas or Polars data, of an iterable of rows or batches, of an
         asynchronous iterable of rows, or of a Spark DataFrame.  An iterator is read once and not
-        remembered; a function that makes one is called for every reading.  The schema is taken
+        remembered; a function that makes one is called for every reading.  If it gives the same
+        rows whenever it is called, it is `replayable`, and readings may overlap; if it takes them
+        from a queue or the like, it is not (False), and it is called once for all queries.  Unless
+        that is said, a reading that would overlap with another one is refused.  The schema is taken
         from the data where it can be; `epoch` says of columns of numbers what they count since 1970
         ("seconds", "milliseconds", "microseconds", "nanoseconds").  Without data it is the view of
         that name that the Spark session has."""
@@ -221,12 +225,12 @@ class Database:
         given = schema_of(schema) if schema is not None else None
         stamp = Field(progress.attribute, TIMESTAMP) if is_stamped(progress) else None
         if given is None or stamp is None:
-            data, found = source_of(source, given, epoch)
+            data, found = source_of(source, given, epoch, replayable)
             columns = found if stamp is None else Schema((*found.fields, stamp))
         else:
             left_out = stamp.name.casefold()
             read = Schema(tuple(field for field in given if field.name.casefold() != left_out))
-            data, found = source_of(source, read, epoch)
+            data, found = source_of(source, read, epoch, replayable)
             types = {field.name: field for field in found}
             own = Schema(tuple(types.get(field.name, field) for field in given))
             columns = own if read != given else Schema((*own.fields, stamp))
@@ -263,7 +267,9 @@ class Database:
         `stream`."""
         check_name("a table", name)
         given = schema_of(schema) if schema is not None else None
-        source, columns = source_of(complete(data), given, epoch)
+        # every run reads all of it at once, for itself
+        replayable = None if is_spark(data) or isinstance(data, AsyncIterable) else True
+        source, columns = source_of(complete(data), given, epoch, replayable)
         if isinstance(source, LiveSource):
             raise BindError(
                 "a table is complete, and asynchronous rows may go on", hint="db.stream"

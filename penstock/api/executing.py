@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.api.definitions import RememberingCatalog, text_of
 from penstock.api.explanation import Explanation
-from penstock.api.listing import list_queries, list_streams
+from penstock.api.listing import LISTED, list_columns
 from penstock.api.query import Query
 from penstock.errors import BindError
 from penstock.language.binding.definitions.splits import bind_split
@@ -21,6 +21,7 @@ from penstock.language.syntax.statements import (
     CreateQuery,
     CreateStream,
     CreateView,
+    Describe,
     Drop,
     Explain,
     IntoPlaces,
@@ -59,8 +60,12 @@ def execute(database: Database, statement: Statement, text: str) -> Query | Expl
                 hint="db.live().sql(…)",
             )
         case Show(what):
-            listed = list_streams if what == "STREAMS" else list_queries
-            return listed(database.catalog)
+            return LISTED[what](database.catalog)
+        case Describe(Name(text, span)):
+            return list_columns(database.catalog.relation(text, span))
+        case Describe(asked):
+            assert not isinstance(asked, Name)
+            return list_columns(bind_query(asked, database.catalog))
         case CreateQuery(name):
             reading = RememberingCatalog.of(database.catalog)
             bound = bind_query(statement.query, reading)

@@ -22,20 +22,28 @@ SchemaLike: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | pa.Schem
 
 
 def source_of(
-    data: object, schema: Schema | None, epoch: Mapping[str, str] | None = None
+    data: object,
+    schema: Schema | None,
+    epoch: Mapping[str, str] | None = None,
+    replayable: bool | None = None,
 ) -> tuple[Source, Schema]:
     """A source, and its columns: as given, else as the data suggests; `epoch` says what the numbers
     of some of them count."""
     if epoch and schema is None:
-        source, found = source_of(data, None)
+        source, found = source_of(data, None, None, replayable)
         return source, counted_by(epoch, found)
     if epoch and schema is not None:
         schema = counted_by(epoch, schema)
     if is_spark(data):
+        if replayable is not None:
+            raise BindError(
+                "Spark knows what of a DataFrame can be read again",
+                hint="leave replayable out: it is said of functions that make rows",
+            )
         from penstock.spark.sources.dataframe import dataframe_source
 
         return dataframe_source(data, schema)
-    return memory_source(data, schema)
+    return memory_source(data, schema, replayable)
 
 
 def counted_by(given: Mapping[str, str] | None, schema: Schema) -> Schema:

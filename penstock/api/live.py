@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,15 @@ from penstock.api.definitions import RememberingCatalog, definition_of, text_of
 from penstock.api.executing import refuse_lost
 from penstock.api.explanation import Explanation
 from penstock.api.listing import list_running
-from penstock.api.live_outputs import NOWHERE, Fans, LiveOutputs, Sinks, check_apart, closing
+from penstock.api.live_outputs import (
+    NOWHERE,
+    Fans,
+    LiveOutputs,
+    Sinks,
+    check_apart,
+    closing,
+    refuse_to_drop,
+)
 from penstock.api.live_query import LiveQuery
 from penstock.api.query import Query
 from penstock.api.restoring import (
@@ -52,6 +60,7 @@ from penstock.runs.places import check_places
 from penstock.runs.targets import SinkLike
 from penstock.sinks.callback import Callback
 from penstock.sinks.kept import Kept
+from penstock.sinks.subscribers import Backlog, QueuePolicy, SubscriberQueue
 
 if TYPE_CHECKING:
     from penstock.api.database import Database
@@ -118,8 +127,8 @@ class Live:
     def __enter__(self) -> Live:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, error: object, *_: object) -> None:
+        self.stop(drain=error is None)  # a subscriber may be what it is about
 
     # --- SQL -------------------------------------------------------------------------------------
 
@@ -131,30 +140,43 @@ class Live:
         late: SinkLike | None = None,
         rejected: SinkLike | None = None,
         rows: bool = False,
+        overload: str = "block",
         **parameters: Any,
     ) -> LiveQuery | Explanation | None:
         """Carry out a script; the result is that of its last statement.  CREATE QUERY starts a
         query at once.  SELECT starts one without a name, whose rows go to `sink` as in `Query.run`,
-        or are kept; its late and rejected ones to sinks of their own.  `:name` in the text stands
-        for the value of that parameter."""
+        or are kept; its late and rejected ones to sinks of their own.  Sinks that are functions or
+        objects of the program have queues, and `overload` says what happens when they are too slow,
+        as in `subscribe`.  `:name` in the text stands for the value of that parameter."""
         self._engine.refuse_at_work()  # before somebody who waits for it takes the turn
         result: LiveQuery | Explanation | None = None
-        changed = False
+        changed, policy = False, QueuePolicy.of(overload)
+        dropped: list[Backlog] = []
         try:
             statements = parse_script(text, parameters)
             with pointing_into(text):
                 refuse_lost(statements)
-            for statement in statements:
-                with pointing_into(text), self._turn:
-                    result = self._execute(statement, text, (sink, late, rejected), rows)
-                    changed |= isinstance(statement, CreateQuery | AlterQuery | Drop)
+            with self._engine.opening() if len(statements) > 1 else nullcontext():
+                for statement in statements:
+                    with pointing_into(text), self._turn:
+                        sinks = (sink, late, rejected)
+                        result = self._execute(statement, text, sinks, rows, policy, dropped)
+                        changed |= isinstance(statement, CreateQuery | AlterQuery | Drop)
         finally:
             if changed:
                 self._engine.save()
+        for backlog in dropped:
+            _finish(backlog, drain=True)
         return result
 
     def _execute(
-        self, statement: Statement, text: str, sinks: Sinks, rows: bool
+        self,
+        statement: Statement,
+        text: str,
+        sinks: Sinks,
+        rows: bool,
+        policy: QueuePolicy,
+        dropped: list[Backlog],
     ) -> LiveQuery | Explanation | None:
         match statement:
             case CreateQuery():
@@ -162,6 +184,7 @@ class Live:
             case CreateStream() if self._restored.has_stream(statement, self._database):
                 pass
             case Drop("QUERY", name) if self._known(name.text) is not None:
+                dropped.append(self._fans[self._name(name.text)].backlog)
                 self._engine.drop(self._forget(name.text))
                 self._engine.save()  # what it has given out, before others look at its place
             case AlterQuery():
@@ -171,7 +194,7 @@ class Live:
             case _:
                 result = self._database.execute(statement, text)
                 if isinstance(result, Query):
-                    return self._select(result, sinks, rows)
+                    return self._select(result, sinks, rows, policy)
                 return result
         return None
 
@@ -201,17 +224,20 @@ class Live:
         with pointing_at(statement.value.span):
             self._engine.alter(name, setting, statement.value.text)
 
-    def _select(self, query: Query, sinks: Sinks, rows: bool) -> LiveQuery:
+    def _select(self, query: Query, sinks: Sinks, rows: bool, policy: QueuePolicy) -> LiveQuery:
         name = f"select {next(self._numbers)}"
         kept = Kept("rows")
         sink, late, rejected = sinks
         try:
-            self._begin(name, query, (kept if sink is None else sink, late, rejected), rows)
+            given = (kept if sink is None else sink, late, rejected)
+            self._begin(name, query, given, rows, policy)
         except KeyboardInterrupt:  # its first rows may be there already, but nobody knows its name
             self._plans.pop(name, None)
-            self._fans.pop(name, None)
+            fans = self._fans.pop(name, None)
             with suppress(PenstockError, KeyError):
                 self._engine.drop(name)
+            if fans is not None:
+                fans.backlog.finish(drain=False)
             raise
         return LiveQuery(self, name, kept)
 
@@ -221,6 +247,7 @@ class Live:
         query: Query,
         sinks: Sinks,
         rows: bool = False,
+        policy: QueuePolicy | None = None,
         *,
         definition: Definition | None = None,
         record: QueryRecord | None = None,
@@ -237,7 +264,7 @@ class Live:
             ledger, prefix = (None, "") if kept is None else (kept.ledger, f"{number}/")
             options = RunOptions()
             delivery = failing.enter_context(Delivery(options, rows, ledger=ledger, name=prefix))
-            fans = Fans.of(sinks, delivery)
+            fans = Fans.of(sinks, delivery, query.plan, policy or QueuePolicy())
             outlet = fans.outlet(query.plan)
             # state is of the plan that it was saved for, whatever rules there are by now
             rules = None if record is None else record.simplified
@@ -254,18 +281,35 @@ class Live:
     # --- rows ------------------------------------------------------------------------------------
 
     def subscribe(
-        self, name: str, callback: Callable[[Any], object], *, rows: bool = False, of: str = "rows"
+        self,
+        name: str,
+        callback: Callable[[Any], object],
+        *,
+        rows: bool = False,
+        of: str = "rows",
+        overload: str = "block",
     ) -> Callable[[], None]:
         """Hand a function what a query gives out from now on: every batch, or every row; `of` its
         "rows", of what was "late", or "rejected".  The answer ends that when it is called.  If the
-        function fails, so does the query."""
+        function fails, so does the query.
+
+        The function is called in a thread of its own, and what it has not got yet waits in a queue
+        of its own.  `overload` is what happens when too much waits: with "block" (10,000 rows, or
+        as many as "block 500" says) the query reads no further until there is room, nor do others
+        that share a reading of a stream with it; with "drop-oldest 500" so many rows may wait, and
+        those that have waited longest are dropped and counted."""
+        policy = QueuePolicy.of(overload)
         if not callable(callback):
             raise SinkError(
                 f"a {type(callback).__name__} cannot be handed rows",
                 expected="a function that takes a batch, or with rows=True a row",
             )
-        fan = self._fans[self._name(name)].side(of)
-        leave = self._engine.ask(lambda: fan.subscribe(Callback(callback, rows)))
+        known = self._name(name)
+        fans = self._fans[known]
+        fan = fans.side(of)
+        refuse_to_drop(policy, self._plans[known], of)
+        queue = SubscriberQueue(Callback(callback, rows), policy, fans.backlog)
+        leave = self._engine.ask(lambda: fan.subscribe(queue))
         return lambda: self._engine.ask(leave)
 
     # --- pausing ---------------------------------------------------------------------------------
@@ -299,22 +343,28 @@ class Live:
         name = self._name(name)
         if self._engine.is_paused(name):
             return f"query {name} is paused; ALTER QUERY {name} SET PAUSED FALSE lets it go on"
+        backlog = self._fans[name].backlog
+        if backlog.full:
+            return (
+                f"query {name} waits for a subscriber that has {backlog.waiting:,} rows to handle"
+            )
         scans = [node for node in self._plans[name].walk() if isinstance(node, Scan)]
         streams = {scan.stream.name: scan.stream for scan in scans}
         return explain_stall(self._engine.sources(name), streams)
 
     def wait(self, name: str | None = None, timeout: float | None = None) -> bool:
-        """Until a query, or all of them, have ended or failed; whether they have, within so many
-        seconds."""
+        """Until a query, or all of them, have ended or failed, and subscribers have got everything;
+        whether it is so within so many seconds."""
         return self._engine.wait(None if name is None else self._name(name), timeout)
 
-    def stop(self, *, final: bool = False) -> None:
+    def stop(self, *, final: bool = False, drain: bool = True) -> None:
         """Read no further; what has been released is written.  What is open stays open in the
         checkpoint, or is gone.  If this is `final`, it is given out as if the streams had ended:
-        with a checkpoint, tuples of the windows that were closed are late from then on.  The names
-        of its queries are free again in the database."""
+        with a checkpoint, tuples of the windows that were closed are late from then on.  What waits
+        for subscribers is handed to them first, unless `drain` is false: then it is gone.  The
+        names of its queries are free again in the database."""
         try:
-            self._engine.stop(final)
+            self._engine.stop(final, drain)
         finally:
             if not self.active:  # a function that is handed rows may not stop it
                 self._free(*self._plans)
@@ -360,12 +410,15 @@ class Live:
                 if query is not None and found is query:
                     catalog.drop_query(name)
 
-    def drop(self, name: str) -> Account:
-        """A query leaves; what became of the tuples that it has read."""
+    def drop(self, name: str, *, drain: bool = True) -> Account:
+        """A query leaves; what became of the tuples that it has read.  What waits for its
+        subscribers is handed to them first, unless `drain` is false: then it is gone."""
         self._engine.refuse_at_work()
         with self._turn:
+            backlog = self._fans[self._name(name)].backlog
             account = self._engine.drop(self._forget(name))
         self._engine.save()
+        _finish(backlog, drain)
         return account
 
     def error(self, name: str) -> BaseException | None:
@@ -375,3 +428,11 @@ class Live:
     def __repr__(self) -> str:
         state = "running" if self.active else "stopped"
         return f"<penstock.Live {state}, {len(self._plans)} queries>"
+
+
+def _finish(backlog: Backlog, drain: bool) -> None:
+    """Of a query that has left: what its subscribers fail with now is nobody else's to say."""
+    known = backlog.failure
+    backlog.finish(drain)
+    if known is None and backlog.failure is not None:
+        raise backlog.failure

@@ -16,10 +16,11 @@ from penstock.language.syntax.statements import IntoPlaces
 from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.delivery import SIDES, Delivery
 from penstock.runs.isolated import IsolatedOutlet
+from penstock.runs.outlet import refuse_for_good
 from penstock.runs.places import place_of
 from penstock.runs.targets import SinkLike
-from penstock.sinks.sink import Sink
-from penstock.sinks.subscribers import Subscribers
+from penstock.sinks.kept import Kept
+from penstock.sinks.subscribers import Backlog, QueuePolicy, SubscriberQueue, Subscribers
 
 if TYPE_CHECKING:
     from penstock.api.database import Database
@@ -38,21 +39,33 @@ class Fans:
     rows: Subscribers
     late: Subscribers
     rejected: Subscribers
+    backlog: Backlog
 
     @staticmethod
-    def of(sinks: Sinks, delivery: Delivery) -> Fans:
-        """With the sinks that are named, if any."""
+    def of(sinks: Sinks, delivery: Delivery, query: QueryPlan, policy: QueuePolicy) -> Fans:
+        """With the sinks that are named, if any.  Those of the program have queues."""
         asked = [Subscribers() if each is None else each for each in sinks]
         (target,) = delivery.targets([asked])
-        found = (target.rows, target.late, target.rejected)
-        assert target.late is not None
-        assert target.rejected is not None
-        return Fans(
-            *(each if isinstance(each, Subscribers) else Subscribers(each) for each in found)
-        )
+        if query.revises or query.signed:
+            refuse_for_good(target.rows)
+        backlog = Backlog()
+        made: list[Subscribers] = []
+        for given, sink in zip(asked, (target.rows, target.late, target.rejected), strict=True):
+            assert sink is not None
+            if isinstance(sink, Subscribers):
+                made.append(sink)
+            elif isinstance(given, str | Path | Kept):
+                made.append(Subscribers(sink))
+            else:
+                refuse_to_drop(policy, query, SIDES[len(made)])
+                made.append(Subscribers(SubscriberQueue(sink, policy, backlog)))
+        rows, late, rejected = made
+        return Fans(rows, late, rejected, backlog)
 
     def outlet(self, query: QueryPlan) -> IsolatedOutlet:
-        return IsolatedOutlet(query, self.rows, self.late, self.rejected)
+        outlet = IsolatedOutlet(query, self.rows, self.late, self.rejected)
+        outlet.backlog = self.backlog
+        return outlet
 
     def side(self, name: str) -> Subscribers:
         if name not in SIDES:
@@ -64,6 +77,16 @@ class Fans:
             )
         found: Subscribers = getattr(self, name)
         return found
+
+
+def refuse_to_drop(policy: QueuePolicy, query: QueryPlan, side: str) -> None:
+    """Who misses that a row is retracted has a wrong result, not only less of it."""
+    if policy.drops and side == SIDES[0] and (query.revises or query.signed):
+        raise SinkError(
+            "rows of the query may be retracted, so a subscriber must not miss any",
+            expected="overload='block'",
+            hint="leave EMIT CHANGES, EMIT EARLY and LATE AMEND out, or let it block",
+        )
 
 
 @dataclass
@@ -141,10 +164,6 @@ def check_apart(places: IntoPlaces) -> None:
             )
         if each is not None:
             seen[each.text] = each
-
-
-def _fan(sink: Sink | None) -> Subscribers:
-    return sink if isinstance(sink, Subscribers) else Subscribers(sink)
 
 
 def _each(places: IntoPlaces, path: Callable[[Name], str]) -> Paths:

@@ -25,7 +25,8 @@ class LiveQuery:
         self.name = name
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until its streams end; whether they have, within so many seconds."""
+        """Until its streams end, and its sink has got everything; whether it is so within so many
+        seconds."""
         over = self._live.wait(self.name, timeout)
         self._raise_if_failed(self._live.error(self.name))
         return over
@@ -34,10 +35,11 @@ class LiveQuery:
         """Which source holds back its oldest window that is still open."""
         return self._live.explain_stall(self.name)
 
-    def stop(self) -> Account:
-        """It leaves; whoever has not waited for it hears here that it has failed."""
+    def stop(self, *, drain: bool = True) -> Account:
+        """It leaves; whoever has not waited for it hears here that it has failed.  What waits for
+        its sink is handed over first, unless `drain` is false: then it is gone."""
         error = self._live.error(self.name)
-        account = self._live.drop(self.name)
+        account = self._live.drop(self.name, drain=drain)
         self._raise_if_failed(error)
         return account
 

@@ -10,16 +10,17 @@ from typing import Any
 
 from penstock.api.running import Running
 from penstock.runs.targets import Outcome
-from penstock.sources.asynchronous import HOST_LOOP
+from penstock.sources.asynchronous import HOST
+from penstock.sources.pumps import Host
 
 
 async def drive_on_loop(running: Running) -> list[Outcome]:
     """Drive a run without holding up the loop; to cancel it is to stop it."""
-    told = HOST_LOOP.set(asyncio.get_running_loop())
+    told = HOST.set(Host(asyncio.get_running_loop(), waits=True))
     try:
         work = asyncio.create_task(asyncio.to_thread(running.drive, beside=True))
     finally:
-        HOST_LOOP.reset(told)
+        HOST.reset(told)
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:

@@ -35,23 +35,33 @@ def graph_tables(now: GraphStatus, lately: GraphStatus | None = None, width: int
 
 
 def stream_lines(now: GraphStatus) -> list[str]:
-    """How far the streams have come, and which rows are in no answer because of the overload."""
+    """How far the streams have come, and which rows were dropped because of too much load."""
     return [*map(str, now.sources), *dropped_lines(now)]
 
 
 def dropped_lines(now: GraphStatus) -> list[str]:
     return [
-        f"{stream}: {count(rows, 'row')} dropped, because they came too fast"
-        for stream, rows in now.dropped.items()
+        *(
+            f"{stream}: {count(rows, 'row')} dropped, because they came too fast"
+            for stream, rows in now.dropped.items()
+        ),
+        *(
+            f"{each.name}: {count(each.dropped, 'row')} dropped, because a subscriber was too slow"
+            for each in now.answers
+            if each.dropped
+        ),
     ]
 
 
 def answers_table(answers: tuple[AnswerStatus, ...]) -> Table:
-    table = _table("query", "rows", "late", "rejected", "median", "p99")
+    queues = any(each.waiting or each.dropped for each in answers)
+    named = ("waiting", "dropped") if queues else ()
+    table = _table("query", "rows", "late", "rejected", *named, "median", "p99")
     for each in answers:
+        waiting = (each.waiting, each.dropped) if queues else ()
         table.add_row(
             Text(each.name),
-            *(f"{number:,}" for number in (each.rows, each.late, each.rejected)),
+            *(f"{number:,}" for number in (each.rows, each.late, each.rejected, *waiting)),
             _time(each.latency, lambda latency: latency.median),
             _time(each.latency, lambda latency: latency.p99),
         )

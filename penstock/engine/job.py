@@ -21,6 +21,8 @@ from penstock.runs.answer import Account
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
 from penstock.runs.status import RunProgress
+from penstock.sources.asynchronous import HOST, refuse_to_hold_up
+from penstock.sources.pumps import Host, running_loop
 from penstock.sources.source import Chunk
 
 Watch = Callable[[LocalRun, SourceNode, Chunk], None]
@@ -67,6 +69,7 @@ class LocalJob:
         )
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._failure: BaseException | None = None
+        self._host: Host | None = None
 
     def drive(self, beside: bool = False) -> None:
         """Until the input ends, or somebody stops it; in a thread of its own if it is `beside` the
@@ -94,15 +97,21 @@ class LocalJob:
 
     def start(self) -> None:
         self._began = self._clock.now()
+        loop = running_loop()
+        self._host = None if loop is None else Host(loop)
         self._thread.start()
 
     def _work(self) -> None:
+        HOST.set(self._host)
         try:
             self.drive(beside=True)
         except BaseException as error:  # raised where somebody waits
             self._failure = error
 
     def wait(self) -> None:
+        if self.active:
+            reading = (scan for scan in list(self.run.scans) if not scan.has_nothing_now)
+            refuse_to_hold_up((scan.ingest.stream.source for scan in reading), self._host)
         self._thread.join()
         if self._failure is not None:
             raise self._failure

@@ -95,6 +95,8 @@ class AnswerStatus:
     rejected: int
     latency: LatencySummary
     nodes: tuple[str, ...]  # from the sink to the sources
+    waiting: int = 0  # rows that its subscribers have not been handed yet
+    dropped: int = 0  # rows that there was no room for
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,8 @@ def _answer_status(placed: PlacedQuery, names: Mapping[Outlet, str]) -> AnswerSt
         outlet.rejected,
         outlet.latencies.summary(),
         tuple(node.name for node in (*placed.operators, *placed.sources)),
+        outlet.waiting,
+        outlet.dropped,
     )
 
 

@@ -71,6 +71,28 @@ def is_complete(sql: str) -> bool:
     return bool(tokens) and tokens[-1].token_type is TokenType.SEMICOLON
 
 
+def is_closed(sql: str) -> bool:
+    """Whether nothing that a text opens, a string or a comment, goes on behind it.
+
+    >>> is_closed("SELECT 1"), is_closed("SELECT 'a"), is_closed("/* a")
+    (True, False, False)
+    """
+    try:
+        found = Penstock().tokenize(f"{sql}\n;")
+    except TokenError:
+        return False
+    return bool(found) and found[-1].token_type is TokenType.SEMICOLON
+
+
+def is_between_statements(sql: str) -> bool:
+    """Whether another statement may begin behind a text.
+
+    >>> [is_between_statements(each) for each in ("-- a", "SELECT 1;", "SELECT 1", "/* a")]
+    [True, True, False, False]
+    """
+    return is_closed(sql) and (is_complete(sql) or not Penstock().tokenize(sql))
+
+
 def statements_of(sql: str) -> list[str]:
     """The statements of a text, each as it stands there.  Of a text that is none, all.
 

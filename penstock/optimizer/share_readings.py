@@ -1,4 +1,4 @@
-"""Streams that can be read once, and are asked for more than once in one pass."""
+"""Streams that are read once, or once at a time, and are asked for more than once in one pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import StreamDefinition
 from penstock.sources.once import AGAIN
 from penstock.sources.shared import SharedReading
-from penstock.sources.source import can_be_read_again
+from penstock.sources.source import can_be_read_again, is_read_alone
 
 
 def share_readings(queries: Sequence[QueryPlan]) -> list[QueryPlan]:
@@ -64,4 +64,8 @@ def check_can_be_read_in_turn(stream: StreamDefinition) -> None:
 
 def _read_once(node: Node) -> list[StreamDefinition]:
     scans = [each for each in node.walk() if isinstance(each, Scan)]
-    return [scan.stream for scan in scans if not can_be_read_again(scan.stream.source)]
+    return [
+        scan.stream
+        for scan in scans
+        if not can_be_read_again(scan.stream.source) or is_read_alone(scan.stream.source)
+    ]

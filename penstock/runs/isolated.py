@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.operators.batch import Batch
 from penstock.runs.outlet import Outlet
+from penstock.sinks.subscribers import Backlog
 from penstock.sources.rejects import Reject
 
 
@@ -17,6 +18,15 @@ class IsolatedOutlet(Outlet):
     failure: BaseException | None = None
     told: Callable[[IsolatedOutlet], None] | None = None  # whoever wants to know of it at once
     noted: Callable[[], None] | None = None  # called when something comes, if that is saved
+    backlog: Backlog | None = None  # of its subscribers
+
+    @property
+    def waiting(self) -> int:
+        return 0 if self.backlog is None else self.backlog.waiting
+
+    @property
+    def dropped(self) -> int:
+        return 0 if self.backlog is None else self.backlog.dropped
 
     def on_rows(self, batch: Batch) -> None:
         self._note()
@@ -52,6 +62,10 @@ class IsolatedOutlet(Outlet):
         try:
             hand_over()
         except BaseException as error:  # the threads of an engine are not the program's to leave
-            self.failure = error
-            if self.told is not None:
-                self.told(self)
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing more is given to its sinks; from any thread."""
+        self.failure = error
+        if self.told is not None:
+            self.told(self)

@@ -84,6 +84,16 @@ class Outlet:
             self._rejected_sink.write(rejects_batch(rejects))
 
     @property
+    def waiting(self) -> int:
+        """Rows that have not been handed to subscribers, where these have queues."""
+        return 0
+
+    @property
+    def dropped(self) -> int:
+        """Rows that there was no room for in such queues."""
+        return 0
+
+    @property
     def sinks(self) -> list[Sink]:
         sinks = (self._sink, self._late_sink, self._rejected_sink)
         return [sink for sink in sinks if sink is not None]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import PenstockError, RunError
+from penstock.errors import PenstockError, RunError, SinkError
 from penstock.sinks.cells import column_texts
 
 
@@ -15,15 +16,21 @@ class Callback:
     """Calls a function with every batch, or with every row if `rows` is asked for."""
 
     def __init__(self, function: Callable[[Any], object], rows: bool = False) -> None:
+        if inspect.iscoroutinefunction(function):
+            raise SinkError(
+                f"the function {function.__qualname__} is asynchronous, and nobody awaits it here",
+                hint="query.run_async(…), or a function that calls"
+                " asyncio.run_coroutine_threadsafe",
+            )
         self._function = function
-        self._rows = rows
+        self.by_row = rows
         self._name = getattr(function, "__qualname__", None) or type(function).__qualname__
 
     def begin(self, schema: pa.Schema) -> None:
         """A batch says itself what its columns are."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for argument in rows_of(batch) if self._rows else (batch,):
+        for argument in rows_of(batch) if self.by_row else (batch,):
             try:
                 self._function(argument)
             except PenstockError:
@@ -31,7 +38,7 @@ class Callback:
             except Exception as error:
                 raise RunError(
                     f"the callback {self._name} failed: {type(error).__name__}: {error}",
-                    expected="a function that takes " + ("a row" if self._rows else "a batch"),
+                    expected="a function that takes " + ("a row" if self.by_row else "a batch"),
                 ) from error
 
     def flush(self) -> None:

@@ -5,6 +5,7 @@ pandas and Polars are not imported here: whoever passes one of their frames has 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from penstock.sources.asynchronous import AsyncSource, async_source
 from penstock.sources.fitting.arrow_columns import check_columns, fit_batches
 from penstock.sources.fitting.infer import SAMPLE, schema_of_arrow, schema_of_rows
 from penstock.sources.live import Attention
-from penstock.sources.once import Made, Once, items_of
+from penstock.sources.once import Made, Once, items_in, items_of
 from penstock.sources.promptly import Promptly
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.rows import RowChunks, RowSource
@@ -59,6 +60,10 @@ class IteratorSource:
     def once(self) -> bool:
         return self.items.once
 
+    @property
+    def exclusive(self) -> bool:
+        return self.items.exclusive
+
     def describe(self) -> str:
         return f"MEMORY ({self.name})"
 
@@ -72,8 +77,10 @@ class IteratorSource:
         self, schema: Schema, rejects: StreamRejects, attention: Attention
     ) -> Iterator[Chunk]:
         """For a reader who says how he can be given something while the iterator holds him up."""
-        opened = self.items.open()
-        with closing(opened.reading(rejects.stream)) as items:
+        with (
+            self.items.opened(rejects.stream) as opened,
+            closing(opened.reading(rejects.stream)) as items,
+        ):
             promptly = Promptly(items, RowChunks(schema, rejects))
             if any(isinstance(each, pa.RecordBatch) for each in opened.peek(1)):
                 yield from _read_arrow(items, schema, rejects)
@@ -102,29 +109,35 @@ def _checked(batches: Iterable[object]) -> Iterator[pa.RecordBatch]:
 MemorySource: TypeAlias = BatchSource | RowSource | IteratorSource | AsyncSource
 
 
-def memory_source(data: object, schema: Schema | None = None) -> tuple[MemorySource, Schema]:
-    """A source for the data, and its schema: the given one, else as the data suggests.
+def memory_source(
+    data: object, schema: Schema | None = None, replayable: bool | None = None
+) -> tuple[MemorySource, Schema]:
+    """A source for the data, and its schema: the given one, else as the data suggests.  Whether the
+    rows of a function are the same whenever it is called is said by `replayable`.
 
     >>> source, schema = memory_source([{"id": 1, "name": "a"}, {"id": 2.5}])
     >>> print(source.describe(), "|", schema)
     MEMORY (list) | id DOUBLE, name STRING
     """
     name = _name(data)
-    live = async_source(data, name)
+    live = async_source(data, name, replayable)
     if live is not None:
         if schema is None:
             raise SourceError("asynchronous rows do not show their columns", expected="a schema")
         return live, schema
     if isinstance(data, pa.RecordBatchReader):
+        _refuse_replayable(replayable, name)
         given = _checked_schema(data.schema, schema)
         return IteratorSource(Once(data), name), given
     table = _as_table(data)
     if table is not None:
+        _refuse_replayable(replayable, name, known=True)
         given = _checked_schema(table.schema, schema)
         return BatchSource(table.to_batches(max_chunksize=BATCH), name), given
     if isinstance(data, list | tuple):
+        _refuse_replayable(replayable, name, known=True)
         return _of_list(data, name, schema)
-    items = _items(data)
+    items = _items(data, replayable)
     return IteratorSource(items, name), _schema_of(_sample(items)) if schema is None else schema
 
 
@@ -134,12 +147,22 @@ def _of_list(data: Sequence[Any], name: str, schema: Schema | None) -> tuple[Mem
     return RowSource(data, name), _schema_of(data[:SAMPLE]) if schema is None else schema
 
 
-def _items(data: object) -> Once[Any] | Made[Any]:
+def _items(data: object, replayable: bool | None) -> Once[Any] | Made[Any]:
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
-        return items_of(data)
+        return items_in(data, replayable)
     if callable(data):
-        return Made(lambda: _made_by(data))
+        return items_of(lambda: _made_by(data), replayable)
     raise _no_table(data)
+
+
+def _refuse_replayable(said: bool | None, name: str, known: bool = False) -> None:
+    """Refuse what is said of data that anybody can see to be otherwise."""
+    if said is not None and said is not known:
+        can = "can always be read again" if known else "can be read once"
+        raise SourceError(
+            f"a {name} {can}, so replayable={said} does not fit it",
+            hint="leave it out: it is said of functions that make rows",
+        )
 
 
 def _sample(items: Once[Any] | Made[Any]) -> Sequence[object]:
@@ -160,11 +183,14 @@ def _made_by(function: Any) -> Iterable[Any]:
 
 
 def _no_table(data: object) -> SourceError:
-    return SourceError(
-        f"a {type(data).__name__} is not a table",
-        expected=_EXPECTED,
-        hint="pyarrow.table(...) for a dict of columns" if isinstance(data, dict) else None,
-    )
+    hint = None
+    if isinstance(data, dict):
+        hint = "pyarrow.table(...) for a dict of columns"
+    elif isinstance(data, asyncio.Queue):
+        hint = "an asynchronous generator that yields what it awaits of queue.get()"
+    elif hasattr(data, "get") and hasattr(data, "put"):
+        hint = "iter(queue.get, None), which ends at None"
+    return SourceError(f"a {type(data).__name__} is not a table", expected=_EXPECTED, hint=hint)
 
 
 def _name(data: object) -> str:

@@ -1,13 +1,18 @@
 """Iterators that can be read once, and functions that make one for every reading.
 
 Nothing that was handed out is kept: who reads a stream that does not end must not fill the memory.
+
+Nobody can tell from a function whether it gives the same rows whenever it is called, or takes them
+from a queue, where a second reading would take rows away from the first one.  So one reading of it
+goes on at a time, unless it is declared to be replayable.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import Generic, NoReturn, TypeVar
 
@@ -17,6 +22,34 @@ from penstock.errors import PenstockError, SourceError
 
 T = TypeVar("T")
 AGAIN = "a list or a table can be read again, and so can the function that makes the iterator"
+REPLAYABLE = (
+    "db.stream(…, replayable=True) if every call gives the same rows; replayable=False, or an"
+    " iterator, if they come once: then all queries share one reading"
+)
+
+
+class OneReading:
+    """Allows one reading of a function's rows at a time."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._under_way = False
+
+    @contextmanager
+    def of(self, stream: str) -> Iterator[None]:
+        with self._turn:
+            if self._under_way:
+                raise SourceError(
+                    f"stream {stream} is being read, and a second reading may take rows away from"
+                    " the first one",
+                    expected="one reading of a function at a time",
+                    hint=REPLAYABLE,
+                )
+            self._under_way = True
+        try:
+            yield
+        finally:
+            self._under_way = False
 
 
 class Once(Generic[T]):
@@ -28,6 +61,7 @@ class Once(Generic[T]):
     """
 
     once = True
+    exclusive = False  # a second reading is refused anyway
 
     def __init__(self, items: Iterable[T]) -> None:
         self._rest: Iterator[T] | None = iter(items)
@@ -35,8 +69,9 @@ class Once(Generic[T]):
         self._failure: tuple[int, Exception] | None = None  # after how many items
         self._turn = threading.Lock()  # one reader only, from whichever thread
 
-    def open(self) -> Once[T]:
-        return self
+    @contextmanager
+    def opened(self, stream: str) -> Iterator[Once[T]]:  # noqa: ARG002
+        yield self
 
     def peek(self, count: int) -> list[T]:
         """The first items, fewer if there are no more."""
@@ -99,11 +134,20 @@ class Made(Generic[T]):
 
     once = False
 
-    def __init__(self, make: Callable[[], Iterable[T]]) -> None:
+    def __init__(self, make: Callable[[], Iterable[T]], replayable: bool = False) -> None:
+        """One that is not `replayable` is read by one reader at a time."""
         self._make = make
+        self.exclusive = not replayable
+        self._one = OneReading()
         self._last: Iterator[T] | None = None
         self._looked_at: Once[T] | None = None
         self._turn = threading.Lock()
+
+    @contextmanager
+    def opened(self, stream: str) -> Iterator[Once[T]]:
+        """For as long as it is read."""
+        with self._one.of(stream) if self.exclusive else nullcontext():
+            yield self.open()
 
     def open(self) -> Once[T]:
         with self._turn:
@@ -131,6 +175,25 @@ class Made(Generic[T]):
         return Once(made)
 
 
-def items_of(data: Iterable[T]) -> Once[T] | Made[T]:
-    """An iterator can be read once; whatever else is iterable makes a new one every time."""
-    return Once(data) if isinstance(data, Iterator) else Made(lambda: data)
+def items_of(make: Callable[[], Iterable[T]], replayable: bool | None) -> Once[T] | Made[T]:
+    """What a function makes: for every reading, or once for all if it is not `replayable`."""
+    if replayable is False:
+        return Once(_when_asked(make))
+    return Made(make, bool(replayable))
+
+
+def items_in(data: Iterable[T], replayable: bool | None) -> Once[T] | Made[T]:
+    """An iterator can be read once; whatever else is iterable makes a new one every time.  A
+    collection is known to have the same items then."""
+    if not isinstance(data, Iterator):
+        known = True if isinstance(data, Collection) else None
+        return items_of(lambda: data, known if replayable is None else replayable)
+    if replayable:
+        raise SourceError(
+            f"a {type(data).__name__} can be read once, so it is not replayable", hint=AGAIN
+        )
+    return Once(data)
+
+
+def _when_asked(make: Callable[[], Iterable[T]]) -> Generator[T, None, None]:
+    yield from make()

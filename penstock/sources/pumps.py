@@ -1,8 +1,8 @@
 """Fetching rows that come asynchronously, for a reader that is not asynchronous itself.
 
-Whoever has an event loop wants his rows to be read on it: they are handed over from its thread.
-Otherwise the reader's own thread runs a loop whenever it waits, so that a row is handled by the
-thread that it came to, and nobody has to be woken.
+Rows of a program that has an event loop are read on it, and handed over from its thread: what they
+wait for may belong to that loop.  Otherwise the reader's own thread runs a loop whenever it waits,
+so that a row is handled by the thread that it came to, and nobody has to be woken.
 """
 
 from __future__ import annotations
@@ -11,13 +11,64 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator
-from concurrent.futures import CancelledError, Future
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from contextvars import Context
+from dataclasses import dataclass
+from typing import Any, TypeVarTuple, Unpack
 
+from penstock.errors import SourceError
 from penstock.sources.bell import Bell, glances
 from penstock.sources.rows import BATCH
+
+_Arguments = TypeVarTuple("_Arguments")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A loop that runs in another thread.  If it `waits`, that thread is never held up by the run,
+    so a reading can wait until its rows have been closed."""
+
+    loop: asyncio.AbstractEventLoop
+    waits: bool = False
+
+
+class OwnLoop(asyncio.SelectorEventLoop):
+    """Notices what other threads schedule on it without waking it.  They do that with a Queue, an
+    Event or a Future that is awaited here and set there: its reader might never hear of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._driver: int | None = None  # the thread that runs it now
+        self.intruded = False
+
+    def run_forever(self) -> None:
+        self._driver = threading.get_ident()
+        try:
+            super().run_forever()
+        finally:
+            self._driver = None
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[_Arguments]], object],
+        *args: *_Arguments,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        if self._driver in (None, threading.get_ident()):
+            return super().call_soon(callback, *args, context=context)
+        self.intruded = True
+        return self.call_soon_threadsafe(callback, *args, context=context)
+
+    def check(self) -> None:
+        if self.intruded:
+            raise SourceError(
+                "the rows wait for an asyncio object (a Queue, Event or Future) that another"
+                " thread or event loop sets, which would not wake them",
+                expected="rows that are read on the loop which they belong to",
+                hint="db.stream(…) and db.live() inside a coroutine of that loop, or run_async",
+            )
 
 
 class Pump(ABC):
@@ -83,12 +134,13 @@ class Pump(ABC):
 
 
 class HostedPump(Pump):
-    """On the loop of somebody else, which runs in another thread."""
+    """On the loop of a host."""
 
-    def __init__(self, rows: AsyncIterable[object], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, rows: AsyncIterable[object], host: Host) -> None:
         super().__init__(rows)
         self._bell = Bell()
-        self._loop = loop
+        self._host = host
+        self._loop = loop = host.loop
         self._task: asyncio.Task[None] | None = None
         self._fetching: Future[None] = asyncio.run_coroutine_threadsafe(self._fetch(), loop)
         self._fetching.add_done_callback(lambda _: self._bell.ring())
@@ -97,8 +149,7 @@ class HostedPump(Pump):
         return self._bell.wait(seconds)
 
     def result(self) -> None:
-        with suppress(CancelledError):
-            self._fetching.result()
+        self._fetching.result()
 
     def leave(self) -> None:
         self._bell.close()
@@ -108,7 +159,14 @@ class HostedPump(Pump):
         return self._bell.closed
 
     def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        closing = self._close()
+        try:
+            closed = asyncio.run_coroutine_threadsafe(closing, self._loop)
+        except RuntimeError:  # the loop has been closed, and the rows with it
+            closing.close()
+            return
+        if self._host.waits:
+            closed.result()
 
     @property
     def _done(self) -> bool:
@@ -136,10 +194,14 @@ class ThreadedPump(HostedPump):
     """On a loop in a thread of its own: in the reader's thread, another one is running."""
 
     def __init__(self, rows: AsyncIterable[object]) -> None:
-        loop = asyncio.new_event_loop()
+        self._own = loop = OwnLoop()
         self._thread = threading.Thread(target=loop.run_forever, daemon=True)
         self._thread.start()
-        super().__init__(rows, loop)
+        super().__init__(rows, Host(loop, waits=True))
+
+    def take(self) -> list[object]:
+        self._own.check()
+        return super().take()
 
     def close(self) -> None:
         super().close()
@@ -155,7 +217,7 @@ class OwnPump(Pump):
 
     def __init__(self, rows: AsyncIterable[object]) -> None:
         super().__init__(rows)
-        self._loop = asyncio.new_event_loop()
+        self._loop = OwnLoop()
         self._left = False
         self._closing = False
         self._task: asyncio.Task[None] = self._loop.create_task(self._fetch())
@@ -168,13 +230,13 @@ class OwnPump(Pump):
             loop.run_forever()
             if timer is not None:
                 timer.cancel()
+            self._loop.check()
             if self._fetched or self._left or self._task.done():
                 return True
         return False
 
     def result(self) -> None:
-        with suppress(asyncio.CancelledError):
-            self._task.result()
+        self._task.result()
 
     def leave(self) -> None:
         self._left = True
@@ -209,15 +271,19 @@ class OwnPump(Pump):
         await _close(self._rows)
 
 
-def pump_of(rows: AsyncIterable[object], host: asyncio.AbstractEventLoop | None) -> Pump:
+def pump_of(rows: AsyncIterable[object], host: Host | None) -> Pump:
     """On the loop of a host, if there is one."""
     if host is not None:
         return HostedPump(rows, host)
+    return OwnPump(rows) if running_loop() is None else ThreadedPump(rows)
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """That of this thread."""
     try:
-        asyncio.get_running_loop()
+        return asyncio.get_running_loop()
     except RuntimeError:
-        return OwnPump(rows)
-    return ThreadedPump(rows)
+        return None
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -118,6 +118,12 @@ def can_be_read_again(source: Source | None) -> bool:
     return not getattr(source, "once", False)
 
 
+def is_read_alone(source: Source | None) -> bool:
+    """Whether two readings at the same time may take rows away from each other: those of a function
+    that is not declared to be replayable."""
+    return bool(getattr(source, "exclusive", False))
+
+
 @runtime_checkable
 class KnowsItsTypes(Protocol):
     """A source that can say of a column, without reading it, that all of its values fit."""

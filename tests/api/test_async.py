@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 import penstock as ps
 from penstock.sources.rows import BATCH
+from tests.waiting import LONGEST, wait_for
 
 SCHEMA = "k STRING, t INT"
 COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s"
@@ -206,3 +207,133 @@ def test_two_live_sources_side_by_side() -> None:
         return [row["n"] async for row in ask(db, sql).stream()]
 
     assert asyncio.run(main()) == [2] * 5
+
+
+# --- beside the program --------------------------------------------------------------------------
+
+
+def queued(given: asyncio.Queue[int | None]) -> Callable[[], AsyncIterator[tuple[str, int]]]:
+    async def rows() -> AsyncIterator[tuple[str, int]]:
+        while (t := await given.get()) is not None:
+            yield ("a", t)
+
+    return rows
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Without holding up the loop."""
+    await asyncio.to_thread(wait_for, holds)
+
+
+@pytest.mark.parametrize("declared", ["on the loop", "before it"])
+@pytest.mark.parametrize("way", ["live", "start"])
+def test_rows_of_a_queue_are_read_on_its_loop(declared: str, way: str) -> None:
+    found: list[int] = []
+    given: list[asyncio.Queue[int | None]] = []
+
+    async def rows() -> AsyncIterator[tuple[str, int]]:
+        while (t := await given[0].get()) is not None:
+            yield ("a", t)
+
+    async def main(db: ps.Database) -> None:
+        given.append(asyncio.Queue())
+        if declared == "on the loop":
+            db = database(rows())
+        if way == "live":
+            live = db.live()
+            query = live.sql("SELECT t FROM s", lambda row: found.append(row["t"]), rows=True)
+            assert isinstance(query, ps.LiveQuery)
+            for wait in (query.wait, live.wait):
+                with pytest.raises(ps.EngineError, match="hold up the event loop"):
+                    wait(timeout=LONGEST)
+        else:
+            started = ask(db, "SELECT t FROM s").start(
+                lambda row: found.append(row["t"]), rows=True
+            )
+            with pytest.raises(ps.EngineError, match="hold up the event loop"):
+                started.wait()
+        for t in range(3):
+            await asyncio.sleep(0.01)  # so that it waits for the next one
+            given[0].put_nowait(t)
+        await until(lambda: found == [0, 1, 2])
+        given[0].put_nowait(None)
+        if way == "live":
+            assert await asyncio.to_thread(live.wait, timeout=LONGEST)
+            live.stop()
+        else:
+            assert (await asyncio.to_thread(started.wait)).read == 3
+
+    asyncio.run(main(database(rows())))
+
+
+def test_a_live_engine_that_is_stopped_on_the_loop_of_its_rows() -> None:
+    closed: list[bool] = []
+
+    async def rows() -> AsyncIterator[tuple[str, int]]:
+        try:
+            yield ("a", 1)
+            await asyncio.Event().wait()
+        finally:
+            closed.append(True)
+
+    async def main() -> None:
+        found: list[int] = []
+        with database(rows()).live() as live:
+            live.sql("SELECT t FROM s", lambda row: found.append(row["t"]), rows=True)
+            await until(lambda: found == [1])
+        while not closed:
+            await asyncio.sleep(0.005)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("way", ["live", "start"])
+def test_a_queue_that_another_thread_fills_is_refused(way: str) -> None:
+    """It would not wake the reader, who would wait for ever."""
+    given: asyncio.Queue[int | None] = asyncio.Queue()
+    query = ask(db := database(queued(given)()), "SELECT t FROM s")
+    waits = lambda: bool(given._getters)  # type: ignore[attr-defined]  # noqa: E731
+    if way == "live":
+        with db.live() as live:
+            asked = live.sql("SELECT t FROM s")
+            assert isinstance(asked, ps.LiveQuery)
+            wait_for(waits)
+            given.put_nowait(1)
+            with pytest.raises(ps.RunError, match="another thread or event loop sets"):
+                asked.wait(timeout=LONGEST)
+    else:
+        started = query.start(lambda _: None)
+        wait_for(waits)
+        given.put_nowait(1)
+        with pytest.raises(ps.SourceError, match="another thread or event loop sets"):
+            started.wait()
+
+
+def test_a_loop_that_ends_is_no_end_of_its_stream() -> None:
+    found: list[int] = []
+    given: list[Any] = []
+
+    async def rows() -> AsyncIterator[tuple[str, int]]:
+        yield ("a", 1)
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        live = database(rows()).live()
+        given.append((live, live.sql(COUNT, lambda row: found.append(row["n"]), rows=True)))
+        await until(lambda: live.status()[0].account.read == 1)
+
+    asyncio.run(main())
+    live, query = given[0]
+    with pytest.raises(ps.RunError, match="its event loop has ended"):
+        query.wait(timeout=LONGEST)
+    assert not found, "the window is not complete"
+    live.stop()
+
+
+def test_rows_that_are_cancelled_have_not_ended() -> None:
+    async def rows() -> AsyncIterator[tuple[str, int]]:
+        yield ("a", 1)
+        raise asyncio.CancelledError
+
+    with pytest.raises(ps.SourceError, match="broke off after item 1: its task was cancelled"):
+        ask(database(rows())).collect()

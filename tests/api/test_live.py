@@ -411,3 +411,44 @@ def test_a_select_that_is_interrupted_while_it_begins_is_gone(
         with pytest.raises(KeyboardInterrupt):
             live.sql("SELECT t FROM s")
         assert live.status() == []
+
+
+def test_everything_that_can_be_read_is_shown() -> None:
+    db = database()
+    db.sql("CREATE TABLE d (v INT, name STRING) FROM VALUES (1, 'a')")
+    db.sql("CREATE VIEW few AS SELECT v FROM s WHERE v < 3")
+    shown = db.sql("SHOW VIEWS")
+    assert isinstance(shown, ps.Explanation)
+    assert shown.table().to_pylist() == [{"name": "few", "columns": "v BIGINT"}]
+    with db.live() as live:
+        live.sql(f"CREATE QUERY q AS {COUNT}")
+        shown = live.sql("SHOW TABLES")
+        assert isinstance(shown, ps.Explanation)
+        found = {row["name"]: row["kind"] for row in shown.table().to_pylist()}
+        assert found == {"s": "stream", "d": "table", "few": "view", "q": "query"}
+
+
+@pytest.mark.parametrize(
+    ("what", "columns"),
+    [
+        ("S", [("v", "BIGINT", "DELAY 0")]),
+        ("few", [("v", "BIGINT", "progresses")]),
+        (
+            COUNT,
+            [
+                ("window_start", "BIGINT", "progresses"),
+                ("window_end", "BIGINT", "progresses"),
+                ("n", "BIGINT", None),
+            ],
+        ),
+    ],
+    ids=["stream", "view", "query"],
+)
+def test_describing(what: str, columns: list[tuple[str, str, str | None]]) -> None:
+    db = database()
+    db.sql("CREATE VIEW few AS SELECT v FROM s WHERE v < 3")
+    for word in ("DESCRIBE", "DESC"):
+        with db.live() as live:
+            shown = (db if word == "DESC" else live).sql(f"{word} {what}")
+        assert isinstance(shown, ps.Explanation)
+        assert [tuple(row.values()) for row in shown.table().to_pylist()] == columns

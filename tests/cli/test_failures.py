@@ -16,8 +16,8 @@ Run = Callable[..., Any]
 
 # Scripts over the readings, and the first line of the error.
 MISTAKES = {
-    "SELEC k FROM s": "a statement begins with CREATE, SPLIT, ALTER, SHOW, DROP, WITH, SELECT or"
-    " EXPLAIN, not 'SELEC'",
+    "SELEC k FROM s": "a statement begins with CREATE, SPLIT, ALTER, SHOW, DESCRIBE, DROP, WITH,"
+    " SELECT or EXPLAIN, not 'SELEC'",
     "SELECT k FROM t": "there is no stream, table, view or query called 't'",
     "SELECT kk FROM s": "unknown column 'kk'",
     "SELECT 'k FROM s": "a string is not terminated",

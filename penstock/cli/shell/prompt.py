@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli.shell.completion import completions
-from penstock.cli.shell.session import LeavingError, ShellSession
+from penstock.cli.shell.session import LeavingError, ShellSession, command_in
 from penstock.cli.stopping import EndingError, orders_kept
 from penstock.errors import PenstockError
 from penstock.language.words import is_complete
@@ -97,11 +97,10 @@ def _lines(catalog: Catalog) -> PromptSession[str]:
 def is_finished(text: str) -> bool:
     """Whether Enter carries it out, and does not begin another line.
 
-    >>> [is_finished(each) for each in ("SELECT k", "SELECT k FROM s;", "\\\\top", "")]
-    [False, True, True, True]
+    >>> [is_finished(each) for each in ("SELECT k", "SELECT k FROM s;", "\\\\top", "quit", "")]
+    [False, True, True, True, True]
     """
-    told = text.strip()
-    return not told or told.startswith("\\") or is_complete(told)
+    return not text.strip() or command_in(text) is not None or is_complete(text)
 
 
 def _keys() -> KeyBindings:

@@ -18,6 +18,7 @@ from penstock.cli.stopping import EndingError
 from penstock.errors import PenstockError, SourceError, nearest
 from penstock.language.words import statements_of
 from penstock.sinks.text import TableWriter
+from penstock.sources.allowed import refuse_file
 
 HELP = """\
 SQL ends with a semicolon and may have many lines.
@@ -27,7 +28,8 @@ SQL ends with a semicolon and may have many lines.
   DROP QUERY name;                         stop it
   SELECT …;                                rows as they come, until the end or Ctrl-C
   EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW | CONFLICTS | ANALYZE] SELECT …;
-  SHOW QUERIES;  SHOW STREAMS;
+  SHOW QUERIES | STREAMS | TABLES | VIEWS;
+  DESCRIBE name;                           its columns
 Commands are for the shell itself:
   \\watch NAME      print the rows of a query as they come, above the prompt
   \\unwatch NAME    no longer
@@ -37,16 +39,36 @@ Commands are for the shell itself:
   \\wait [NAME]     until a query, or all of them, have ended
   \\streams         how far the streams have come
   \\read FILE       carry out a script
-  \\quit            stop all queries and leave
+  \\d [NAME]        what there is, or its columns; \\dt, \\i and \\? are known as well
+  \\quit            stop all queries and leave; so do \\q, quit and exit
   \\finish          the same, and give out what is open as if the streams had ended"""
+_WORDS = {"exit": "\\quit", "quit": "\\quit", "help": "\\help"}
+"""What people say to other shells, where a statement may begin."""
 _DONE = {"ALTER": "altered", "CREATE": "created", "DROP": "dropped", "SPLIT": "split"}
 _OF_SOMETHING = {
+    "\\i": "a file",
     "\\read": "a file",
     "\\stall": "a query",
     "\\unwatch": "a query",
     "\\watch": "a query",
 }
 _PATIENCE = 0.1  # seconds, so that Ctrl-C is heard
+
+
+def command_in(text: str) -> str | None:
+    """The command that somebody gives, if it is not SQL.
+
+    >>> [command_in(each) for each in ("\\\\wait q;", "Exit;", "SHOW TABLES;")]
+    ['\\\\wait q', '\\\\quit', None]
+    """
+    told = text.strip().rstrip(";").strip()
+    return told if told.startswith("\\") else _WORDS.get(told.lower())
+
+
+def _unquoted(file: str) -> str:
+    """A name that stands in quotes, as in SQL."""
+    quoted = len(file) > 1 and file[0] == file[-1] and file[0] in "'\""
+    return file[1:-1] if quoted else file
 
 
 class LeavingError(Exception):
@@ -77,8 +99,13 @@ class ShellSession:
         self._watching = Watching(live, out)
         self._told: dict[str, str] = {}  # what was said of queries that no longer run
         self._commands: dict[str, Callable[[str], None]] = {
+            "\\?": self._help,
+            "\\d": self._describe,
+            "\\dt": self._describe,
             "\\finish": self._finish,
             "\\help": self._help,
+            "\\i": self._read,
+            "\\q": self._quit,
             "\\quit": self._quit,
             "\\read": self._read,
             "\\schedule": self._schedule,
@@ -93,8 +120,8 @@ class ShellSession:
     def carry_out(self, text: str) -> bool:
         """Statements or a command; whether all went well.  What goes wrong is said."""
         try:
-            if text.strip().startswith("\\"):
-                self._command(text.strip())
+            if (command := command_in(text)) is not None:
+                self._command(command)
             else:
                 for statement in statements_of(text):
                     self._statement(statement)
@@ -127,11 +154,13 @@ class ShellSession:
 
     def _follow(self, query: LiveQuery) -> None:
         """A SELECT: its rows are written as they come."""
+        over = False
         try:
-            while not query.wait(_PATIENCE):
+            while not (over := query.wait(_PATIENCE)):
                 pass
         finally:
-            account = query.stop()
+            # whoever interrupts it does not want to see what waits
+            account = query.stop(drain=over)
         told = [count(account.late, "late tuple")] if account.late else []
         told += [f"{count(account.rejected, 'row')} rejected"] if account.rejected else []
         if told:
@@ -147,7 +176,7 @@ class ShellSession:
             close = nearest(name.removeprefix("\\"), known, limit=1)
             hint = f"\\{close[0]}" if close else "\\help"
             raise PenstockError(f"there is no command {name}", hint=hint)
-        told = argument.strip().rstrip(";").strip()
+        told = argument.strip()
         if not told and name in _OF_SOMETHING:
             raise PenstockError(
                 f"{name} of what?", expected=f"{name} and the name of {_OF_SOMETHING[name]}"
@@ -164,6 +193,10 @@ class ShellSession:
         raise LeavingError(final=True)
 
     def _read(self, file: str) -> None:
+        file = _unquoted(file)
+        allowed = self.database.allowed
+        if allowed is not None and not allowed.file(Path(file)):
+            raise refuse_file(allowed, file)
         try:
             text = Path(file).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
@@ -171,6 +204,9 @@ class ShellSession:
             raise SourceError(f"cannot read {file}: {reason}") from None
         for statement in statements_of(text):
             self._statement(statement)
+
+    def _describe(self, name: str) -> None:
+        self._statement(f"DESCRIBE {name}" if name else "SHOW TABLES")
 
     def _stall(self, name: str) -> None:
         self._out.write(f"{self._live.explain_stall(name)}\n")

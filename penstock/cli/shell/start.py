@@ -9,7 +9,8 @@ from typing import TextIO, cast
 from penstock.api.database import Database
 from penstock.cli.shell.current_output import CurrentOutput
 from penstock.cli.shell.prompt import converse
-from penstock.cli.shell.session import LeavingError, ShellSession
+from penstock.cli.shell.session import LeavingError, ShellSession, command_in
+from penstock.language.words import is_between_statements, is_closed
 from penstock.runs.options import RunOptions
 
 _FAILED = 1
@@ -23,8 +24,9 @@ def run_shell(
     final: bool = False,
     overload: str = "block",
 ) -> int:
-    """What to exit with.  Whoever does not sit at a terminal is answered without a prompt.  If this
-    is `final`, what is open is given out when the shell is left."""
+    """What to exit with.  Whoever does not sit at a terminal is answered without a prompt: a script
+    on standard input ends at its first error, commands that are given stand each for itself.  If
+    this is `final`, what is open is given out when the shell is left."""
     options = options or RunOptions()
     with database.live(
         overload=overload, checkpoint=options.checkpoint, trigger=options.trigger
@@ -34,14 +36,17 @@ def run_shell(
         if script is not None and not session.carry_out(script):
             return _FAILED
         given = list(commands)
-        if not given and not sys.stdin.isatty():
+        is_script = not given and not sys.stdin.isatty()
+        if is_script:
             given = _said(sys.stdin.read())
         well: list[bool] = []
         try:
-            if not given:
+            if not given and not is_script:
                 converse(session)
             for each in given:
                 well.append(session.carry_out(each))  # one of them may leave
+                if is_script and not well[-1]:
+                    break
         except LeavingError as leaving:
             final = final or leaving.final
         live.stop(final=final)
@@ -52,13 +57,20 @@ def run_shell(
 
 
 def _said(text: str) -> list[str]:
-    """A script in which lines may be commands."""
+    """A script in which lines may be commands: those that begin with a backslash wherever a
+    statement does not hold them in quotes, words such as quit where one may begin."""
     said: list[str] = []
     lines: list[str] = []
     for line in text.splitlines():
-        if line.startswith("\\"):
-            said += ["\n".join(lines), line]
+        if command_in(line) is not None and _may_be_command(line, before := "\n".join(lines)):
+            said += [before, line]
             lines = []
         else:
             lines.append(line)
     return [each for each in (*said, "\n".join(lines)) if each.strip()]
+
+
+def _may_be_command(line: str, before: str) -> bool:
+    if line.startswith("\\"):
+        return is_closed(before)
+    return is_between_statements(before)

@@ -35,6 +35,7 @@ from penstock.optimizer.share_readings import check_can_be_read_in_turn, read_in
 from penstock.physical.node import OperatorKind, PhysicalNode
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.nodes.stateless import Scan
+from penstock.plan.properties.reading import scans_of
 from penstock.runs.outlet import Outlet
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class QueryGraph(Topology):
     def __init__(self, scans: Scans, clock: Clock, scheduling: Scheduling, groups: int = 1) -> None:
         super().__init__()
         self.watching: Callable[[OperatorNode], Watched | None] | None = None  # new nodes
+        self.full: set[Outlet] = set()  # whose subscribers have too much to do
         self._scans = scans
         self._clock = clock
         self._as_items = scheduling.carriage is Carriage.PUNCTUATIONS
@@ -75,6 +77,9 @@ class QueryGraph(Topology):
         in_turn = read_in_turn(plan.query)
         for stream in in_turn:
             check_can_be_read_in_turn(stream)
+        if saved is None:
+            for scan in scans_of(plan.query):
+                self._scans.check(scan.stream, lasting)
         placed = self.queries[outlet] = PlacedQuery(plan, outlet, lasting=lasting, saved=saved)
         (top, names), _ = self._build(plan.root, placed, dict.fromkeys(map(id, in_turn), 0))
         top.exits.append(Exit(outlet, names))
@@ -209,6 +214,7 @@ class QueryGraph(Topology):
             self.sources.append(source)
             source.name = self._unique(source.name) if saved is None else saved
             source.as_items = self._as_items
+            source.full = self.full
         if source not in placed.sources:
             placed.sources.append(source)
         return source

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.reading.reading import Reading
+from penstock.errors import EngineError
 from penstock.model.clock import Clock
 from penstock.plan.nodes.stateless import Scan
+from penstock.plan.streams import StreamDefinition
 from penstock.promises.ingest import Ingest
 from penstock.sources.files import FileSource
 from penstock.sources.live import LiveSource
+from penstock.sources.once import REPLAYABLE
 from penstock.sources.rejects import RejectLog
+from penstock.sources.source import can_be_read_again, is_read_alone
 
 
 class Scans:
@@ -25,6 +29,23 @@ class Scans:
         self._follow = follow
         self._made: dict[tuple[int, int, bool], SourceNode] = {}
         self._saved: dict[str, SourceNode] = {}  # those that were there before, by name
+
+    def check(self, stream: StreamDefinition, lasting: bool) -> None:
+        """Whether one more query can read a stream: another reading would take rows away from one
+        that is under way, and what that has delivered already is not remembered."""
+        if not is_read_alone(stream.source):
+            return
+        known = self._made.get((id(stream), 0, False))
+        if known is None or known.can_be_joined or known.ingest.ended:
+            return
+        if known.exhausted and not lasting:
+            return  # it will be read on by a later engine
+        raise EngineError(
+            f"stream {stream.name} is being read already, and calling its function again may take"
+            " rows away from that reading",
+            expected="queries that come before its first row, or after its end",
+            hint=REPLAYABLE,
+        )
 
     def serving(
         self,
@@ -44,7 +65,9 @@ class Scans:
         ingest = Ingest(node, self._clock, log)
         source = node.stream.source
         ingest.followed = self._follow and isinstance(source, FileSource)
-        key = (stream, 0 if ingest.live else times, lasting and not isinstance(source, LiveSource))
+        apart = can_be_read_again(source) and not is_read_alone(source)
+        own = lasting and apart and not isinstance(source, LiveSource)
+        key = (stream, 0 if ingest.live else times, own)
         known = self._made.get(key) if saved is None else self._saved.get(saved)
         if known is not None and (saved is not None or known.can_be_joined):
             known.ingest.narrow(node.room)  # read once, so it has to suit all of them

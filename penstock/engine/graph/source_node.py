@@ -17,6 +17,7 @@ from penstock.operators.batch import Batch
 from penstock.operators.measured import Traffic
 from penstock.operators.operator import Progress
 from penstock.promises.ingest import Ingest
+from penstock.runs.outlet import Outlet
 from penstock.sources.live import Attention, LiveSource
 from penstock.sources.rejects import RejectKind, RejectLog
 from penstock.sources.source import Chunk, can_be_read_again
@@ -49,6 +50,7 @@ class SourceNode(GraphNode):
         self.begun = False  # whether anything has been delivered
         self.exhausted = False  # nothing more can be read now, and the stream goes on later
         self.held = False  # whether all of its queries are paused, so that it is not read on
+        self.full: set[Outlet] = set()  # of the whole graph: outlets that cannot take more now
         self.looks = 0  # at files that are followed, which found all that is there to be read
         self.read_before = 0  # by earlier runs, if this one goes on
         self._bad = 0  # rows, of those that have been told of: others may be read ahead
@@ -115,6 +117,12 @@ class SourceNode(GraphNode):
         waiting = (*self._inbox, *(each for _, each in self._alone))
         chunks = [each for each in waiting if not isinstance(each, Ended)]
         return sum(each.num_rows for each in chunks)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is not to be read on: its queries are paused, or one of them has subscribers
+        with more to do than they can."""
+        return self.held or any(outlet in self.outlets for outlet in list(self.full))
 
     @property
     def can_be_joined(self) -> bool:

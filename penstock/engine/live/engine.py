@@ -8,7 +8,8 @@ results of those that were there, and what comes later is for those that are the
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -37,8 +38,10 @@ from penstock.runs.answer import Account
 from penstock.runs.isolated import IsolatedOutlet
 from penstock.runs.status import SourceStatus
 from penstock.runs.tables import Tables
+from penstock.sources.asynchronous import HOST, refuse_to_hold_up
 from penstock.sources.bell import Bell
 from penstock.sources.live import Attention
+from penstock.sources.pumps import Host, running_loop
 from penstock.sources.source import Chunk
 
 _SECOND = 1_000_000  # microseconds
@@ -73,7 +76,7 @@ class LiveEngine:
         self._graph = self._run.graph
         self._bell = Bell()
         self._inlets = Inlets(self._graph, self._bell, self._chunks, overload)
-        self._queries = LiveQueries(self._run)
+        self._queries = LiveQueries(self._run, self._ring_all, self._tell_settled)
         self._altering = Altering(self._run, self._queries)
         self.kept: LiveCheckpoint | None = None
         if checkpoint is not None:
@@ -88,6 +91,8 @@ class LiveEngine:
         self._thread = threading.Thread(target=self._work, name="penstock", daemon=True)
         self._failure: BaseException | None = None
         self._left = False
+        loop = running_loop()
+        self._host = None if loop is None else Host(loop)  # for rows that come asynchronously
 
     def _beside(self, group: Group) -> SideWorker:
         ask = self._first.requests.ask_between
@@ -117,9 +122,10 @@ class LiveEngine:
         """Before it has been started: nothing is saved."""
         self._leave()
 
-    def stop(self, final: bool = False) -> None:
+    def stop(self, final: bool = False, drain: bool = True) -> None:
         """Read no further; what has been released is written.  If that is `final`, what has been
-        delivered is handled, and what is open is closed and released as well."""
+        delivered is handled, and what is open is closed and released as well.  What waits for
+        subscribers then is handed to them, unless they are not to `drain` their queues."""
         self.refuse_at_work()
         self._first.final = final
         self._bell.close()
@@ -127,6 +133,7 @@ class LiveEngine:
             self._thread.join()
         else:
             self._leave()
+        self._queries.drain(drain)
         if self._failure is not None:
             raise self._failure
 
@@ -137,13 +144,23 @@ class LiveEngine:
     def wait(self, name: str | None = None, timeout: float | None = None) -> bool:
         """Until a query, or all of them, no longer run; whether that has come within the time."""
         self.refuse_at_work()
+        self._refuse_to_hold_up(name)
 
         def over() -> bool:
             running = self._queries.running
-            return not running if name is None else name not in running
+            over = not running if name is None else name not in running
+            return over and self._queries.drained(name)
 
         with self._settled:
             return self._settled.wait_for(over, timeout)
+
+    def _refuse_to_hold_up(self, name: str | None) -> None:
+        running = self._queries.running if name is None else [name]
+        queries = [each for each in running if each in self._queries.running]
+        placed = [self._graph.queries.get(self._queries.outlet(each)) for each in queries]
+        sources = {source: None for each in placed if each is not None for source in each.sources}
+        reading = (source for source in sources if not source.has_nothing_now)
+        refuse_to_hold_up((source.ingest.stream.source for source in reading), self._host)
 
     def add(
         self,
@@ -156,6 +173,8 @@ class LiveEngine:
         """One more query, from the next step on.  Streams that can be read again are read from
         their beginning; of others it gets what comes from now on.  What is saved of it, if it is
         `lasting`, is at the next `save`."""
+        if outlet.backlog is not None:
+            outlet.backlog.owner = self._first.requests
         tables = Tables(self._clock, self._strict)
         for node in plan.query.walk():
             if isinstance(node, Lookup):
@@ -165,6 +184,24 @@ class LiveEngine:
                 lambda: self._queries.add(name, plan, outlet, tables, on_close, lasting)
             )
         )
+
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """Let several queries come before the sources that they read are opened: they see the same
+        rows."""
+        self._count_opening(1)
+        try:
+            yield
+        finally:
+            self._count_opening(-1)
+
+    def _count_opening(self, change: int) -> None:
+        def count() -> None:
+            self._inlets.opening += change
+            if not self._inlets.opening:
+                self._settle()
+
+        self._ask(count)
 
     def restore(
         self,
@@ -216,7 +253,12 @@ class LiveEngine:
         return self._ask(lambda: self._graph.table_of(self._queries.outlet(name)))
 
     def status(self) -> list[QueryStatus]:
-        return self._ask(self._queries.status)
+        def status() -> list[QueryStatus]:
+            if self._queries.failing:
+                self._changed(lambda: self._queries.look(ended=False))
+            return self._queries.status()
+
+        return self._ask(status)
 
     def graph_status(self) -> GraphStatus:
         return self._ask(lambda: self._run.status(self._queries.names, self._inlets.dropped()))
@@ -287,10 +329,18 @@ class LiveEngine:
         self._graph.parts.all()  # found now, when nobody is at work
         if self.active:
             self._inlets.topology_changed()
+        self._tell_settled()
+
+    def _tell_settled(self) -> None:
         with self._settled:
             self._settled.notify_all()
 
+    def _ring_all(self) -> None:
+        for bell in self._inlets.bells:
+            bell.ring()
+
     def _chunks(self, scan: SourceNode, attention: Attention) -> Generator[Chunk, None, None]:
+        HOST.set(self._host)
         growing = self.kept is not None or scan.ingest.followed
         return chunks_of(scan, attention, growing, self._every)
 
@@ -324,5 +374,4 @@ class LiveEngine:
         self._first.requests.close()
         saves, stopped = self._first.saves, EngineError("the engine has stopped")
         saves.fail(saves.take(), self._failure or stopped)
-        with self._settled:
-            self._settled.notify_all()
+        self._tell_settled()

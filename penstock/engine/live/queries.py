@@ -19,6 +19,7 @@ from penstock.runs.answer import Account
 from penstock.runs.isolated import IsolatedOutlet
 from penstock.runs.outlet import Outlet
 from penstock.runs.tables import Tables
+from penstock.sinks.subscribers import Backlog
 from penstock.state.chunks import Tree
 
 OnClose = Callable[[BaseException | None], None]
@@ -50,8 +51,15 @@ class _Entry:
 
 
 class LiveQueries:
-    def __init__(self, run: LocalRun) -> None:
+    """`woken` is called when a thread of the engine has something to look at, `drained` when the
+    subscribers of a query have got everything."""
+
+    def __init__(
+        self, run: LocalRun, woken: Callable[[], None], drained: Callable[[], None]
+    ) -> None:
         self._run = run
+        self._woken = woken
+        self._drained = drained
         self._entries: dict[str, _Entry] = {}
         self._names: dict[IsolatedOutlet, str] = {}  # of those in the graph
         self._failing: list[IsolatedOutlet] = []  # whose sinks have failed
@@ -91,6 +99,26 @@ class LiveQueries:
             self._lasting[lasting.number] = entry
             self.unsaved.come(lasting.number, outlet, None if saved else self._placed(entry))
         outlet.told = self._failing.append
+        if outlet.backlog is not None:
+            self._heed(outlet, outlet.backlog)
+
+    def _heed(self, outlet: IsolatedOutlet, backlog: Backlog) -> None:
+        """What subscribers say from threads of their own."""
+        full = self._run.graph.full
+
+        def on_full(is_full: bool) -> None:
+            if is_full:
+                full.add(outlet)
+            elif outlet in full:
+                full.discard(outlet)
+                self._woken()
+
+        def on_failure(error: BaseException) -> None:
+            outlet.fail(error)
+            self._woken()
+
+        backlog.on_full, backlog.on_failure = on_full, on_failure
+        backlog.on_drained = self._drained
 
     def add_over(self, outlet: IsolatedOutlet, record: QueryRecord, account: Account) -> None:
         """One that had failed or ended when it was saved: it is there to be seen, and dropped."""
@@ -180,12 +208,36 @@ class LiveQueries:
         """For sinks that have failed; and, if a source has `ended`, for queries that have."""
         failing, self._failing[:] = list(self._failing), []
         self._go([outlet for outlet in failing if outlet in self._names])
+        self._fail_afterwards(failing)
         if ended:
             for outlet in [each for each in self._names if self._all(each, self._is_over)]:
                 if self._all(outlet, _has_ended):
                     self._go([outlet])
                 else:
                     self._entries[self._names[outlet]].state = "caught up"
+
+    def _fail_afterwards(self, failing: Iterable[IsolatedOutlet]) -> None:
+        """Queries that had ended, when a subscriber failed with what was waiting for it."""
+        for entry in self._entries.values():
+            if entry.error is None and entry.outlet in failing:
+                entry.state, entry.error = "failed", entry.outlet.failure
+                if entry.lasting is not None:
+                    self.unsaved.records.add(entry.lasting.number)
+
+    def drained(self, name: str | None) -> bool:
+        """Whether subscribers have got all that a query, or any, has given out."""
+        some = self._entries.values() if name is None else [self._entries.get(name)]
+        return all(
+            each is None or each.outlet.backlog is None or each.outlet.backlog.drained
+            for each in list(some)
+        )
+
+    def drain(self, wait: bool) -> None:
+        """When nothing follows: wait until subscribers have got everything, or drop what waits."""
+        for entry in list(self._entries.values()):
+            if entry.outlet.backlog is not None:
+                entry.outlet.backlog.finish(wait)
+        self.look(ended=False)
 
     def _is_over(self, source: SourceNode) -> bool:
         """Whether it has nothing more, and all that came of it has left: others may have been
@@ -342,13 +394,16 @@ class LiveQueries:
             self._account(entry),
             entry.outlet.written,
             self._run.open_results(entry.outlet).count if here else 0,
+            entry.outlet.waiting,
+            entry.outlet.dropped,
         )
 
     def _account(self, entry: _Entry) -> Account:
         return entry.account or self._run.total(entry.outlet)
 
     def error(self, name: str) -> BaseException | None:
-        return self._entry(name).error
+        entry = self._entry(name)
+        return entry.error or entry.outlet.failure
 
     def _entry(self, name: str) -> _Entry:
         return self._entries[name] if name in self._entries else self.refuse(name)

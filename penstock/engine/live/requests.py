@@ -9,6 +9,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from penstock.errors import EngineError
+from penstock.sinks.subscribers import works_for
 from penstock.sources.bell import Bell
 
 T = TypeVar("T")
@@ -35,8 +36,10 @@ class Requests:
         return self.ask_between(change)
 
     def refuse_at_work(self) -> None:
-        """A thread that works on the graph would wait for itself."""
-        if not self._closed and threading.current_thread() in self._workers:
+        """A thread that works on the graph would wait for itself; so would that of a subscriber,
+        because who stops the engine waits until it has got everything."""
+        at_work = not self._closed and threading.current_thread() in self._workers
+        if at_work or works_for(self):
             raise EngineError(
                 "a function that is handed rows cannot change the engine: it is at work",
                 hint="another thread, or an event loop",

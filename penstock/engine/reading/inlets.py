@@ -71,6 +71,7 @@ class Inlets:
         self._overload = overload or Overload()
         self._inlets: dict[SourceNode, _Inlet] = {}
         self._dropped: Counter[str] = Counter()  # by those that nobody reads any more
+        self.opening = 0  # scripts that may name more queries before sources are opened
 
     # --- sources come and go ---------------------------------------------------------------------
 
@@ -125,6 +126,8 @@ class Inlets:
             self.close(scan)
         for scan, others in waited_for.items():
             if scan not in self._inlets:
+                if self.opening:
+                    continue
                 self.open(scan)
             inbox = self._inlets[scan].inbox
             inbox.bell = self._bell_of(scan)
@@ -177,8 +180,13 @@ class Inlets:
         return quantum
 
     def _has_to_wait(self, scan: SourceNode, inlet: _Inlet) -> bool:
-        first = any(self._inlets[each].reading for each in inlet.before)
-        return scan.held or first or is_ahead(scan, inlet.waited_for)
+        first = any(self._is_reading(each) for each in inlet.before)
+        return scan.waits or first or is_ahead(scan, inlet.waited_for)
+
+    def _is_reading(self, scan: SourceNode) -> bool:
+        """Or will be, when it is opened."""
+        inlet = self._inlets.get(scan)
+        return inlet is None or inlet.reading
 
     def _taken(self, scan: SourceNode) -> Iterator[Delivery]:
         """As much as may be handled before looking at the others again.  A source that can wait is

@@ -124,8 +124,8 @@ class Component:
 
     @property
     def held(self) -> bool:
-        """Whether its queries are paused."""
-        return any(source.held for source in self.sources)
+        """Whether its queries are paused, or wait for subscribers."""
+        return any(source.waits for source in self.sources)
 
     @property
     def is_live(self) -> bool:

@@ -1,4 +1,5 @@
-"""CREATE STREAM, TABLE and QUERY, SPLIT, ALTER QUERY, SHOW, DROP, EXPLAIN and plain queries."""
+"""CREATE STREAM, TABLE and QUERY, SPLIT, ALTER QUERY, SHOW, DESCRIBE, DROP, EXPLAIN and plain
+queries."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from penstock.language.syntax.statements import (
     CreateQuery,
     CreateStream,
     CreateView,
+    Describe,
     Drop,
     Explain,
     FilesSyntax,
@@ -42,10 +44,10 @@ TYPES = (
     "DATE",
     "TIMESTAMP",
 )
-_STARTS = ("CREATE", "SPLIT", "ALTER", "SHOW", "DROP", "WITH", "SELECT", "EXPLAIN")
+_STARTS = ("CREATE", "SPLIT", "ALTER", "SHOW", "DESCRIBE", "DROP", "WITH", "SELECT", "EXPLAIN")
 _EXPLAINED = ("PHYSICAL", "SCHEDULE", "DATAFLOW", "CONFLICTS", "ANALYZE")
 _CREATED = ("STREAM", "TABLE", "VIEW", "QUERY")
-_SHOWN = ("STREAMS", "QUERIES")
+_SHOWN = ("STREAMS", "TABLES", "VIEWS", "QUERIES")
 SECOND_WORDS = {
     "ALTER": ("QUERY",),
     "CREATE": _CREATED,
@@ -59,7 +61,8 @@ SECOND_WORDS = {
 def statement(parser: Parser) -> Statement | None:
     """statement ::= create-stream | create-table | create-view | create-query | alter-query
     | split | drop
-    | SHOW (STREAMS | QUERIES)
+    | SHOW (STREAMS | TABLES | VIEWS | QUERIES)
+    | (DESCRIBE | DESC) (name | query)
     | EXPLAIN [PHYSICAL | SCHEDULE | DATAFLOW | CONFLICTS | ANALYZE] query
     | query"""
     parser._match(TokenType.SEMICOLON)  # sqlglot leaves one in if a comment follows it
@@ -88,6 +91,8 @@ def _statement(parser: Parser) -> Statement:
         return _alter_query(parser)
     if parser.accept("SHOW"):
         return _show(parser)
+    if parser.accept("DESCRIBE") or parser.accept("DESC"):
+        return _describe(parser)
     if parser.accept("SPLIT"):
         return _split(parser)
     if parser.accept("DROP"):
@@ -191,11 +196,18 @@ def _show(parser: Parser) -> Show:
     if what not in _SHOWN:
         close = nearest(what, _SHOWN, cutoff=0.6)
         parser.refuse(
-            f"expected STREAMS or QUERIES after SHOW, found {parser.found()}",
+            f"expected STREAMS, TABLES, VIEWS or QUERIES after SHOW, found {parser.found()}",
             hint=close[0] if close else None,
         )
     parser._advance()
     return Show(what, parser.since(start))
+
+
+def _describe(parser: Parser) -> Describe:
+    start = parser.here()
+    if parser.at("SELECT", "WITH") or parser._curr.token_type is TokenType.L_PAREN:
+        return Describe(query(parser), parser.since(start))
+    return Describe(parser.name("a stream, table, view or query"), parser.since(start))
 
 
 def _drop(parser: Parser) -> Drop:

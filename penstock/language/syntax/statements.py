@@ -122,7 +122,15 @@ class AlterQuery:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    what: str  # STREAMS or QUERIES
+    what: str  # STREAMS, TABLES, VIEWS or QUERIES
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """The columns of what has a name, or of a query."""
+
+    what: Name | QuerySyntax
     span: Span
 
 
@@ -143,6 +151,7 @@ Statement: TypeAlias = (
     | CreateView
     | AlterQuery
     | Show
+    | Describe
     | Split
     | Drop
     | Explain

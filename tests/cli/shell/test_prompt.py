@@ -138,3 +138,22 @@ def test_the_end_of_a_query_is_told(place: Path) -> None:
         shell.say("\\wait all")
         shell.see("query all has ended")
         shell.see(PROMPT)
+
+
+def test_what_people_type_who_know_other_shells(place: Path) -> None:
+    with Terminal(place, "sensors.sql") as shell:
+        shell.say("help")
+        shell.see("SQL ends with a semicolon")
+        shell.see(PROMPT)
+        shell.say("SHOW TABLES;")
+        shell.see("sensors")
+        shell.see("(1 row)")
+        shell.see(PROMPT)
+        shell.say("DESCRIBE sensors;")
+        shell.see("ORDERED")
+        shell.see(PROMPT)
+        shell.say("\\d sensors")
+        shell.see("ORDERED")
+        shell.see(PROMPT)
+        shell.say("exit")
+        assert shell.leaves() == 0

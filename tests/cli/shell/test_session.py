@@ -135,6 +135,76 @@ def test_standard_input_is_a_script_with_commands(here: Path) -> None:
     assert "readings.csv" not in ran.stdout, "it has left before"
 
 
+def said_to_shell(here: Path, said: str, *arguments: str) -> Outcome:
+    """On standard input."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "penstock", "shell", *arguments],
+        input=said,
+        capture_output=True,
+        text=True,
+        cwd=here,
+        env={"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+        check=False,
+        timeout=LONGEST,
+    )
+    return Outcome(ran.returncode, ran.stdout, ran.stderr)
+
+
+@pytest.mark.parametrize("mistake", ["SELECT nothing FROM s;", "\\nonsense", "\\read nowhere.sql"])
+def test_a_script_on_standard_input_ends_at_its_first_error(here: Path, mistake: str) -> None:
+    """Statements behind it, and commands, were written for what did not happen."""
+    after = "SELECT k FROM s WHERE v = 1;\n\\streams\nSHOW STREAMS;\n"
+    code, out, err = said_to_shell(here, f"{STREAM}\nSELECT 7 AS n FROM s;\n{mistake}\n{after}")
+    assert code == 1
+    assert err.count("error: ") == 1
+    assert out.startswith("n\n")
+    assert "readings.csv" not in out
+    assert "k\n" not in out
+
+
+def test_nothing_on_standard_input(here: Path) -> None:
+    assert said_to_shell(here, "") == (0, "", "")
+
+
+@pytest.mark.parametrize("word", ["quit", "exit", "QUIT;", "\\q", "\\quit;", "-- enough\nexit"])
+def test_the_words_that_leave_other_shells(here: Path, word: str) -> None:
+    code, out, err = said_to_shell(here, f"{STREAM}\n{word}\nSHOW STREAMS;\n")
+    assert (code, out, err) == (0, "", "")
+
+
+def test_what_other_shells_know(shell: Callable[..., Outcome]) -> None:
+    code, out, err = shell("help", "\\?", "\\d", "\\dt", "\\d s;", "DESCRIBE s; DESC s;")
+    assert code == 0, err
+    assert out.count("SQL ends with a semicolon") == 2
+    assert out.count("readings.csv") == 2
+    assert len(re.findall(r"^ts +TIMESTAMP +ORDERED", out, re.MULTILINE)) == 3
+
+
+def test_a_word_in_a_statement_is_no_command() -> None:
+    text = "SELECT quit\nFROM s\nWHERE k = '\n\\q\nquit\n';\n/*\n\\q\n*/\nexit"
+    *_, last = pieces = _said(text)
+    assert (len(pieces), last) == (2, "exit")
+
+
+def test_a_script_is_read_where_sql_may_read(here: Path, penstock: Callable[..., Outcome]) -> None:
+    """What is not allowed is not told apart from what is not there."""
+    (here / "mine").mkdir()
+    for place in (here / "mine" / "own script.sql", here / "secret.sql"):
+        place.write_text("SHOW STREAMS;")
+    allow = ("--allow", "mine")
+    assert penstock("shell", *allow, "-c", "\\read 'mine/own script.sql'").code == 0
+    refused = [
+        penstock("shell", *allow, "-c", f"\\read {name}")
+        for name in ("secret.sql", "mine/../secret.sql", "nowhere.sql")
+    ]
+    (here / "mine" / "link.sql").symlink_to(here / "secret.sql")
+    refused.append(penstock("shell", *allow, "-c", "\\i mine/link.sql"))
+    refused.append(penstock("shell", "--allow", "", "-c", "\\read mine/link.sql"))
+    for code, out, err in refused:
+        assert (code, out) == (1, "")
+        assert "is not allowed here" in err
+
+
 def test_rows_that_came_too_fast_are_told_of() -> None:
     """Nobody takes rows of a query that is paused, so all but the last ones are dropped."""
     paused = threading.Event()
