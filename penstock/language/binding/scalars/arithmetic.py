@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -39,15 +40,30 @@ def chain(binder: ExpressionBinder, syntax: exp.Expr) -> Expression:
             span=span_of(operations[0]),
             expected=f"up to {MAX_CHAIN}",
         )
-    months = _months(syntax)
-    if months is not None and isinstance(operations[-1], exp.Add):  # INTERVAL 1 MONTH + ts
-        last = operations.pop()
-        left = _moved(binder.bind(last.expression), months, last)
+    operations.reverse()
+    known, done = binder.known_start(prefixes(binder.below, syntax, operations))
+    if known is None:
+        (known, done), *_ = prefixes(binder, syntax, operations)
+    for operation in operations[done:]:
+        known = _combined(binder, operation, known)
+    return known
+
+
+def prefixes(
+    binder: ExpressionBinder | None, first: exp.Expr, operations: list[exp.Expr]
+) -> Iterator[tuple[Expression, int]]:
+    """What a chain begins with, and how many of its operations that contains, one by one."""
+    if binder is None:
+        return
+    months = _months(first)
+    if months is not None and isinstance(operations[0], exp.Add):  # INTERVAL 1 MONTH + ts
+        left, done = _moved(binder.bind(operations[0].expression), months, operations[0]), 1
     else:
-        left = binder.bind(syntax)
-    for operation in reversed(operations):
+        left, done = binder.bind(first), 0
+    yield left, done
+    for done, operation in enumerate(operations[done:-1], start=done + 1):
         left = _combined(binder, operation, left)
-    return left
+        yield left, done
 
 
 def _combined(binder: ExpressionBinder, syntax: exp.Expr, left: Expression) -> Expression:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from sqlglot import exp
@@ -77,6 +77,17 @@ class ExpressionBinder:
                 error.span = span_of(syntax)
             raise
 
+    @property
+    def below(self) -> ExpressionBinder | None:
+        """Over groups, the binder of the tuples that are grouped."""
+        return None
+
+    def known_start(
+        self, prefixes: Iterator[tuple[Expression, int]]
+    ) -> tuple[Expression | None, int]:
+        """The longest of several beginnings that there is a column for already; see GroupBinder."""
+        return None, 0
+
     def condition(self, syntax: exp.Expr, where: str) -> Expression:
         bound = cast_null(self.bind(syntax), BOOLEAN)
         if bound.type != BOOLEAN:
@@ -119,9 +130,8 @@ class ExpressionBinder:
             case exp.Escape() if isinstance(syntax.this, exp.Like | exp.ILike):
                 return self._like(syntax.this, span, syntax.expression)
             case exp.DPipe():
-                return replace(
-                    joined([self.bind(piece) for piece in _spine(syntax, exp.DPipe)]), span=span
-                )
+                pieces = self._operands(_spine(syntax, exp.DPipe), joined, self.bind)
+                return replace(joined(pieces), span=span)
             case exp.Case():
                 return self._case(syntax, span)
             case exp.Cast() | exp.TryCast():
@@ -263,8 +273,32 @@ class ExpressionBinder:
 
     def _connective(self, syntax: exp.Expr, span: Span | None) -> Expression:
         name = "and" if isinstance(syntax, exp.And) else "or"
-        parts = [self.condition(part, name.upper()) for part in _spine(syntax, type(syntax))]
-        return Call(name, tuple(parts), BOOLEAN, span=span)
+
+        def condition(part: exp.Expr) -> Expression:
+            return self.condition(part, name.upper())
+
+        def together(parts: list[Expression]) -> Expression:
+            return Call(name, tuple(parts), BOOLEAN, span=span)
+
+        return together(self._operands(_spine(syntax, type(syntax)), together, condition))
+
+    def _operands(
+        self,
+        syntax: list[exp.Expr],
+        together: Callable[[list[Expression]], Expression],
+        bind: Callable[[exp.Expr], Expression],
+    ) -> list[Expression]:
+        """The operands of a chain; those that are a group key together are one of them."""
+
+        def prefixes(below: ExpressionBinder) -> Iterator[tuple[Expression, int]]:
+            parts = [below.bind(syntax[0])]
+            for done, each in enumerate(syntax[1:-1], start=2):
+                parts.append(below.bind(each))
+                yield together(parts), done
+
+        start, done = self.known_start(prefixes(self.below) if self.below else iter(()))
+        rest = [bind(each) for each in syntax[done:]]
+        return rest if start is None else [start, *rest]
 
     def _negate(self, syntax: exp.Neg, span: Span | None) -> Expression:
         operand = self.bind(syntax.this)
