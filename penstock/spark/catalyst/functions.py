@@ -185,7 +185,7 @@ def _round(call: Call, given: list[SparkColumn]) -> SparkColumn:
     places = _small(call, 1) if len(given) > 1 else 0
     sql_type = call.arguments[0].type
     if sql_type.kind is Kind.DOUBLE:
-        raise Inexact("round: Spark rounds the digits that Java writes, not the exact value")
+        raise Inexact("round: Spark rounds the digits that Java writes, which may be more")
     if places >= sql_type.scale:
         return given[0].cast(spark_type(call.type))
     if places < 0 or sql_type.precision == _DECIMAL_DIGITS:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _TEXTS = ("string_agg", "listagg", "group_concat")
 _ENDS = {"first": 1, "first_value": 1, "any_value": 1, "last": -1, "last_value": -1}
+_LARGEST = ("topk", "topkdistinct")
 _LEAST: dict[Kind, Any] = {Kind.STRING: "", Kind.BINARY: b"", Kind.BOOLEAN: False}
 _LEAST |= {Kind.DOUBLE: 0.0, Kind.DECIMAL: Decimal(0)}
 
@@ -59,15 +60,17 @@ def by_a_list(syntax: exp.Expr) -> exp.Expr | None:
     if isinstance(called, exp.WithinGroup):
         behind, called = list(called.expression.expressions), called.this
     name = str(called.name).lower() if isinstance(called, exp.Anonymous) else ""
-    if name not in _ENDS and name not in _TEXTS:
+    if name not in _ENDS and name not in _TEXTS and name not in _LARGEST:
         return None
     taken = taken_apart(called)
+    if name in _LARGEST:
+        taken = _largest(name, called, taken)
     taken = taken._replace(keys=behind or taken.keys)
-    if not taken.keys or len(taken.values) != (2 if name in _TEXTS else 1):
+    if not taken.keys or len(taken.values) != (1 if name in _ENDS else 2):
         return None
     if name in _TEXTS and taken.by_value and not taken.keys[0].args.get("desc"):
         return None
-    value: exp.Expr = taken.values[0]
+    value = taken.values[0]
     if taken.distinct:
         value = exp.Distinct(expressions=[value])
     listed: exp.Expr = exp.Anonymous(
@@ -79,11 +82,29 @@ def by_a_list(syntax: exp.Expr) -> exp.Expr | None:
         listed.meta.update(syntax.meta)
     if name in _TEXTS:
         made = exp.Anonymous(this="array_join", expressions=[listed, taken.values[1]])
+    elif name in _LARGEST:
+        parts = [listed, exp.Literal.number(1), taken.values[1]]
+        made = exp.Anonymous(this="array_slice", expressions=parts)
     else:
         place = exp.Literal.number(_ENDS[name])
         made = exp.Anonymous(this="element_at", expressions=[listed, place])
     made.meta.update(syntax.meta)
     return made
+
+
+def _largest(name: str, called: exp.Anonymous, taken: Taken) -> Taken:
+    """topk(x, 3) of ksqlDB: the three largest values, the largest first."""
+    count = taken.values[1] if len(taken.values) == 2 else None
+    known = isinstance(count, exp.Literal) and count.name.isdigit() and int(count.name) > 0
+    if not known or taken.keys or taken.distinct:
+        raise BindError(
+            f"{name} takes a value and how many of the largest are wanted",
+            span=span_of(called),
+            expected=f"{name}(x, 3)",
+            hint="top_k(x, 3) for the most frequent",
+        )
+    key = exp.Ordered(this=taken.values[0], desc=True, nulls_first=True)
+    return Taken(taken.values, name == "topkdistinct", [key])
 
 
 def one_value(called: exp.Anonymous) -> Taken:

@@ -90,6 +90,7 @@ class FromBinder:
         self._fields: list[Field] = []  # what can be named, in the order in which it is written
         self._written: dict[str, str] = {}  # relations that had to get another name
         self._hidden: set[tuple[str, str | None]] = set()  # found by their relation alone
+        self._shown: list[tuple[str, str | None]] = []  # of the columns that the last USING names
         self._merged: dict[tuple[str, str | None], Expression] = {}
 
     def bind(self, hints: Hints) -> BoundFrom:
@@ -158,6 +159,7 @@ class FromBinder:
             tree = inner(before, tree)
         for join, source in zip(chain.joins, others, strict=True):
             tree = self._join(tree, join, source, self._fields[seen if alone else 0 :])
+            self._put_first(self._shown, seen)
         return inner(before, tree) if before is not None and alone else tree
 
     def _join(
@@ -174,11 +176,19 @@ class FromBinder:
             scope = self._scope([*known, *source.node.schema])
             for predicate in self._predicates(join.on, scope, "ON"):
                 self._place_on(made, predicate, join)
+        self._shown = []
         for name in _common(join, source, self._scope(known)) if join.natural else join.using:
             self._place_on(made, self._equal(name, join, source, self._scope(known)), join)
         if not (isinstance(made, Paired) and made.kind.left_alone):
             self._fields += source.node.schema
         return made
+
+    def _put_first(self, shown: list[tuple[str, str | None]], begin: int) -> None:
+        """Of what is joined by USING, * gives the columns that both sides have first."""
+        places = {key: place for place, key in enumerate(shown)}
+        own = self._fields[begin:]
+        own.sort(key=lambda each: places.get((each.name, each.relation), len(places)))
+        self._fields[begin:] = own
 
     def _equal(self, name: Name, join: JoinSyntax, source: BoundSource, scope: Scope) -> Expression:
         """USING: a column that both sides have is equal, and comes once."""
@@ -187,6 +197,8 @@ class FromBinder:
         right = Scope(source.node.schema).find(name.text, None, name.span)
         hidden = column if join.kind == "RIGHT" else right
         self._hidden.add((hidden.name, hidden.relation))
+        kept = right if join.kind == "RIGHT" else column
+        self._shown.append((kept.name, kept.relation))
         try:
             pair = alike([left, right], "compare")
         except BindError as error:

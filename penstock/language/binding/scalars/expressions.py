@@ -24,7 +24,12 @@ from penstock.language.binding.scalars.literals import (
 from penstock.language.binding.scalars.nested import path, refuse_nested
 from penstock.language.binding.scalars.no_scalars import refuse_no_scalar, refuse_undetermined
 from penstock.language.binding.scalars.operators import OPERATORS
-from penstock.language.binding.scalars.patterns import PATTERNS, check_pattern
+from penstock.language.binding.scalars.patterns import (
+    PATTERNS,
+    check_pattern,
+    refuse_lone_backslash,
+    refuse_place_0,
+)
 from penstock.language.binding.scalars.structs import STRUCTS, struct_call
 from penstock.language.binding.scalars.time_calls import TIME_CALLS, time_call
 from penstock.language.binding.scalars.units import unit_of
@@ -48,6 +53,7 @@ from penstock.plan.expressions import (
     cast_to,
     walk,
 )
+from penstock.scalars.casts import of_text
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "eq",
@@ -267,6 +273,8 @@ class ExpressionBinder:
             refuse_nested(made.arguments[0].type, f"{made.function} cannot compare", span)
         if made.function in PATTERNS:
             check_pattern(made)
+        if made.function == "substr":
+            refuse_place_0(made)
         return made
 
     # --- operators -------------------------------------------------------------------------------
@@ -360,6 +368,8 @@ class ExpressionBinder:
             if pattern.value is not None:
                 text = escaped(str(pattern.value), str(character.value), span)
                 operands[1] = Literal(text, STRING, span=pattern.span)
+        else:
+            refuse_lone_backslash(operands[1])
         like = Call(name, tuple(operands), BOOLEAN, span=span)
         return Call("not", (like,), BOOLEAN, span=span) if syntax.args.get("negate") else like
 
@@ -385,6 +395,10 @@ class ExpressionBinder:
         operand = self.bind(syntax.this)
         tries = isinstance(syntax, exp.TryCast)
         if isinstance(operand, Literal) and operand.type == STRING and not tries:
+            if wanted.kind in (Kind.DATE, Kind.DECIMAL) and operand.value is not None:
+                read = of_text(operand.value, wanted)
+                if read is not None:
+                    return Literal(read, wanted, span=span)
             return text_as(operand.value, wanted, span)
         if operand.type.kind is Kind.NULL or operand.type == wanted:
             return cast_to(operand, wanted)
