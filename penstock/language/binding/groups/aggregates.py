@@ -10,7 +10,12 @@ from sqlglot import exp
 from penstock.errors import BindError, Span
 from penstock.functions.aggregates import AGGREGATES, COUNT_IF, AggregateFunction
 from penstock.language.binding.groups.grouping_sets import GroupingSets
-from penstock.language.binding.groups.listed import by_a_list, one_value, order_arguments, taken_apart
+from penstock.language.binding.groups.listed import (
+    by_a_list,
+    one_value,
+    order_arguments,
+    taken_apart,
+)
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.language.binding.scalars.nested import refuse_nested

@@ -59,8 +59,8 @@ def by_a_list(syntax: exp.Expr) -> exp.Expr | None:
     behind: list[exp.Expr] = []
     if isinstance(called, exp.WithinGroup):
         behind, called = list(called.expression.expressions), called.this
-    name = str(called.name).lower() if isinstance(called, exp.Anonymous) else ""
-    if name not in _ENDS and name not in _TEXTS and name not in _LARGEST:
+    name = str(called.name).lower()
+    if not isinstance(called, exp.Anonymous) or name not in (*_ENDS, *_TEXTS, *_LARGEST):
         return None
     taken = taken_apart(called)
     if name in _LARGEST:

@@ -62,9 +62,9 @@ def prefixes(
     if left is None:
         left, done = binder.bind(first), 0
     yield left, done
-    for done, operation in enumerate(operations[done:-1], start=done + 1):
-        left = _combined(binder, operation, left)
-        yield left, done
+    for place in range(done, len(operations) - 1):
+        left = _combined(binder, operations[place], left)
+        yield left, place + 1
 
 
 def _combined(binder: ExpressionBinder, syntax: exp.Expr, left: Expression) -> Expression:

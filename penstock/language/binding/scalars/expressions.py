@@ -21,7 +21,7 @@ from penstock.language.binding.scalars.literals import (
     sql_type,
     text_as,
 )
-from penstock.language.binding.scalars.nested import path, refuse_nested
+from penstock.language.binding.scalars.nested import path, refuse_many_parts, refuse_nested
 from penstock.language.binding.scalars.no_scalars import refuse_no_scalar, refuse_undetermined
 from penstock.language.binding.scalars.operators import OPERATORS
 from penstock.language.binding.scalars.patterns import (
@@ -77,7 +77,10 @@ class ExpressionBinder:
 
     def bind(self, syntax: exp.Expr) -> Expression:
         try:
-            return self._bind(syntax)
+            bound = self._bind(syntax)
+            if isinstance(bound, Call) and bound.type.parts:
+                refuse_many_parts(bound.type)
+            return bound
         except BindError as error:
             if error.span is None:
                 error.span = span_of(syntax)
@@ -89,7 +92,8 @@ class ExpressionBinder:
         return None
 
     def known_start(
-        self, prefixes: Iterator[tuple[Expression, int]]
+        self,
+        prefixes: Iterator[tuple[Expression, int]],  # noqa: ARG002
     ) -> tuple[Expression | None, int]:
         """The longest of several beginnings that there is a column for already; see GroupBinder."""
         return None, 0
