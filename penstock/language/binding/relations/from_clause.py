@@ -166,6 +166,8 @@ class FromBinder:
         self, tree: Tree, join: JoinSyntax, source: BoundSource, known: Sequence[Field]
     ) -> Tree:
         made: Inner | Paired | AsOf
+        if join.asof:
+            return self._asof(tree, join, source, known)
         if join.as_of is not None:
             made = self._as_of(tree, join, source, self._scope(known))
         elif join.kind in ("INNER", "CROSS"):
@@ -239,6 +241,61 @@ class FromBinder:
             )
         return AsOf(tree, Leaf(source), time, join.kind == "LEFT", join.span)
 
+    def _asof(
+        self, tree: Tree, join: JoinSyntax, source: BoundSource, known: Sequence[Field]
+    ) -> AsOf:
+        """
+        before: a ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts, or USING (k, ts)
+        after:  a JOIN b AS OF a.ts ON a.k = b.k
+        """
+        both = self._scope([*known, *source.node.schema])
+        predicates: list[Expression] = []
+        if join.on is not None:
+            predicates += self._predicates(join.on, both, "ON")
+        others = [each for each in predicates if not isinstance(each, Call)]
+        compared = [each for each in predicates if isinstance(each, Call)]
+        if join.matching is not None:
+            others, compared = (
+                predicates,
+                [
+                    each
+                    for each in self._predicates(join.matching, both, "MATCH_CONDITION")
+                    if isinstance(each, Call)
+                ],
+            )
+        own = frozenset((each.name, each.relation) for each in source.node.schema)
+        self._shown = []
+        times = [found for each in compared if (found := _earlier(each, own)) is not None]
+        if join.using and join.matching is None:
+            *keys, last = join.using
+            left = self._scope(known).find(last.text, None, last.span)
+            right = Scope(source.node.schema).find(last.text, None, last.span)
+            hidden = {(right.name, right.relation)}
+            times = [(Column.of(left), Column.of(right), "ge")]
+        else:
+            keys, hidden = list(join.using), set()
+            others += [each for each in compared if _earlier(each, own) is None]
+        if len(times) != 1 or times[0][2] != "ge" or (join.matching and len(compared) != 1):
+            raise BindError(
+                "an ASOF join looks for what was said last at a time",
+                span=span_of(join.matching or join.on) or join.span,
+                expected=f"one comparison: a time before it >= the time of {source.alias}",
+                hint="ON a.k = b.k AND a.ts >= b.ts",
+            )
+        asks, said, _ = times[0]
+        if (asks.name, asks.relation) not in tree.columns:
+            raise BindError("ASOF takes a time of the relations before it", span=asks.span)
+        made = AsOf(tree, Leaf(source), asks, join.kind == "LEFT", join.span, said=said)
+        for predicate in others:
+            self._place_on(made, predicate, join)
+        for name in keys:
+            self._place_on(made, self._equal(name, join, source, self._scope(known)), join)
+        self._hidden |= hidden
+        if hidden:
+            self._shown.append((asks.name, asks.relation))
+        self._fields += source.node.schema
+        return made
+
     # --- conditions ------------------------------------------------------------------------------
 
     def _scope(self, fields: Sequence[Field]) -> Scope:
@@ -294,3 +351,24 @@ def _common(join: JoinSyntax, source: BoundSource, scope: Scope) -> list[Name]:
             hint="JOIN … ON, or CROSS JOIN",
         )
     return [Name(name, join.span) for name in found]
+
+
+_TURNED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
+
+
+def _earlier(
+    predicate: Call, own: frozenset[tuple[str, str | None]]
+) -> tuple[Column, Column, str] | None:
+    """A comparison of a column before the join with one of the relation that is joined, and how the
+    first compares with the second."""
+    if predicate.function not in _TURNED or len(predicate.arguments) != 2:
+        return None
+    one, other = predicate.arguments
+    if not (isinstance(one, Column) and isinstance(other, Column)):
+        return None
+    sides = [(each.name, each.relation) in own for each in (one, other)]
+    if sides == [False, True]:
+        return one, other, predicate.function
+    if sides == [True, False]:
+        return other, one, _TURNED[predicate.function]
+    return None
