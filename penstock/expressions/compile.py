@@ -35,6 +35,7 @@ from penstock.expressions.numbers.arithmetic import ARITHMETIC
 from penstock.expressions.numbers.bits import BITS, TRIGONOMETRY
 from penstock.expressions.numbers.numbers import NUMBERS
 from penstock.expressions.rows import by_rows, constant, evaluate_rows
+from penstock.expressions.sizes import TooMuchAtOnceError, begin, bounded, in_halves
 from penstock.expressions.texts.patterns import PATTERNS
 from penstock.expressions.texts.regular_expressions import REGULAR_EXPRESSIONS
 from penstock.expressions.texts.texts import TEXTS
@@ -46,6 +47,7 @@ from penstock.expressions.user_functions import user_kernel
 from penstock.model.schema import Schema
 from penstock.model.types import Kind
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal, TableValue
+from penstock.scalars.growth import may_grow
 
 # NULL in, NULL out.
 _STRICT: dict[str, Builder] = {
@@ -75,10 +77,15 @@ def compile_expression(
     Columns are found by their position in the schema; a row that has no value is a `RunError`.
     """
     node = _node(_compile(expression, schema))
+    grows = may_grow(expression)
 
     def evaluate(batch: pa.RecordBatch) -> pa.Array:
         try:
+            if grows:
+                begin()
             return node(batch)
+        except TooMuchAtOnceError:
+            return in_halves(evaluate, batch)
         except FAILURES:
             columns = batch.columns[: len(schema)]  # bounds may stand beside them
             return evaluate_rows(expression, schema, columns, batch.num_rows)
@@ -132,7 +139,10 @@ def _apply(
     if all(isinstance(each, Literal) for each in compiled):
         return _fold(expression)
     literals = [each if isinstance(each, Literal) else None for each in compiled]
-    return _joined(_kernel(expression, literals), compiled)
+    kernel = _kernel(expression, literals)
+    if isinstance(expression, Call):
+        kernel = bounded(expression, kernel)
+    return _joined(kernel, compiled)
 
 
 def _fold(expression: Expression) -> Compiled | Literal:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from penstock.expressions.columns import (
     column_of,
     ints_of,
+    present,
     values_of,
 )
 from penstock.expressions.node import arrow, same, zero_of
@@ -31,14 +32,17 @@ from penstock.expressions.numbers.decimals import (
 from penstock.expressions.texts.spelling import SPELLINGS
 from penstock.model.arrays import Floats, Ints, Mask
 from penstock.model.duration import DAY
-from penstock.model.types import BIGINT, INT64_MAX, Kind, Type, as_decimal
-from penstock.sources.fitting.text import parse_cells, parse_column
+from penstock.model.plain_values import to_arrow
+from penstock.model.types import BIGINT, INT64_MAX, TIMESTAMP, Kind, Type, as_decimal
+from penstock.scalars.casts import of_text
+from penstock.sources.fitting.text import parse_cells, parse_column, parse_whole
 
 Conversion: TypeAlias = tuple[pa.Array, Mask | None]
 Converter: TypeAlias = Callable[[pa.Array], Conversion]
 
 _FEW = 16  # texts that are read faster one by one than all at once
 _LAST_DAY = INT64_MAX // DAY
+_WIDE = pa.decimal256(76, 38)  # as many places as a text of 38 characters can have
 _NOT_EQUAL = arrow("not_equal")
 
 
@@ -71,7 +75,43 @@ def _reading(wanted: Type) -> Converter:
         parse = parse_cells if len(column) <= _FEW else parse_column
         return parse(column, wanted)
 
-    return convert
+    match wanted.kind:
+        case Kind.DATE | Kind.DECIMAL:
+            at_once = _days_of_times if wanted.kind is Kind.DATE else _rounded_numbers
+            return lambda column: _reading_more(column, wanted, at_once)
+        case _:
+            return convert
+
+
+def _reading_more(
+    column: pa.Array, wanted: Type, at_once: Callable[[pa.Array, Type], pa.Array | None]
+) -> Conversion:
+    """Texts that no stream takes for such values, but CAST does; see `scalars.casts.of_text`."""
+    if len(column) > _FEW:
+        for read in (parse_whole, at_once):
+            try:
+                whole = read(column, wanted)
+            except pa.ArrowInvalid:
+                continue
+            if whole is not None:
+                return whole, None
+    values = [None if text is None else of_text(text, wanted) for text in column.to_pylist()]
+    made = to_arrow(values, wanted)
+    return made, present(column) & ~present(made)
+
+
+def _days_of_times(column: pa.Array, wanted: Type) -> pa.Array | None:
+    """Written without spaces around them, so that the day is the first ten characters."""
+    if parse_whole(column, TIMESTAMP) is None:
+        return None
+    return parse_whole(pc.utf8_slice_codeunits(column, 0, 10), wanted)
+
+
+def _rounded_numbers(column: pa.Array, wanted: Type) -> pa.Array | None:
+    longest = pc.max(pc.binary_length(column)).as_py() or 0
+    if longest > 38 or pc.any(pc.match_substring(column, "e", ignore_case=True)).as_py():
+        return None
+    return round_wide(column.cast(_WIDE), wanted.scale).cast(wanted.arrow)
 
 
 # --- to whole numbers and doubles ----------------------------------------------------------------

@@ -17,6 +17,8 @@ import pyarrow as pa
 from penstock.expressions.node import Kernel, length
 from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.schema import Field, Schema
+from penstock.model.types import NESTED, Kind
+from penstock.model.value_limits import check_together, size_of
 from penstock.plan.expressions import Call, Cast, Column, Expression, Literal
 from penstock.scalars.evaluate import evaluator
 
@@ -56,7 +58,14 @@ def evaluate_rows(
     plain = [to_python(each, field.type) for each, field in zip(columns, schema, strict=True)]
     rows = zip(*plain, strict=True) if plain else iter([()] * count)
     evaluate = evaluator(expression, schema)
-    return to_arrow([evaluate(row) for row in rows], expression.type)
+    if expression.type.kind not in (Kind.STRING, Kind.BINARY, *NESTED):
+        return to_arrow([evaluate(row) for row in rows], expression.type)
+    values, size = [], 0
+    for row in rows:
+        values.append(evaluate(row))
+        size += size_of(values[-1], expression.type)
+        check_together(size)
+    return to_arrow(values, expression.type)
 
 
 def constant(expression: Expression) -> Any:

@@ -197,7 +197,6 @@ ALIASES: dict[str, str] = {
     "every": "bool_and",
     "listagg": "string_agg",
     "group_concat": "string_agg",
-    "topk": "top_k",
     "collect_list": "array_agg",
     "list": "array_agg",
     "first_value": "first",
@@ -212,7 +211,7 @@ ALIASES: dict[str, str] = {
 COUNT_IF = ("count_if", "countif")  # count(*) FILTER (WHERE …)
 REWRITTEN: dict[str, str] = {  # what the binder makes of them
     **dict.fromkeys((*COUNT_IF, "regr_count"), "count"),
-    "collect_set": "array_agg",
+    **dict.fromkeys(("collect_set", "topk", "topkdistinct"), "array_agg"),
 }
 
 

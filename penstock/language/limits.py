@@ -15,6 +15,7 @@ MAX_PARTS = 400_000  # names, values and signs; each takes 3 µs to find, and 5 
 MAX_NESTING = 30  # parentheses and CASEs inside each other; each takes some 20 calls to parse
 MAX_CONDITIONS = 20_000  # joined by AND and OR, or after WHEN, in a script; each takes 0.1 ms
 MAX_UNITED = 5_000  # SELECTs, in a script
+MAX_TYPE_PARTS = 1_000  # of a nested type, those of its parts included
 MAX_COLUMNS = 20_000  # of a SELECT
 MAX_CHAIN = 200  # operators in a row; conditions and texts may be chained further
 _PARTS = re.compile(

@@ -20,6 +20,7 @@ from penstock.functions.python_aggregates import run_python_aggregate
 from penstock.model.plain_values import to_arrow
 from penstock.model.texts import frequencies_json
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
+from penstock.model.value_limits import check_size, size_of
 from penstock.plan.expressions import AggregateCall, Literal
 from penstock.scalars.casts import fits
 from penstock.scalars.ordering import canonical, exact_key, shown, sort_key
@@ -35,6 +36,13 @@ class Input(NamedTuple):
 
 
 def aggregate(call: AggregateCall, inputs: Sequence[Input]) -> Any:
+    value = _aggregate(call, inputs)
+    if call.function.name in ("array_agg", "string_agg", "histogram"):
+        check_size(size_of(value, call.type))
+    return value
+
+
+def _aggregate(call: AggregateCall, inputs: Sequence[Input]) -> Any:
     if not call.arguments and call.function.implementation is None:
         return len(inputs)
     given = [

@@ -22,6 +22,7 @@ from penstock.reference.relation import (
 )
 from penstock.reference.run import Run
 from penstock.scalars.evaluate import evaluator
+from penstock.scalars.growth import row_sizes
 
 
 def stamp(node: Stamp, given: Relation, run: Run) -> Relation:
@@ -51,6 +52,7 @@ def filter_(node: Filter, given: Relation) -> Relation:
 
 def project(node: Project, given: Relation) -> Relation:
     columns = [evaluator(column.expression, given.schema) for column in node.columns]
+    check = row_sizes([column.expression for column in node.columns])
     by_name = {column.name: column.expression for column in node.columns}
     bounds = [
         (field_key(progressing.field), bound_evaluator(by_name[progressing.field.name]))
@@ -64,6 +66,9 @@ def project(node: Project, given: Relation) -> Relation:
         )
         for row in given.rows
     ]
+    if check is not None:
+        for row in rows:
+            check(row.values)
     return Relation(node.schema, rows, carried(given.high, bounds))
 
 

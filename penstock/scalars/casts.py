@@ -10,7 +10,7 @@ from penstock.errors import RunError, shortened
 from penstock.model.duration import DAY
 from penstock.model.texts import to_text
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
-from penstock.sources.fitting.cells import parse_cell
+from penstock.sources.fitting.cells import day_of, number_of, parse_cell
 
 _INT32 = (-(2**31), 2**31 - 1)
 _INT64 = (INT64_MIN, INT64_MAX)
@@ -38,7 +38,7 @@ def cast(value: Any, given: Type, wanted: Type, tries: bool) -> Any:
 
 def _convert(value: Any, given: Type, wanted: Type) -> Any:
     if given.kind is Kind.STRING:
-        return parse_cell(value, wanted)
+        return of_text(value, wanted)
     if wanted.is_nested:
         return _nested(value, given, wanted)
     match wanted.kind:
@@ -57,6 +57,18 @@ def _convert(value: Any, given: Type, wanted: Type) -> Any:
         case Kind.TIMESTAMP:
             return value * DAY if fits(value * DAY, wanted) else None
     return None
+
+
+def of_text(text: str, wanted: Type) -> Any:
+    """As a stream reads it; besides, a DATE may have a time behind it, which is left away, and a
+    DECIMAL more places than its type, which are rounded."""
+    read = parse_cell(text, wanted)
+    if read is not None:
+        return read
+    if wanted.kind is Kind.DATE:
+        return day_of(text)
+    number = number_of(text) if wanted.kind is Kind.DECIMAL else None
+    return None if number is None else _decimal(number, wanted)
 
 
 def _nested(value: Any, given: Type, wanted: Type) -> Any:

@@ -8,18 +8,11 @@ from typing import Any
 
 from penstock.errors import RunError
 
-MOST_REPEATED = 1_000_000  # characters
 CODES = 128  # what chr() knows: beyond, systems differ
 
 
 def _repeat(text: str, count: int) -> str:
-    if len(text) * count > MOST_REPEATED:
-        raise too_long()
     return text * max(0, count)
-
-
-def too_long() -> RunError:
-    return RunError(f"repeat makes texts of up to {MOST_REPEATED:,} characters")
 
 
 def _chr(code: int) -> str:

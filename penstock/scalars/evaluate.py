@@ -12,9 +12,11 @@ from penstock.model.duration import DAY
 from penstock.model.plain_values import to_arrow, to_python
 from penstock.model.schema import Schema
 from penstock.model.types import Kind, Type
+from penstock.model.value_limits import check_size, size_of, size_of_items
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal, TableValue
 from penstock.scalars.casts import cast, checked
 from penstock.scalars.functions import ARITHMETIC, COMPARE, FUNCTIONS, compare
+from penstock.scalars.growth import AT_MOST, GROWING
 from penstock.scalars.months import add_months, add_months_to_time
 from penstock.scalars.nested import map_with
 from penstock.scalars.ordering import sort_key
@@ -78,6 +80,8 @@ def _call(call: Call, arguments: list[Evaluator]) -> Evaluator:
     name = call.function
     if call.user is not None:
         return _of_user(call, call.user, arguments)
+    if name in ("array", "struct", "map"):
+        return _collection(call, arguments)
     if name in _SPECIAL:
         special = _SPECIAL[name]
         return lambda values: special([each(values) for each in arguments])
@@ -99,7 +103,34 @@ def _call(call: Call, arguments: list[Evaluator]) -> Evaluator:
             return None
         return checked(function(*given), call.type)
 
-    return strict
+    if name not in AT_MOST and name not in GROWING:
+        return strict
+    types = [each.type for each in call.arguments]
+    at_most = AT_MOST.get(name)
+
+    def bounded(values: tuple[Any, ...]) -> Any:
+        given = [each(values) for each in arguments]
+        if any(value is None for value in given):
+            return None
+        if at_most is not None:
+            check_size(at_most(given, types))
+        made = function(*given)
+        if name in GROWING:
+            check_size(size_of(made, call.type))
+        return made
+
+    return bounded
+
+
+def _collection(call: Call, arguments: list[Evaluator]) -> Evaluator:
+    make, types = _SPECIAL[call.function], [each.type for each in call.arguments]
+
+    def evaluate(values: tuple[Any, ...]) -> Any:
+        given = [each(values) for each in arguments]
+        check_size(size_of_items(given, types))
+        return make(given)
+
+    return evaluate
 
 
 def _comparison(holds: Callable[[Any, Any], bool], arguments: list[Evaluator]) -> Evaluator:

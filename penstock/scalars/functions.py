@@ -79,11 +79,12 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
 
 
 def _round(value: Any, places: int = 0) -> Any:
-    """The exact value to so many places, halves away from zero."""
+    """To so many places, halves away from zero.  A DOUBLE is the number it is written as: 2.675
+    becomes 2.68, though it is a little less inside."""
     if isinstance(value, float):
         if not math.isfinite(value) or places > 1_100:  # no double has more places
             return value
-        return math.copysign(float(_round_exactly(Decimal(value), places)), value)
+        return math.copysign(float(_round_exactly(Decimal(repr(value)), places)), value)
     if isinstance(value, int):
         return int(_round_exactly(Decimal(value), min(places, 0)))
     return _round_exactly(value, places)

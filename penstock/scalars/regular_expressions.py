@@ -6,10 +6,13 @@ One text is a column of one.  Patterns and replacements are constants of a colum
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,6 +40,19 @@ def replaced(texts: pa.Array, pattern: str, replacement: str, flags: str = "") -
     """All of them; `$1` and `\\1` stand for what the first group has matched."""
     rewrite = rewrite_of(replacement)
     return _run(pc.replace_substring_regex, texts, _flagged(pattern, flags), replacement=rewrite)
+
+
+def at_most_replaced(
+    texts: pa.Array, pattern: str, replacement: str, flags: str = ""
+) -> npt.NDArray[np.int64]:
+    """Bytes that `replaced` cannot exceed: every match becomes the replacement, in which a group
+    may be all of the text."""
+    rewrite = rewrite_of(replacement)
+    groups = sum(each.isdigit() for each in re.findall(r"\\\\(.)", rewrite))
+    matches: npt.NDArray[np.int64] = counted(texts, pattern, flags).fill_null(0).to_numpy()
+    sizes: npt.NDArray[np.int64] = pc.binary_length(texts).fill_null(0).cast(pa.int64()).to_numpy()
+    most: npt.NDArray[np.int64] = sizes * (1 + groups) + matches * len(rewrite.encode())
+    return most
 
 
 REGULAR_EXPRESSIONS: dict[str, Callable[..., pa.Array]] = {

@@ -1,6 +1,6 @@
-"""Rounding of doubles by their exact values, halves away from zero.
+"""Rounding of doubles as the numbers that they are written as, halves away from zero.
 
-2.675 is a little less than that, so it becomes 2.67: the digits people see do not count.
+2.675 becomes 2.68, as in Spark, Flink and DuckDB, though the double is a little less than that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.model.types import DOUBLE
 from penstock.plan.expressions import Call
 
 _WHOLE = 2.0**53  # from here on, doubles have no places
-_SPLITTER = 2.0**27 + 1
+_TOLD_APART = 2.0**50  # halves below have so few digits that no two are the same double
 
 
 def round_doubles(call: Call, places: int) -> Kernel | None:
@@ -29,7 +29,7 @@ def round_doubles(call: Call, places: int) -> Kernel | None:
     if places == 0:
         return _kernel(_to_whole)
     if 0 < places <= 22:  # powers of ten that doubles hold exactly
-        return _kernel(lambda sizes: _to_places(sizes, 10.0**places))
+        return _to_places(call, places)
     if -15 <= places < 0:
         return _to_zeros(call, 10.0**-places)
     return None
@@ -49,35 +49,33 @@ def _to_whole(sizes: Floats) -> Floats:
     return np.where(sizes < _WHOLE, whole + (sizes - whole >= 0.5), sizes)
 
 
-def _to_places(sizes: Floats, power: float) -> Floats:
+def _to_places(call: Call, places: int) -> Kernel:
     """The product with the power of ten, rounded and divided again.
 
-    Close to a half, the rounding of the product itself may hide on which side it lies.  Products
-    over 2⁵³ are of numbers whose neighbours are farther away than the places ask for.
+    Close to a half, the rounding of the product itself may hide on which side it lies; the double
+    that is nearest to the half does not, as long as that has no more digits than tell doubles
+    apart.  Products over 2⁵³ are of numbers whose neighbours are farther away than the places ask
+    for.
     """
-    product = sizes * power
-    whole = np.floor(product)
-    past_half = product - whole
-    past_half -= 0.5
-    if (np.abs(past_half) <= product * 2.0**-52).any():
-        past_half += _error(product, sizes, power)
-    whole += past_half >= 0
-    whole /= power
-    return whole if product.max(initial=0.0) < _WHOLE else np.where(product < _WHOLE, whole, sizes)
+    rows, power = by_rows(call), 10.0**places
 
+    @np.errstate(over="ignore", invalid="ignore")
+    def kernel(column: pa.Array, given: pa.Scalar) -> pa.Array:
+        values: Floats = values_of(column, DOUBLE)
+        sizes = np.abs(values)
+        product = sizes * power
+        whole = np.floor(product)
+        up = product - whole >= 0.5
+        close = np.abs(product - whole - 0.5) <= product * 2.0**-51
+        if close.any():
+            if (close & (product >= _TOLD_APART) & (product < _WHOLE)).any():
+                return rows(column, given)
+            up = np.where(close, sizes >= (2 * whole + 1) / (2 * power), up)
+        whole += up
+        rounded = np.where(product < _WHOLE, whole / power, sizes)
+        return column_of(np.copysign(rounded, values), DOUBLE, column)
 
-def _error(product: Floats, sizes: Floats, power: float) -> Floats:
-    """How much the true product is larger."""
-    high, low = _split(sizes)
-    power_high, power_low = _split(np.asarray(power))
-    return ((high * power_high - product) + high * power_low + low * power_high) + low * power_low
-
-
-def _split(values: Floats) -> tuple[Floats, Floats]:
-    """Two halves of the digits, whose products are exact (Dekker 1971)."""
-    scaled = values * _SPLITTER
-    high = scaled - (scaled - values)
-    return high, values - high
+    return kernel
 
 
 def _to_zeros(call: Call, power: float) -> Kernel:

@@ -23,7 +23,7 @@ from penstock.expressions.texts.characters import Characters
 from penstock.model.arrays import Ints
 from penstock.model.types import BIGINT, INT
 from penstock.plan.expressions import Call, Literal
-from penstock.scalars.encoded_texts import CODES, MOST_REPEATED, no_character, too_long
+from penstock.scalars.encoded_texts import CODES, no_character
 
 _LENGTH = arrow("utf8_length")
 _BYTES = arrow("binary_length")
@@ -66,11 +66,8 @@ def _octet_length(texts: pa.Array) -> pa.Array:
 
 def _repeat(texts: pa.Array | pa.Scalar, counts: pa.Array | pa.Scalar) -> pa.Array:
     sizes = ints_of(_LENGTH(texts).cast(pa.int64()), BIGINT)
-    times = np.maximum(ints_of(counts, BIGINT), 0)
-    most = MOST_REPEATED // np.maximum(sizes, 1)
-    if holds_somewhere(np.atleast_1d((times > most) & (sizes > 0)), texts, counts):
-        raise too_long()
-    times = np.minimum(times, most)
+    most = np.where(sizes > 0, _FAR, 0)  # '' may be repeated any number of times
+    times = np.minimum(np.maximum(ints_of(counts, BIGINT), 0), most)
     given = pa.scalar(int(times)) if times.ndim == 0 else column_of(times, BIGINT, counts)
     return _REPEAT(texts, given)
 

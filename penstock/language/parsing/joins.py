@@ -38,7 +38,6 @@ _KINDS = {
 _WORDS = ("INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI")
 _OTHERS = {  # of other dialects
     ("OUTER",): "LEFT JOIN, RIGHT JOIN or FULL JOIN",
-    ("ASOF",): "JOIN … AS OF a.ts ON …",
     ("RIGHT", "SEMI"): "LEFT SEMI JOIN, with the inputs exchanged",
     ("RIGHT", "ANTI"): "LEFT ANTI JOIN, with the inputs exchanged",
 }
@@ -72,7 +71,8 @@ def _chain(parser: Parser) -> JoinChain:
             chain = chain.with_last(view)
             continue
         natural = parser.accept("NATURAL")
-        kind = _kind(parser)
+        asof = _asof(parser)
+        kind = asof or _kind(parser)
         if kind is None:
             if natural:
                 parser.refuse(f"expected JOIN after NATURAL, found {parser.found()}")
@@ -82,7 +82,48 @@ def _chain(parser: Parser) -> JoinChain:
         elif at_unnest(parser):
             chain = chain.with_last(unnested(parser, chain.relations[-1], kind))
         else:
-            chain = replace(chain, joins=(*chain.joins, _join(parser, kind, start)))
+            made = _asof_join(parser, kind, start) if asof else _join(parser, kind, start)
+            chain = replace(chain, joins=(*chain.joins, made))
+
+
+def _asof(parser: Parser) -> str | None:
+    """asof-join ::= ASOF [INNER | LEFT [OUTER]] JOIN | LEFT ASOF JOIN"""
+    if parser.accept("LEFT", "ASOF", "JOIN"):
+        return "LEFT"
+    if not parser.at_asof_join() or not parser.accept("ASOF"):
+        return None
+    kind = _kind(parser)
+    if kind not in ("INNER", "LEFT"):
+        parser.refuse(
+            "an ASOF join keeps tuples of its left side, or none without a partner",
+            hint="ASOF JOIN or ASOF LEFT JOIN",
+        )
+    return kind
+
+
+def _asof_join(parser: Parser, kind: str, start: Span) -> JoinSyntax:
+    """[asof-join] relation [MATCH_CONDITION '(' comparison ')'] [ON condition | USING columns]
+
+    With MATCH_CONDITION it is Snowflake's, which keeps tuples of the left side."""
+    joined, matching = relation(parser), None
+    if parser.accept("MATCH_CONDITION"):
+        parser.open_paren("a comparison of two times")
+        matching, kind = parser.scalar("a comparison of two times"), "LEFT"
+        parser.close_paren()
+    if parser.accept("USING"):
+        parser.open_paren("the columns that both sides have")
+        using = parser.list_of(lambda: parser.name("a column", allow_reserved=True))
+        parser.close_paren()
+        span = parser.since(start)
+        return JoinSyntax(kind, joined, None, None, span, using, asof=True, matching=matching)
+    condition = None
+    if parser.at("ON") or matching is None:
+        if not parser.at("ON"):
+            parser.refuse(f"expected ON or USING, found {parser.found()}")
+        parser.expect("ON")
+        condition = parser.scalar("a join condition")
+    span = parser.since(start)
+    return JoinSyntax(kind, joined, condition, None, span, asof=True, matching=matching)
 
 
 def _join(parser: Parser, kind: str, start: Span) -> JoinSyntax:

@@ -70,13 +70,19 @@ class PieceParser(TokenReader):
         if self.accept("AS"):
             return self.name("an alias")
         is_name = self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
-        if is_name and self.word not in RESERVED and not self.at_minus():
+        if is_name and self.word not in RESERVED and not (self.at_minus() or self.at_asof_join()):
             return self.name("an alias")
         return None
 
     def at_minus(self) -> bool:
         """Whether MINUS follows as Spark has it between SELECTs, and not a name."""
         return self.at("MINUS") and self.next_word in ("SELECT", "ALL", "DISTINCT", "(")
+
+    def at_asof_join(self) -> bool:
+        """Whether ASOF begins a join, or MATCH_CONDITION says of which times."""
+        if self.at("MATCH_CONDITION"):
+            return self.next_word == "("
+        return self.at("ASOF") and self.next_word in ("JOIN", "LEFT", "INNER", "RIGHT", "FULL")
 
     def at_as_of(self) -> bool:
         """Whether `AS OF time` follows, and not an alias that is called `of`."""

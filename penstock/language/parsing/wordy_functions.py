@@ -58,7 +58,7 @@ def _position(parser: Parser) -> exp.Expr:
 
 
 def _floor(parser: Parser) -> exp.Expr:
-    """number, or time TO unit"""
+    """number, or time TO unit.  It is Flink's, so weeks begin on Sundays."""
     if parser._curr.token_type is TokenType.R_PAREN:
         return exp.Anonymous(this="floor", expressions=[])
     given = [parser.scalar("a number")]
@@ -66,7 +66,12 @@ def _floor(parser: Parser) -> exp.Expr:
         unit = parser.name("a unit", allow_reserved=True)
         made = exp.Literal.string(unit.text.lower())
         made.meta.update(start=unit.span.start, end=unit.span.end - 1, sql=parser.sql)
-        return exp.Anonymous(this="date_trunc", expressions=[made, *given])
+        if unit.text.upper() not in ("WEEK", "WEEKS"):
+            return exp.Anonymous(this="date_trunc", expressions=[made, *given])
+        day = exp.Interval(this=exp.Literal.string("1"), unit=exp.Var(this="DAY"))
+        monday = exp.Add(this=exp.Paren(this=given[0]), expression=day)
+        week = exp.Anonymous(this="date_trunc", expressions=[made, monday])
+        return exp.Paren(this=exp.Sub(this=week, expression=day.copy()))
     while parser._match(TokenType.COMMA):
         given.append(parser.scalar("a value"))
     return exp.Anonymous(this="floor", expressions=given)

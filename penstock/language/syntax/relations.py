@@ -145,6 +145,8 @@ class JoinSyntax:
     span: Span
     using: tuple[Name, ...] = ()  # columns that both sides have, which come once
     natural: bool = False  # USING all of them
+    asof: bool = False  # AS OF a time that a comparison with one of the relation names
+    matching: exp.Expr | None = None  # that comparison, if it does not stand in ON
 
 
 @dataclass(frozen=True, slots=True)

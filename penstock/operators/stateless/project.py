@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.expressions.alone import compile_alone
 from penstock.expressions.compile import compile_expression
+from penstock.expressions.sizes import RowSizes
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import Bound, JointPunctuation
 from penstock.model.row_form import RowForm
@@ -28,8 +29,9 @@ class ProjectOperator(Stateless):
 
     def __init__(self, node: Project) -> None:
         self._columns = [compile_expression(c.expression, node.input.schema) for c in node.columns]
+        self._sizes = RowSizes([c.expression for c in node.columns])
         alone = [compile_alone(c.expression, node.input.schema) for c in node.columns]
-        self._values = [each for each in alone if each is not None]
+        self._values = [] if self._sizes.matter else [each for each in alone if each is not None]
         self._schema = node.schema.arrow
         self._form = RowForm(node.schema)
         by_name = {column.name: column.expression for column in node.columns}
@@ -54,7 +56,8 @@ class ProjectOperator(Stateless):
         if self._places is not None:
             columns = [rows.column(place) for place in self._places]
         else:
-            columns = [column(rows) for column in self._columns]
+            computed = (column(rows) for column in self._columns)
+            columns = self._sizes.checked(computed) if self._sizes.matter else list(computed)
         made = batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         if batch.form is not None:
             made.form = self._form

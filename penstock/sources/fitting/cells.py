@@ -14,7 +14,17 @@ from typing import Any
 
 from penstock.errors import SourceError
 from penstock.model.duration import DAY, MICROSECONDS
-from penstock.model.types import EPOCHS, EXACT, INT64_MAX, INT64_MIN, Epoch, Kind, Type
+from penstock.model.types import (
+    DATE,
+    EPOCHS,
+    EXACT,
+    INT64_MAX,
+    INT64_MIN,
+    TIMESTAMP,
+    Epoch,
+    Kind,
+    Type,
+)
 from penstock.sources.fitting.epochs import likely_epoch, moment_of
 from penstock.sources.reasons import does_not_fit, is_not, quoted
 
@@ -133,6 +143,25 @@ def _decimal(text: str, sql_type: Type) -> Decimal | None:
         return exact_decimal(Decimal(text), sql_type)
     except InvalidOperation:  # an exponent of twenty digits
         return None
+
+
+def number_of(text: str) -> Decimal | None:
+    """The number that a text is, with all of its places."""
+    trimmed = text.strip(SPACES)
+    try:
+        return Decimal(trimmed) if _NUMBER.fullmatch(trimmed) else None
+    except InvalidOperation:  # an exponent of twenty digits
+        return None
+
+
+def day_of(text: str) -> int | None:
+    """The day of a time, as it is written: zones do not move it.
+
+    >>> day_of("1970-01-02 23:30:00-05:00")
+    1
+    """
+    trimmed = text.strip(SPACES)
+    return None if _timestamp(trimmed, TIMESTAMP) is None else _date(trimmed[:10], DATE)
 
 
 def _binary(text: str, _: Type) -> bytes | None:

@@ -185,7 +185,7 @@ def _round(call: Call, given: list[SparkColumn]) -> SparkColumn:
     places = _small(call, 1) if len(given) > 1 else 0
     sql_type = call.arguments[0].type
     if sql_type.kind is Kind.DOUBLE:
-        raise Inexact("round: Spark rounds the digits that Java writes, not the exact value")
+        raise Inexact("round: Spark rounds the digits that Java writes, which may be more")
     if places >= sql_type.scale:
         return given[0].cast(spark_type(call.type))
     if places < 0 or sql_type.precision == _DECIMAL_DIGITS:
@@ -276,8 +276,6 @@ FUNCTIONS: dict[str, Build] = {
     "substr": _substr,
     "left": _left,
     "right": _right,
-    "replace": _simple(F.replace),
-    "concat": _simple(F.concat),
     "reverse": _simple(F.reverse),
     "starts_with": _simple(F.startswith),
     "ends_with": _simple(F.endswith),
@@ -317,7 +315,7 @@ LEFT_OUT: dict[str, str] = {
         _OTHER_DIGITS,
     ),
     "bit_count": "Spark gives an INT",
-    "repeat": "Spark makes texts of any length",
+    **dict.fromkeys(("repeat", "replace", "concat"), "Spark makes texts of any length"),
     "chr": "Spark begins anew at 256",
     **dict.fromkeys(
         ("btrim", "trim_leading", "trim_trailing"), "Spark leaves what it is told with no character"

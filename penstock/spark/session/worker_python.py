@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.model.value_limits import VARIABLE, max_value
 from penstock.spark.session.planner import planner_pipe
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def installed_packages(spark: SparkSession) -> Iterator[None]:
         "PENSTOCK_PYTHON": sys.executable,
         "PENSTOCK_PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "PENSTOCK_PLANNER": str(planner_pipe()),
+        VARIABLE: str(max_value()),
     }
     try:
         context.pythonExec, context.environment = str(_SCRIPT), {**environment, **chosen}

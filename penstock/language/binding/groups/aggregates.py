@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sqlglot import exp
 
 from penstock.errors import BindError, Span
-from penstock.functions.aggregates import COUNT_IF, AggregateFunction
+from penstock.functions.aggregates import AGGREGATES, COUNT_IF, AggregateFunction
 from penstock.language.binding.groups.grouping_sets import GroupingSets
-from penstock.language.binding.groups.listed import by_a_list, order_arguments, taken_apart
+from penstock.language.binding.groups.listed import (
+    by_a_list,
+    one_value,
+    order_arguments,
+    taken_apart,
+)
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.language.binding.scalars.nested import refuse_nested
@@ -33,6 +39,8 @@ _GROUPING = ("grouping", "grouping_id")
 _OF_ANY_TYPE = ("count", "array_agg")  # they look at no value, or put it into the result
 
 
+# Those whose value depends on an order; string_agg is by value, the others by position.
+_IN_AN_ORDER = ("first", "last", "string_agg")
 _LISTING = ("array_agg", "collect_list", "collect_set", "list")
 
 
@@ -78,6 +86,11 @@ class GroupBinder(ExpressionBinder):
         self._taken: set[str] = set()
         self._aliases: dict[str, exp.Expr] = {}
         self._keys: dict[str, list[Named]] = {}
+        self._starts = {
+            (key.expression.function, len(key.expression.arguments))
+            for key in keys
+            if isinstance(key.expression, Call)
+        }
         for key in keys:
             self._keys.setdefault(str(key.expression), []).append(key)
 
@@ -92,19 +105,39 @@ class GroupBinder(ExpressionBinder):
             bound = self.tuples.bind(syntax)
         except BindError:
             return None  # a window column, or an error that is reported where it stands
-        return self._column_of(bound)
+        return self._key_of(bound)
 
     def of_key(self, key: Expression) -> Column:
         """The column of a key over tuples."""
-        column = self._column_of(key)
+        column = self._key_of(key)
         assert column is not None
         return column
 
-    def _column_of(self, bound: Expression) -> Column | None:
-        for key in self._keys.get(str(bound), ()):
+    def _key_of(self, bound: Expression) -> Column | None:
+        for key in self._keys.get(str(bound), ()) if self._keys else ():
             if key.expression == bound:
                 return Column(key.name, bound.type, span=bound.span)
         return None
+
+    @property
+    def below(self) -> ExpressionBinder | None:
+        return self.tuples if self._starts else None
+
+    def known_start(
+        self, prefixes: Iterator[tuple[Expression, int]]
+    ) -> tuple[Expression | None, int]:
+        """The key that a chain of operators begins with: GROUP BY f * 2 knows f * 2 + 1."""
+        found: tuple[Expression | None, int] = None, 0
+        try:
+            for bound, done in prefixes:
+                if isinstance(bound, Call) and (bound.function, len(bound.arguments)) in (
+                    self._starts
+                ):
+                    key = self._key_of(bound)
+                    found = found if key is None else (key, done)
+        except BindError:
+            pass  # an aggregate, or an error that is reported where it stands
+        return found
 
     def over_groups(self, having: exp.Expr, items: tuple[SelectItem, ...]) -> Expression:
         """The condition of HAVING, which also knows the aliases of what is selected."""
@@ -181,22 +214,19 @@ def aggregate_call(
     """An aggregate over what `tuples` binds."""
     span, name = span_of(syntax), str(syntax.name).lower()
     if function.name == "array_agg":
-        values, distinct, keys = taken_apart(syntax)
+        values, distinct, keys = one_value(syntax)
         call = _call(function, values, distinct or name == "collect_set", where, span, tuples)
         more = order_arguments(keys, tuples)
         return replace(call, arguments=(*call.arguments, *more))
-    given = _without_order(syntax)
+    given, distinct = _without_order(function, syntax, tuples)
     if name == "regr_count":
         return _regr_count(function, given, where, span, tuples)
     if name in COUNT_IF:
-        if len(given) != 1 or isinstance(given[0], exp.Distinct | exp.Star):
+        if len(given) != 1 or distinct or isinstance(given[0], exp.Star):
             raise BindError(f"{syntax.name} takes one condition", span=span)
         condition = tuples.condition(given[0], str(syntax.name))
         where = condition if where is None else Call("and", (condition, where), BOOLEAN)
         given = [exp.Star()]
-    distinct = bool(given) and isinstance(given[0], exp.Distinct)
-    if distinct:
-        given = [*given[0].expressions, *given[1:]]
     return _call(function, given, distinct, where, span, tuples)
 
 
@@ -270,15 +300,18 @@ def _ordered(syntax: exp.Expr) -> exp.Anonymous | None:
     return made
 
 
-def _without_order(syntax: exp.Anonymous) -> list[exp.Expr]:
-    """The arguments, without an ORDER BY that says what is so anyway."""
-    given = list(syntax.expressions)
-    if given and isinstance(given[-1], exp.Order):
-        [key, *others] = given[-1].expressions
-        given[-1] = given[-1].this
-        if others or key.args.get("desc") or key.this != _value(syntax):
-            raise _own_order(syntax, syntax)
-    return given
+def _without_order(
+    function: AggregateFunction, syntax: exp.Anonymous, tuples: ExpressionBinder
+) -> tuple[list[exp.Expr], bool]:
+    """The arguments, and whether they are DISTINCT.  ORDER BY may say what is so anyway, and most
+    aggregates are the same in every order."""
+    values, distinct, keys = taken = taken_apart(syntax)
+    for key in keys:
+        tuples.bind(key.this)
+    counts = function.name in _IN_AN_ORDER or AGGREGATES.get(function.name) is not function
+    if keys and counts and not (taken.by_value and not keys[0].args.get("desc")):
+        raise _own_order(syntax, syntax)
+    return values, distinct
 
 
 def _value(syntax: exp.Anonymous) -> exp.Expr | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
 
@@ -17,9 +17,35 @@ if TYPE_CHECKING:
     from penstock.language.binding.scalars.expressions import ExpressionBinder
 
 _TEXTS = ("string_agg", "listagg", "group_concat")
-_ENDS = {"first": 1, "first_value": 1, "last": -1, "last_value": -1}
+_ENDS = {"first": 1, "first_value": 1, "any_value": 1, "last": -1, "last_value": -1}
+_LARGEST = ("topk", "topkdistinct")
 _LEAST: dict[Kind, Any] = {Kind.STRING: "", Kind.BINARY: b"", Kind.BOOLEAN: False}
 _LEAST |= {Kind.DOUBLE: 0.0, Kind.DECIMAL: Decimal(0)}
+
+
+class Taken(NamedTuple):
+    """The arguments of an aggregate, whether they are DISTINCT, and the keys of its ORDER BY."""
+
+    values: list[exp.Expr]
+    distinct: bool
+    keys: list[exp.Expr]
+
+    @property
+    def by_value(self) -> bool:
+        """Whether its only key is the first argument."""
+        return len(self.keys) == 1 and bool(self.values) and self.keys[0].this == self.values[0]
+
+
+def taken_apart(called: exp.Anonymous) -> Taken:
+    """DISTINCT may stand below ORDER BY, with all arguments in it, or before the first of them."""
+    values, keys = list(called.expressions), []
+    if values and isinstance(values[-1], exp.Order):
+        keys = list(values[-1].expressions)
+        values[-1] = values[-1].this
+    distinct = bool(values) and isinstance(values[0], exp.Distinct)
+    if distinct:
+        values = [*values[0].expressions, *values[1:]]
+    return Taken(values, distinct, keys)
 
 
 def by_a_list(syntax: exp.Expr) -> exp.Expr | None:
@@ -30,32 +56,35 @@ def by_a_list(syntax: exp.Expr) -> exp.Expr | None:
     """
     where = syntax.expression if isinstance(syntax, exp.Filter) else None
     called = syntax.this if where is not None else syntax
-    keys: list[exp.Expr] = []
+    behind: list[exp.Expr] = []
     if isinstance(called, exp.WithinGroup):
-        keys, called = list(called.expression.expressions), called.this
-    name = str(called.name).lower() if isinstance(called, exp.Anonymous) else ""
-    if name not in _ENDS and name not in _TEXTS:
+        behind, called = list(called.expression.expressions), called.this
+    name = str(called.name).lower()
+    if not isinstance(called, exp.Anonymous) or name not in (*_ENDS, *_TEXTS, *_LARGEST):
         return None
-    given = list(called.expressions)
-    if given and isinstance(given[-1], exp.Order):
-        keys = list(given[-1].expressions)
-        given[-1] = given[-1].this
-    if not keys or not given or isinstance(given[0], exp.Distinct):
+    taken = taken_apart(called)
+    if name in _LARGEST:
+        taken = _largest(name, called, taken)
+    taken = taken._replace(keys=behind or taken.keys)
+    if not taken.keys or len(taken.values) != (1 if name in _ENDS else 2):
         return None
-    of_its_own = keys[0].this == given[0] and len(keys) == 1
-    if len(given) != (2 if name in _TEXTS else 1) or (
-        of_its_own and not (name in _TEXTS and keys[0].args.get("desc"))
-    ):
+    if name in _TEXTS and taken.by_value and not taken.keys[0].args.get("desc"):
         return None
+    value = taken.values[0]
+    if taken.distinct:
+        value = exp.Distinct(expressions=[value])
     listed: exp.Expr = exp.Anonymous(
-        this="array_agg", expressions=[exp.Order(this=given[0], expressions=keys)]
+        this="array_agg", expressions=[exp.Order(this=value, expressions=taken.keys)]
     )
     listed.meta.update(called.meta)
     if where is not None:
         listed = exp.Filter(this=listed, expression=where)
         listed.meta.update(syntax.meta)
     if name in _TEXTS:
-        made = exp.Anonymous(this="array_join", expressions=[listed, given[1]])
+        made = exp.Anonymous(this="array_join", expressions=[listed, taken.values[1]])
+    elif name in _LARGEST:
+        parts = [listed, exp.Literal.number(1), taken.values[1]]
+        made = exp.Anonymous(this="array_slice", expressions=parts)
     else:
         place = exp.Literal.number(_ENDS[name])
         made = exp.Anonymous(this="element_at", expressions=[listed, place])
@@ -63,26 +92,35 @@ def by_a_list(syntax: exp.Expr) -> exp.Expr | None:
     return made
 
 
-def taken_apart(syntax: exp.Anonymous) -> tuple[list[exp.Expr], bool, list[exp.Expr]]:
-    """The arguments, whether they are DISTINCT, and the keys of ORDER BY."""
-    given, keys = list(syntax.expressions), []
-    if given and isinstance(given[-1], exp.Order):
-        keys = list(given[-1].expressions)
-        given[-1] = given[-1].this
-    distinct = bool(given) and isinstance(given[0], exp.Distinct)
-    if distinct:
-        given = [*given[0].expressions, *given[1:]]
-    if len(given) != 1:
+def _largest(name: str, called: exp.Anonymous, taken: Taken) -> Taken:
+    """topk(x, 3) of ksqlDB: the three largest values, the largest first."""
+    count = taken.values[1] if len(taken.values) == 2 else None
+    known = isinstance(count, exp.Literal) and count.name.isdigit() and int(count.name) > 0
+    if not known or taken.keys or taken.distinct:
         raise BindError(
-            f"{syntax.name} takes one value", span=span_of(syntax), hint="array_agg(x ORDER BY y)"
+            f"{name} takes a value and how many of the largest are wanted",
+            span=span_of(called),
+            expected=f"{name}(x, 3)",
+            hint="top_k(x, 3) for the most frequent",
         )
-    if distinct and any(key.this != given[0] for key in keys):
+    key = exp.Ordered(this=taken.values[0], desc=True, nulls_first=True)
+    return Taken(taken.values, name == "topkdistinct", [key])
+
+
+def one_value(called: exp.Anonymous) -> Taken:
+    """The parts of array_agg and its like."""
+    taken = taken_apart(called)
+    if len(taken.values) != 1:
         raise BindError(
-            f"{syntax.name} of DISTINCT values is in the order of the values",
-            span=span_of(syntax),
+            f"{called.name} takes one value", span=span_of(called), hint="array_agg(x ORDER BY y)"
+        )
+    if taken.distinct and taken.keys and not taken.by_value:
+        raise BindError(
+            f"{called.name} of DISTINCT values is in the order of the values",
+            span=span_of(called),
             expected="ORDER BY the value itself",
         )
-    return given, distinct, keys
+    return taken
 
 
 def order_arguments(keys: list[exp.Expr], tuples: ExpressionBinder) -> list[Expression]:
@@ -94,7 +132,8 @@ def order_arguments(keys: list[exp.Expr], tuples: ExpressionBinder) -> list[Expr
         refuse_nested(bound.type, "values cannot be put in the order of", span_of(key))
         if bound.type.kind is Kind.NULL:
             continue
-        directions += "dd" if key.args.get("desc") else "aa"
+        directions += "d" if key.args.get("nulls_first") else "a"
+        directions += "d" if key.args.get("desc") else "a"
         made += [Call("is_null", (bound,), BOOLEAN), _known(bound)]
     return [*made, Literal(directions, STRING)] if made else []
 

@@ -97,6 +97,7 @@ class FromBinder:
         self._fields: list[Field] = []  # what can be named, in the order in which it is written
         self._written: dict[str, str] = {}  # relations that had to get another name
         self._hidden: set[tuple[str, str | None]] = set()  # found by their relation alone
+        self._shown: list[tuple[str, str | None]] = []  # of the columns that the last USING names
         self._merged: dict[tuple[str, str | None], Expression] = {}
 
     def bind(self, hints: Hints) -> BoundFrom:
@@ -169,12 +170,15 @@ class FromBinder:
             tree = inner(before, tree)
         for join, source in zip(chain.joins, others, strict=True):
             tree = self._join(tree, join, source, self._fields[seen if alone else 0 :])
+            self._put_first(self._shown, seen)
         return inner(before, tree) if before is not None and alone else tree
 
     def _join(
         self, tree: Tree, join: JoinSyntax, source: BoundSource, known: Sequence[Field]
     ) -> Tree:
         made: Inner | Paired | AsOf
+        if join.asof:
+            return self._asof(tree, join, source, known)
         if join.as_of is not None:
             made = self._as_of(tree, join, source, self._scope(known))
         elif join.kind in ("INNER", "CROSS"):
@@ -185,11 +189,19 @@ class FromBinder:
             scope = self._scope([*known, *source.node.schema])
             for predicate in self._predicates(join.on, scope, "ON"):
                 self._place_on(made, predicate, join)
+        self._shown = []
         for name in _common(join, source, self._scope(known)) if join.natural else join.using:
             self._place_on(made, self._equal(name, join, source, self._scope(known)), join)
         if not (isinstance(made, Paired) and made.kind.left_alone):
             self._fields += source.node.schema
         return made
+
+    def _put_first(self, shown: list[tuple[str, str | None]], begin: int) -> None:
+        """Of what is joined by USING, * gives the columns that both sides have first."""
+        places = {key: place for place, key in enumerate(shown)}
+        own = self._fields[begin:]
+        own.sort(key=lambda each: places.get((each.name, each.relation), len(places)))
+        self._fields[begin:] = own
 
     def _equal(self, name: Name, join: JoinSyntax, source: BoundSource, scope: Scope) -> Expression:
         """USING: a column that both sides have is equal, and comes once."""
@@ -198,6 +210,8 @@ class FromBinder:
         right = Scope(source.node.schema).find(name.text, None, name.span)
         hidden = column if join.kind == "RIGHT" else right
         self._hidden.add((hidden.name, hidden.relation))
+        kept = right if join.kind == "RIGHT" else column
+        self._shown.append((kept.name, kept.relation))
         try:
             pair = alike([left, right], "compare")
         except BindError as error:
@@ -237,6 +251,61 @@ class FromBinder:
                 "AS OF takes a time of the relations before it", span=span_of(join.as_of)
             )
         return AsOf(tree, Leaf(source), time, join.kind == "LEFT", join.span)
+
+    def _asof(
+        self, tree: Tree, join: JoinSyntax, source: BoundSource, known: Sequence[Field]
+    ) -> AsOf:
+        """
+        before: a ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts, or USING (k, ts)
+        after:  a JOIN b AS OF a.ts ON a.k = b.k
+        """
+        both = self._scope([*known, *source.node.schema])
+        predicates: list[Expression] = []
+        if join.on is not None:
+            predicates += self._predicates(join.on, both, "ON")
+        others = [each for each in predicates if not isinstance(each, Call)]
+        compared = [each for each in predicates if isinstance(each, Call)]
+        if join.matching is not None:
+            others, compared = (
+                predicates,
+                [
+                    each
+                    for each in self._predicates(join.matching, both, "MATCH_CONDITION")
+                    if isinstance(each, Call)
+                ],
+            )
+        own = frozenset((each.name, each.relation) for each in source.node.schema)
+        self._shown = []
+        times = [found for each in compared if (found := _earlier(each, own)) is not None]
+        if join.using and join.matching is None:
+            *keys, last = join.using
+            left = self._scope(known).find(last.text, None, last.span)
+            right = Scope(source.node.schema).find(last.text, None, last.span)
+            hidden = {(right.name, right.relation)}
+            times = [(Column.of(left), Column.of(right), "ge")]
+        else:
+            keys, hidden = list(join.using), set()
+            others += [each for each in compared if _earlier(each, own) is None]
+        if len(times) != 1 or times[0][2] != "ge" or (join.matching and len(compared) != 1):
+            raise BindError(
+                "an ASOF join looks for what was said last at a time",
+                span=span_of(join.matching or join.on) or join.span,
+                expected=f"one comparison: a time before it >= the time of {source.alias}",
+                hint="ON a.k = b.k AND a.ts >= b.ts",
+            )
+        asks, said, _ = times[0]
+        if (asks.name, asks.relation) not in tree.columns:
+            raise BindError("ASOF takes a time of the relations before it", span=asks.span)
+        made = AsOf(tree, Leaf(source), asks, join.kind == "LEFT", join.span, said=said)
+        for predicate in others:
+            self._place_on(made, predicate, join)
+        for name in keys:
+            self._place_on(made, self._equal(name, join, source, self._scope(known)), join)
+        self._hidden |= hidden
+        if hidden:
+            self._shown.append((asks.name, asks.relation))
+        self._fields += source.node.schema
+        return made
 
     # --- conditions ------------------------------------------------------------------------------
 
@@ -298,3 +367,24 @@ def _common(join: JoinSyntax, source: BoundSource, scope: Scope) -> list[Name]:
             hint="JOIN … ON, or CROSS JOIN",
         )
     return [Name(name, join.span) for name in found]
+
+
+_TURNED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
+
+
+def _earlier(
+    predicate: Call, own: frozenset[tuple[str, str | None]]
+) -> tuple[Column, Column, str] | None:
+    """A comparison of a column before the join with one of the relation that is joined, and how the
+    first compares with the second."""
+    if predicate.function not in _TURNED or len(predicate.arguments) != 2:
+        return None
+    one, other = predicate.arguments
+    if not (isinstance(one, Column) and isinstance(other, Column)):
+        return None
+    sides = [(each.name, each.relation) in own for each in (one, other)]
+    if sides == [False, True]:
+        return one, other, predicate.function
+    if sides == [True, False]:
+        return other, one, _TURNED[predicate.function]
+    return None

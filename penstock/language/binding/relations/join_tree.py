@@ -123,6 +123,7 @@ class AsOf:
     span: Span
     condition: list[Expression] = field(default_factory=list)
     above: list[Expression] = field(default_factory=list)
+    said: Column | None = None  # the time of the other stream, where one is named
 
     @cached_property
     def columns(self) -> Keys:

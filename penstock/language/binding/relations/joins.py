@@ -135,14 +135,21 @@ class JoinBinder:
                 span=tree.time.span or tree.span,
                 expected=f"one of {', '.join(known)}" if known else None,
             )
-        if len(right.times) > 1:
+        if tree.said is not None and right.node.promise(tree.said) is None:
+            raise BindError(
+                f"{tree.said} does not progress, so an ASOF join cannot go by it",
+                span=tree.said.span or tree.span,
+                expected=f"a time of {source.alias} that progresses",
+                hint=how_to_progress(right.node),
+            )
+        if len(right.times) > 1 and tree.said is None:
             raise BindError(
                 f"several columns of {source.alias or 'the sub-query'} progress, and AS OF does not"
                 " say which is its time",
                 span=source.span,
                 hint="a sub-query that selects one of them",
             )
-        first = only_progressing(right.node, source.span, "WA")
+        first = tree.said or only_progressing(right.node, source.span, "WA")
         same_domain([tree.time, first], tree.span)
         node = pointing_at(
             tree.span,

@@ -22,7 +22,7 @@ def unnest(node: Node, relation: UnnestedRelation, binder: ExpressionBinder) -> 
     alias = relation.alias.text if relation.alias is not None else "unnest"
     parts, spread = _parts(collection.type, relation)
     item = "col" if relation.exploded else alias
-    given = [(item if len(parts) == 1 else name, part) for name, part in parts]
+    given = parts if spread or len(parts) > 1 else [(item, part) for _, part in parts]
     from_zero = relation.numbered and relation.exploded
     if from_zero:
         given.insert(0, ("pos", INT))
@@ -42,11 +42,13 @@ def unnest(node: Node, relation: UnnestedRelation, binder: ExpressionBinder) -> 
 
 
 def _parts(collection: Type, relation: UnnestedRelation) -> tuple[list[tuple[str, Type]], bool]:
-    """What stands in columns of their own.  A STRUCT is one, unless there are names for its
-    fields."""
+    """What stands in columns of their own: of rows behind UNNEST in FROM, their fields, unless one
+    name is given for all of them."""
     if collection.kind is Kind.MAP:
         return list(collection.parts), False
     item, wanted = collection.item, len(relation.columns) - relation.numbered
-    if item.kind is Kind.STRUCT and wanted == len(item.parts) and wanted > 1:
-        return list(item.parts), True
+    if item.kind is Kind.STRUCT:
+        rows = relation.called == "UNNEST" and not relation.hidden and not relation.columns
+        if rows or (wanted == len(item.parts) and wanted > 1):
+            return list(item.parts), True
     return [("item", item)], False

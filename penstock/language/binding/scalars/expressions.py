@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from sqlglot import exp
@@ -21,10 +21,15 @@ from penstock.language.binding.scalars.literals import (
     sql_type,
     text_as,
 )
-from penstock.language.binding.scalars.nested import path, refuse_nested
+from penstock.language.binding.scalars.nested import path, refuse_many_parts, refuse_nested
 from penstock.language.binding.scalars.no_scalars import refuse_no_scalar, refuse_undetermined
 from penstock.language.binding.scalars.operators import OPERATORS
-from penstock.language.binding.scalars.patterns import PATTERNS, check_pattern
+from penstock.language.binding.scalars.patterns import (
+    PATTERNS,
+    check_pattern,
+    refuse_lone_backslash,
+    refuse_place_0,
+)
 from penstock.language.binding.scalars.structs import STRUCTS, struct_call
 from penstock.language.binding.scalars.time_calls import TIME_CALLS, time_call
 from penstock.language.binding.scalars.units import unit_of
@@ -48,6 +53,7 @@ from penstock.plan.expressions import (
     cast_to,
     walk,
 )
+from penstock.scalars.casts import of_text
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "eq",
@@ -71,11 +77,26 @@ class ExpressionBinder:
 
     def bind(self, syntax: exp.Expr) -> Expression:
         try:
-            return self._bind(syntax)
+            bound = self._bind(syntax)
+            if isinstance(bound, Call) and bound.type.parts:
+                refuse_many_parts(bound.type)
+            return bound
         except BindError as error:
             if error.span is None:
                 error.span = span_of(syntax)
             raise
+
+    @property
+    def below(self) -> ExpressionBinder | None:
+        """Over groups, the binder of the tuples that are grouped."""
+        return None
+
+    def known_start(
+        self,
+        prefixes: Iterator[tuple[Expression, int]],  # noqa: ARG002
+    ) -> tuple[Expression | None, int]:
+        """The longest of several beginnings that there is a column for already; see GroupBinder."""
+        return None, 0
 
     def condition(self, syntax: exp.Expr, where: str) -> Expression:
         bound = cast_null(self.bind(syntax), BOOLEAN)
@@ -124,9 +145,8 @@ class ExpressionBinder:
             case exp.Escape() if isinstance(syntax.this, exp.Like | exp.ILike):
                 return self._like(syntax.this, span, syntax.expression)
             case exp.DPipe():
-                return replace(
-                    joined([self.bind(piece) for piece in _spine(syntax, exp.DPipe)]), span=span
-                )
+                pieces = self._operands(_spine(syntax, exp.DPipe), joined, self.bind)
+                return replace(joined(pieces), span=span)
             case exp.Case():
                 return self._case(syntax, span)
             case exp.Cast() | exp.TryCast():
@@ -262,14 +282,40 @@ class ExpressionBinder:
             refuse_nested(made.arguments[0].type, f"{made.function} cannot compare", span)
         if made.function in PATTERNS:
             check_pattern(made)
+        if made.function == "substr":
+            refuse_place_0(made)
         return made
 
     # --- operators -------------------------------------------------------------------------------
 
     def _connective(self, syntax: exp.Expr, span: Span | None) -> Expression:
         name = "and" if isinstance(syntax, exp.And) else "or"
-        parts = [self.condition(part, name.upper()) for part in _spine(syntax, type(syntax))]
-        return Call(name, tuple(parts), BOOLEAN, span=span)
+
+        def condition(part: exp.Expr) -> Expression:
+            return self.condition(part, name.upper())
+
+        def together(parts: list[Expression]) -> Expression:
+            return Call(name, tuple(parts), BOOLEAN, span=span)
+
+        return together(self._operands(_spine(syntax, type(syntax)), together, condition))
+
+    def _operands(
+        self,
+        syntax: list[exp.Expr],
+        together: Callable[[list[Expression]], Expression],
+        bind: Callable[[exp.Expr], Expression],
+    ) -> list[Expression]:
+        """The operands of a chain; those that are a group key together are one of them."""
+
+        def prefixes(below: ExpressionBinder) -> Iterator[tuple[Expression, int]]:
+            parts = [below.bind(syntax[0])]
+            for done, each in enumerate(syntax[1:-1], start=2):
+                parts.append(below.bind(each))
+                yield together(parts), done
+
+        start, done = self.known_start(prefixes(self.below) if self.below else iter(()))
+        rest = [bind(each) for each in syntax[done:]]
+        return rest if start is None else [start, *rest]
 
     def _negate(self, syntax: exp.Neg, span: Span | None) -> Expression:
         operand = self.bind(syntax.this)
@@ -331,6 +377,8 @@ class ExpressionBinder:
             if pattern.value is not None:
                 text = escaped(str(pattern.value), str(character.value), span)
                 operands[1] = Literal(text, STRING, span=pattern.span)
+        else:
+            refuse_lone_backslash(operands[1])
         like = Call(name, tuple(operands), BOOLEAN, span=span)
         return Call("not", (like,), BOOLEAN, span=span) if syntax.args.get("negate") else like
 
@@ -356,6 +404,10 @@ class ExpressionBinder:
         operand = self.bind(syntax.this)
         tries = isinstance(syntax, exp.TryCast)
         if isinstance(operand, Literal) and operand.type == STRING and not tries:
+            if wanted.kind in (Kind.DATE, Kind.DECIMAL) and operand.value is not None:
+                read = of_text(operand.value, wanted)
+                if read is not None:
+                    return Literal(read, wanted, span=span)
             return text_as(operand.value, wanted, span)
         if operand.type.kind is Kind.NULL or operand.type == wanted:
             return cast_to(operand, wanted)

@@ -10,6 +10,7 @@ from sqlglot import exp
 from penstock.errors import BindError, PlanError, Span, nearest
 from penstock.language.binding.scalars.coercion import alike
 from penstock.language.binding.scalars.literals import span_of
+from penstock.language.limits import MAX_TYPE_PARTS
 from penstock.model.types import BIGINT, BOOLEAN, STRING, Kind, Type, array_of, common_type, map_of
 from penstock.plan.expressions import Call, Expression, Literal, cast_to
 
@@ -174,3 +175,16 @@ def refuse_nested(sql_type: Type, what: str, span: Span | None) -> None:
             expected="a value that can be compared",
             hint="a part of it, as a[1], s.field or m['key'], or CAST(… AS STRING)",
         )
+
+
+def refuse_many_parts(sql_type: Type) -> None:
+    """A STRUCT of itself, again and again, is a type whose very name takes all memory."""
+    counts: dict[int, int] = {}  # a type that occurs twice is counted once
+
+    def count(each: Type) -> int:
+        if id(each) not in counts:
+            counts[id(each)] = 1 + sum(count(part) for _, part in each.parts)
+        return counts[id(each)]
+
+    if count(sql_type) > MAX_TYPE_PARTS:
+        raise BindError("the type has too many parts", expected=f"up to {MAX_TYPE_PARTS:,}")

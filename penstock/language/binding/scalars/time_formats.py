@@ -28,7 +28,14 @@ _OF_POSTGRES = {
     "US": "SSSSSS",
     "AM": "a",
     "PM": "a",
+    "FF3": "SSS",
+    "FF6": "SSSSSS",
     "TZ": "zzz",
+    "TZH:TZM": "xxx",
+    "TZHTZM": "xx",
+    "TZH": "x",
+    "TZM": "'00'",
+    "OF": "x",
     "Mon": "MMM",
     "Dy": "EEE",
     "FMMonth": "MMMM",
@@ -70,21 +77,40 @@ _OF_C = {
     "T": "HH:mm:ss",
 }
 _POSTGRES = re.compile(
-    "|".join(sorted(_OF_POSTGRES, key=len, reverse=True)) + r'|"([^"]*)"|[A-Za-z]|[^A-Za-z"]+|"'
+    "|".join(sorted(_OF_POSTGRES, key=len, reverse=True)) + r'|"([^"]*)"|[A-Za-z]|[^A-Za-z"]+|"',
+    re.IGNORECASE,
 )
+_ANY_CASE = {each.upper(): each for each in _OF_POSTGRES}
+_SPELLED = (
+    "AM",
+    "PM",
+    "TZ",
+    "Mon",
+    "Dy",
+    "FMMonth",
+    "FMDay",
+)  # as they are written, so is the time
 _C = re.compile(r"%(-?[A-Za-z%])|[^%]+|%")
 
 
-def of_postgres(pattern: str) -> str:
-    """
-    >>> of_postgres('YYYY-MM-DD"T"HH24:MI')
+def of_postgres(pattern: str, writes: bool = True) -> str:
+    """In large letters or in small ones.
+
+    >>> of_postgres('YYYY-MM-DD"T"hh24:mi')
     "yyyy-MM-dd'T'HH:mm"
     """
     made = ""
     for found in _POSTGRES.finditer(pattern):
         text = found[0]
-        if text in _OF_POSTGRES:
-            made += _OF_POSTGRES[text]
+        known = _ANY_CASE.get(text.upper(), "")
+        if known in _SPELLED and writes and text != known:
+            raise BindError(
+                f"{text} writes in other letters than {known} in PostgreSQL",
+                expected=f"{known} in the format {pattern!r}",
+                hint="upper(to_char(…)) or lower(to_char(…))",
+            )
+        if known:
+            made += _OF_POSTGRES[known]
         elif text == '"' or (text.isalpha() and text != "T"):
             raise BindError(
                 f"{text} stands for nothing in the format {pattern!r} of PostgreSQL",
@@ -124,10 +150,18 @@ def _quoted(text: str) -> str:
 
 
 def _of_its_kind(pattern: str) -> str:
-    """What to_timestamp reads in Spark and Flink, or in PostgreSQL, whose years are large."""
+    """What to_timestamp reads in Spark and Flink, or in PostgreSQL, whose years are large or whose
+    hours and minutes say so."""
     if "%" in pattern:
         return of_c(pattern)
-    return of_postgres(pattern) if re.search("Y|D|HH24|MI", pattern) else pattern
+    if re.search("Y|D|HH24|hh24|MI|mi|FF", pattern):
+        return of_postgres(pattern, writes=False)
+    if "mm" in pattern and not re.search("[MLHhKk]", pattern):
+        raise BindError(
+            f"mm are minutes in the format {pattern!r}, and no hour is there",
+            expected="MM for months",
+        )
+    return pattern
 
 
 def _with(

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.expressions.sizes import check_values
 from penstock.model.arrays import Codes
 from penstock.model.types import Type
 from penstock.operators.aggregates.lists.runs import Holistic, Runs
@@ -37,7 +38,9 @@ class Listed(Holistic):
         sizes = np.bincount(groups, minlength=len(codes))
         ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
         items = value.take(pa.array(order)).cast(item)
-        lists = pa.ListArray.from_arrays(pa.array(ends), items, type=self.result.arrow)
+        lists = check_values(
+            pa.ListArray.from_arrays(pa.array(ends), items, type=self.result.arrow)
+        )
         return lists if sizes.all() else _without_empty(lists, sizes == 0)
 
 

@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.expressions.sizes import check_values, sizes_of
 from penstock.model.plain_values import to_python
 from penstock.model.texts import frequencies_json
 from penstock.model.types import STRING, Type
+from penstock.model.value_limits import check_size
 from penstock.operators.aggregates.frequencies.counted import OfFrequencies
 from penstock.operators.aggregates.frequencies.frequencies import Frequencies
 from penstock.operators.aggregates.sortable import from_sortable
@@ -29,6 +31,10 @@ class ListedTexts(OfFrequencies):
         ranks = np.repeat(found.ranks, found.counts)
         texts = from_sortable(found.values, STRING).take(pa.array(ranks))
         lists = pa.LargeListArray.from_arrays(pa.array(upto, pa.int64()), texts.cast(pa.string()))
+        lengths = np.concatenate([[0], np.cumsum(sizes_of(texts.cast(pa.string())))])
+        counts = np.diff(upto)
+        sizes = lengths[upto[1:]] - lengths[upto[:-1]] + counts * len(self.separator.encode())
+        check_size(int(sizes.max(initial=0)))
         joined = pc.binary_join(lists, self.separator)
         return pc.if_else(pa.array(np.diff(starts) > 0), joined, pa.scalar(None, pa.string()))
 
@@ -46,4 +52,4 @@ class Histogram(OfFrequencies):
             frequencies_json(pairs[begin:end], self.argument) if begin < end else None
             for begin, end in pairwise(found.starts(size).tolist())
         ]
-        return pa.array(texts, pa.string())
+        return check_values(pa.array(texts, pa.string()))
