@@ -55,7 +55,8 @@ def check_paths(name: str, value: object) -> None:
             f"{name} is {described(value)}", expected="a list of files and directories", hint=hint
         )
     for each in value:
-        path_of(f"one of {name}", each)
+        if not isinstance(each, str | PathLike):
+            raise BindError(f"one of {name} is {described(each)}", expected="a path")
 
 
 def path_of(name: str, value: object) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -17,16 +18,33 @@ MAX_CONDITIONS = 20_000  # joined by AND and OR, or after WHEN, in a script; eac
 MAX_UNITED = 5_000  # SELECTs, in a script
 MAX_TYPE_PARTS = 1_000  # of a nested type, those of its parts included
 MAX_COLUMNS = 20_000  # of a SELECT
-MAX_CHAIN = 200  # operators in a row; conditions and texts may be chained further
+MAX_CHAIN = 200  # operators, or names with dots, in a row; conditions and texts may be more
 _PARTS = re.compile(
     r"""'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)|`[^`]*(?:`|\Z)"""  # to the quote, or to the end
     r"""|--[^\n]*|/\*(?:.*?\*/|.*)|\d[\w.]*|\w+|[^\w\s]""",
     re.DOTALL,
 )
 _SIGNS = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
-_CONDITIONS = (TokenType.AND, TokenType.OR, TokenType.WHEN)
-_OPERATORS = {TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.MOD}
-_OPERANDS = {TokenType.VAR, TokenType.NUMBER, TokenType.STRING, TokenType.IDENTIFIER, TokenType.DOT}
+_CONDITIONS = (TokenType.AND, TokenType.OR, TokenType.WHEN, TokenType.BETWEEN)
+_NAMES = {TokenType.VAR, TokenType.IDENTIFIER}
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+_IN_A_ROW = "operators in a row"
+_OPERATORS = {
+    *(TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.MOD),
+    *(TokenType.DIV, TokenType.AMP, TokenType.PIPE, TokenType.CARET, TokenType.TILDE),
+    *(TokenType.EQ, TokenType.NEQ, TokenType.NULLSAFE_EQ, TokenType.XOR),
+    *(TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.BETWEEN),
+    *(TokenType.IN, TokenType.IS, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE),
+    *(TokenType.IRLIKE, TokenType.ESCAPE, TokenType.COLLATE),
+    *(TokenType.ARROW, TokenType.DARROW),
+}
+_BETWEEN_CHAINS = {  # what ends one; conditions and texts are not nested, however many there are
+    *(TokenType.COMMA, TokenType.SEMICOLON, TokenType.AND, TokenType.OR, TokenType.DPIPE),
+    *(TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.HAVING, TokenType.QUALIFY),
+    *(TokenType.CASE, TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.END),
+    *(TokenType.JOIN, TokenType.ON, TokenType.UNION, TokenType.ALIAS, TokenType.VALUES),
+}
 
 
 def check_length(sql: str) -> None:
@@ -81,21 +99,50 @@ def _check_count(
 
 
 def _check_chains(tokens: Sequence[Token]) -> None:
-    operators = begin = 0
+    """Operators, predicates and dots in a row nest to the left, and are parsed by calls within
+    calls.  Inside of parentheses a chain of its own begins, and the one around them goes on."""
+    chains = [_Chain()]
+    dots = _Chain()
     for token in tokens:
-        if token.token_type in _OPERATORS:
-            begin = begin if operators else token.start
-            operators += 1
-        elif token.token_type not in _OPERANDS:
-            _check_operators(operators, begin, token.start)
-            operators = 0
-    _check_operators(operators, begin, tokens[-1].end if tokens else 0)
+        kind = token.token_type
+        if kind is TokenType.DOT:
+            dots.add(token)
+        elif kind not in _NAMES:
+            dots.end(token, "names with dots between them")
+        if kind in _OPENING:
+            chains.append(_Chain())
+        elif kind in _CLOSING:
+            chains.pop().end(token, _IN_A_ROW)
+            chains = chains or [_Chain()]
+        elif kind is TokenType.AND and chains[-1].between:
+            chains[-1].between = False
+        elif kind in _BETWEEN_CHAINS:
+            chains[-1].end(token, _IN_A_ROW)
+        elif kind in _OPERATORS:
+            chains[-1].add(token)
+            chains[-1].between = kind is TokenType.BETWEEN
+    if tokens:
+        for each, what in ((dots, "names with dots between them"), (chains[-1], _IN_A_ROW)):
+            each.end(tokens[-1], what)
 
 
-def _check_operators(operators: int, begin: int, end: int) -> None:
-    if operators > MAX_CHAIN:
-        raise ParseError(
-            f"{operators} operators in a row",
-            span=Span(begin, max(begin, end)),
-            expected=f"up to {MAX_CHAIN}",
-        )
+@dataclass
+class _Chain:
+    length: int = 0
+    begin: int = 0
+    between: bool = False  # whose AND is still to come
+
+    def add(self, token: Token) -> None:
+        self.begin = self.begin if self.length else token.start
+        self.length += 1
+
+    def end(self, token: Token, what: str) -> None:
+        """Refuse the chain if it is too long; then another may begin."""
+        if self.length > MAX_CHAIN:
+            raise ParseError(
+                f"{self.length} {what}",
+                span=Span(self.begin, max(self.begin, token.start)),
+                expected=f"up to {MAX_CHAIN}",
+            )
+        self.length = 0
+        self.between = False

@@ -187,8 +187,8 @@ def test_what_no_stream_can_promise(arguments: dict[str, Any], message: str) -> 
     [
         ({}, "PROGRESS does not say how the stream progresses"),
         ({"delay": -1}, "DELAY is -1"),
-        ({"slack": -1}, "SLACK is -1"),
-        ({"slack": 1.5}, "is not a number of rows"),
+        ({"slack": -1}, "slack is the int -1"),
+        ({"slack": 1.5}, "slack is the float 1.5"),
         ({"delay": "5 seconds"}, "the column is a BIGINT"),
         ({"delay": "1.5"}, "finer than the column's type"),
         ({"ordered": True, "per": "nobody"}, "unknown column 'nobody'"),

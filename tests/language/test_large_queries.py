@@ -218,6 +218,37 @@ def test_a_chain_of_operators(database: ps.Database) -> None:
     assert (error.message, error.expected) == ("201 operators in a row", "up to 200")
 
 
+@pytest.mark.parametrize(
+    "operator",
+    ["= v", "< v", "IS NULL", "IN (1)", "LIKE v", "BETWEEN 1 AND 2", "-> 'a'", "& v", "* (v)"],
+)
+def test_a_chain_of_predicates(database: ps.Database, operator: str) -> None:
+    """They would nest to the left, and each would be parsed again for every one around it."""
+    started = time.process_time()
+    error = refused(database, "SELECT v FROM s WHERE v" + f" {operator}" * 10_000)
+    assert error.message == "10000 operators in a row"
+    assert time.process_time() - started < 5
+
+
+def test_a_chain_of_names(database: ps.Database) -> None:
+    started = time.process_time()
+    error = refused(database, "SELECT s" + ".x" * 100_000 + " FROM s")
+    assert error.message == "100000 names with dots between them"
+    assert time.process_time() - started < 5
+
+
+def test_many_bounds(database: ps.Database) -> None:
+    """Each is two comparisons."""
+    parts = " OR ".join(["v BETWEEN 1 AND 2"] * 10_000)
+    error = refused(database, f"SELECT v FROM s WHERE {parts}")
+    assert error.message == "there are 29,999 conditions"
+
+
+def test_chains_in_parentheses_are_chains_of_their_own(database: ps.Database) -> None:
+    parts = " + ".join(["(v * v - v)"] * 100)
+    assert database.sql(f"SELECT {parts} AS x FROM s WHERE (v + 1) IN ({'v + 1, ' * 500} 2)")
+
+
 def test_a_sum_of_a_megabyte(database: ps.Database) -> None:
     error = refused(database, "SELECT v" + "+1.000000" * (MEGABYTE // 9) + " FROM s")
     assert error.message == "111111 operators in a row"
