@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from penstock.errors import BindError, PenstockError
@@ -9,10 +11,10 @@ from penstock.language.binding.groups.aggregates import GroupBinder, has_aggrega
 from penstock.language.binding.groups.group_by_all import by_all_keys
 from penstock.language.binding.groups.grouping_sets import Aggregation, GroupingSets, in_sets
 from penstock.language.binding.groups.running import (
+    reads_changes,
     refuse_running,
     running_distinct,
     running_groups,
-    reads_changes,
     with_running,
 )
 from penstock.language.binding.hints import bind_hints, refuse_useless
@@ -88,6 +90,23 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     """The plan of a query: its SELECTs, put together if there are several."""
+    if catalog.bound is None:
+        catalog = replace(catalog, bound={})
+    assert catalog.bound is not None
+    key = (id(syntax), catalog.running, catalog.complete)
+    known, made = catalog.bound.get(key, (None, None))
+    if known is not syntax or made is None:
+        try:
+            made = _bind(syntax, catalog)
+        except PenstockError as error:
+            made = error
+        catalog.bound[key] = (syntax, made)
+    if isinstance(made, PenstockError):
+        raise made
+    return made
+
+
+def _bind(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     asked_in = catalog
     catalog = with_tables(syntax.tables, with_running(syntax, catalog))
     selects, last = taken_apart(syntax.selects)
