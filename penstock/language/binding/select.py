@@ -115,12 +115,18 @@ def _bind(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     ]
     if all(reads_tables(each.node) for each in sources):
         catalog = of_tables(catalog)
+        if syntax.keep_for is not None:
+            raise BindError(
+                "KEEP FOR forgets what no tuples come to, and tables are complete",
+                span=syntax.modifiers,
+                hint="EMIT CHANGES alone, or nothing",
+            )
     else:
         refuse_limit_of_many(syntax.selects)
         sources = [each._replace(node=answered(each.node, nested=True)) for each in sources]
     node = combined(sources, syntax.operations, catalog.running)
     if last is not None:
-        node = in_order(node, last, catalog)
+        node = with_table_values(in_order(node, last, catalog))
     if catalog.complete:
         node = answered(node)
     refuse_running(node, syntax, catalog)
