@@ -9,7 +9,7 @@ from penstock.physical.host import Host
 from penstock.physical.node import OperatorKind, Ordering, PhysicalNode, Port
 from penstock.physical.plan import PhysicalPlan
 from penstock.plan.consistency import Consistency
-from penstock.plan.nodes.lookup import Lookup
+from penstock.plan.nodes.lookup import Lookup, table_lines
 from penstock.plan.nodes.stateless import Scan
 from penstock.plan.properties.reading import scans_of
 
@@ -93,7 +93,7 @@ def _table(lookup: Lookup, plan: PhysicalPlan) -> Iterator[str]:
     for each in lookup.table.walk():
         if isinstance(each, Scan):
             each = replace(each, stream=streams[each.stream.name])
-        yield f"table: {', '.join(each.details())}"
+        yield from (f"table: {line}" for line in table_lines(each))
 
 
 def _meeting(port: Port) -> str:

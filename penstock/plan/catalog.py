@@ -4,10 +4,11 @@ matter.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from penstock.errors import BindError, Span, nearest, shortened
+from penstock.errors import BindError, PenstockError, Span, nearest, shortened
 from penstock.functions.aggregates import (
     AGGREGATES,
     ALIASES,
@@ -55,6 +56,11 @@ class Catalog:
     running: RunningAnswers | None = None  # whether what never completes may be asked for
     around: Surroundings | None = None  # asked for names that nothing here has
     complete: bool = False  # whether all that is read is of tables, so that answers are complete
+    # sub-queries of the query that is being bound, with their plans or errors: an expression may be
+    # looked at several times, and sub-queries may be nested
+    bound: dict[Hashable, tuple[object, QueryPlan | PenstockError]] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     def beside(self) -> Catalog:
         """One with the same streams, tables and functions, and no queries yet."""

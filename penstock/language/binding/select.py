@@ -91,6 +91,23 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     """The plan of a query: its SELECTs, put together if there are several."""
+    if catalog.bound is None:
+        catalog = replace(catalog, bound={})
+    assert catalog.bound is not None
+    key = (id(syntax), catalog.running, catalog.complete)
+    known, made = catalog.bound.get(key, (None, None))
+    if known is not syntax or made is None:
+        try:
+            made = _bind(syntax, catalog)
+        except PenstockError as error:
+            made = error
+        catalog.bound[key] = (syntax, made)
+    if isinstance(made, PenstockError):
+        raise made
+    return made
+
+
+def _bind(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     asked_in = catalog
     catalog = with_tables(syntax.tables, with_running(syntax, catalog))
     selects, last = taken_apart(syntax.selects)
@@ -99,12 +116,18 @@ def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     ]
     if all(reads_tables(each.node) for each in sources):
         catalog = of_tables(catalog)
+        if syntax.keep_for is not None:
+            raise BindError(
+                "KEEP FOR forgets what no tuples come to, and tables are complete",
+                span=syntax.modifiers,
+                hint="EMIT CHANGES alone, or nothing",
+            )
     else:
         refuse_limit_of_many(syntax.selects)
         sources = [each._replace(node=answered(each.node, nested=True)) for each in sources]
     node = combined(sources, syntax.operations, catalog.running)
     if last is not None:
-        node = in_order(node, last, catalog)
+        node = with_table_values(in_order(node, last, catalog))
     if catalog.complete:
         node = answered(node)
     refuse_running(node, syntax, catalog)

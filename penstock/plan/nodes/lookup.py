@@ -10,6 +10,7 @@ from penstock.model.schema import Schema
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes.joins import JoinKind
 from penstock.plan.nodes.node import Node, Progressing, Unary
+from penstock.plan.nodes.stateless import Scan
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,13 @@ class Lookup(Unary):
         kind = "" if self.kind is JoinKind.INNER else f"{self.kind.value} "
         lines = [f"{kind}Lookup{f' ON {self.condition}' if self.condition else ''}"]
         for each in self.table.walk():
-            title, *others = each.details()
-            lines.append(f"table: {', '.join([title, *others])}")
+            lines += [f"table: {line}" for line in table_lines(each)]
         return lines
+
+
+def table_lines(node: Node) -> list[str]:
+    """What EXPLAIN prints of a step of a table: a line, or that of an answer with its own steps."""
+    title, *others = node.details()
+    if isinstance(node, Scan) and node.stream.answer is not None:
+        return [title, *others]
+    return [", ".join([title, *others])]

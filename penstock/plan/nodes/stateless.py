@@ -42,12 +42,25 @@ class Scan(Node):
         return (Progressing(Field(attribute.name, attribute.type, self.alias), words),)
 
     def details(self) -> list[str]:
+        if self.stream.answer is not None:
+            return ["Answer over tables", *_outline(self.stream.answer)]
         alias = f" AS {self.alias}" if self.alias != self.stream.name else ""
         source = self.stream.source
         return [
             f"Scan {self.stream.name}{alias}",
             f"source: {source.describe() if source else 'none yet'}",
         ]
+
+
+def _outline(node: Node, depth: int = 1) -> list[str]:
+    """The steps of a plan, set in under each other."""
+    lines = [f"{'  ' * depth}{', '.join(node.details()[:2])}"]
+    if isinstance(node, Scan) and node.stream.answer is not None:
+        lines = [f"{'  ' * depth}{node.details()[0]}"]
+        below: tuple[Node, ...] = (node.stream.answer,)
+    else:
+        below = node.inputs
+    return [*lines, *(line for each in below for line in _outline(each, depth + 1))]
 
 
 @dataclass(frozen=True)

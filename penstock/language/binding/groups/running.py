@@ -56,13 +56,8 @@ def with_running(syntax: QuerySyntax, catalog: Catalog) -> Catalog:
 
 
 def reads_changes(syntax: QuerySyntax, catalog: Catalog) -> bool:
-    """Whether a query reads a view, or another query, whose answer changes."""
-    changing = {
-        name
-        for known in (catalog.views, catalog.queries)
-        for name, (_, plan) in known.items()
-        if plan.changes and name not in catalog.streams
-    }
+    """Whether a query reads a view whose answer changes."""
+    changing = {name for name, (_, plan) in catalog.views.items() if plan.changes}
     return bool(changing) and any(name in changing for name in _names(syntax, frozenset()))
 
 

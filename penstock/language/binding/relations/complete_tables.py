@@ -42,9 +42,8 @@ class RowOrder(NamedTuple):
 
 
 def of_tables(catalog: Catalog) -> Catalog:
-    """The catalog as a query sees it that reads tables alone.  KEEP FOR forgets, and is refused
-    where it is said of tables."""
-    if catalog.complete or (catalog.running is not None and catalog.running.keep_for is not None):
+    """The catalog as a query sees it that reads tables alone."""
+    if catalog.complete:
         return catalog
     return replace(catalog, running=RunningAnswers(), complete=True)
 
@@ -123,11 +122,11 @@ def in_order(node: Node, rows: RowOrder, catalog: Catalog) -> Node:
         most = None if limit.rows is None else (0, limit.rows + limit.offset)
         parts = OverParts(node, by, order, ties, calls, most, limit.span, limit.offset, True)
         node = over_rows(parts, catalog.running, final=False)
-    return ordered(node, order, ties)
-
-
-def ordered(node: Node, order: tuple[OrderKey, ...], ties: tuple[Column, ...]) -> Node:
-    return OrderedRows(node, order, ties) if order else node
+    if order:
+        node = OrderedRows(node, order, ties)
+    # the values of other tables that an order may look at are no columns of the rows
+    columns = tuple(Named(each.name, each) for each in ties)
+    return Project(node, columns, ties[0].relation)
 
 
 def _column(

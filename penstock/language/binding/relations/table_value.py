@@ -22,6 +22,8 @@ from penstock.plan.properties.reading import reads_tables
 def table_value(syntax: exp.Subquery, scope: Scope, catalog: Catalog) -> TableValue:
     query, span = syntax.this, span_of(syntax)
     assert isinstance(query, QuerySyntax)
+    if catalog.bound is None:  # no query is bound, but a stream, SPLIT or the like
+        raise BindError("a sub-query cannot stand here", span=span, expected="a query around it")
     refuse_modifiers(query)
     node = table_query(query, scope, catalog, "a query that stands for a value")
     if node is None:

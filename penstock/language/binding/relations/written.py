@@ -56,7 +56,7 @@ def _types(relation: WrittenRelation, catalog: Catalog) -> list[Type]:
                 expected=f"{len(types)}, as the first",
             )
         for place, value in enumerate(row):
-            if value.find(exp.Column) is not None:
+            if value.find(exp.Column, exp.Subquery) is not None:
                 raise BindError("only constants can stand in VALUES", span=span)
             own = binder.bind(value).type
             both = common_type(types[place], own)
