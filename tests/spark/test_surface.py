@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import penstock as ps
 from penstock.errors import CheckpointError
@@ -306,6 +307,28 @@ def test_the_checkpoint_of_another_query(db: ps.Database, tmp_path: Path) -> Non
         other.start(lambda _: None, checkpoint=tmp_path)
     assert "sum(packets.bytes)" in str(caught.value)
     assert "max(packets.bytes)" in str(caught.value)
+
+
+def test_the_checkpoint_of_another_dataframe(
+    spark: SparkSession, db: ps.Database, tmp_path: Path
+) -> None:
+    """What Spark says is what Penstock says, and a few lines of Spark's own."""
+    stream = as_stream(spark, tmp_path / "in")
+    db.stream("packets", stream, progress=ps.progress("ts", delay=5))
+
+    def write(sql: str) -> None:
+        writer = query(db, sql).dataframe().writeStream.trigger(availableNow=True).format("noop")
+        writer.option("checkpointLocation", str(tmp_path / "kept")).start().awaitTermination()
+
+    write(SQL)
+    path = tmp_path / "in" / "2.parquet"
+    pq.write_table(pq.read_table(tmp_path / "in" / "0.parquet"), path)
+    with pytest.raises(StreamingQueryException) as caught:
+        write(SQL.replace("sum", "max"))
+    said = str(caught.value)
+    assert "CheckpointError: the state in Spark's checkpoint belongs to another query" in said
+    assert "Traceback" not in said
+    assert "File " not in said
 
 
 @pytest.mark.parametrize("first", ["available-now", "1 second"])
