@@ -20,7 +20,7 @@ from penstock.api.query import Query
 from penstock.api.running_on_spark import SparkSetting
 from penstock.cli.demo.run import run_demo
 from penstock.cli.picture import wide_console
-from penstock.cli.report import report_error
+from penstock.cli.report import out_of_memory, report_error
 from penstock.cli.reproduce import reproduce_experiments
 from penstock.cli.script import Places, run_script
 from penstock.cli.shell.start import run_shell
@@ -307,6 +307,9 @@ def main() -> None:
             app()
         except PenstockError as error:
             report_error(error)
+            sys.exit(1)
+        except MemoryError as error:
+            report_error(out_of_memory(error))
             sys.exit(1)
         except OSError as error:  # typer lets pass what is not about a closed pipe
             report_error(SinkError(f"cannot write: {error.strerror}"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from penstock.errors import PenstockError
+from penstock.errors import EngineError, PenstockError
 from penstock.optimizer.optimize import executed_query
 from penstock.optimizer.settings import Settings
 from penstock.plan.nodes.query import Late, QueryPlan
@@ -30,6 +30,15 @@ def readable(text: str) -> str:
 
 def report_error(error: PenstockError) -> None:
     typer.echo(f"{typer.style('error:', fg='red', bold=True)} {readable(str(error))}", err=True)
+
+
+def out_of_memory(error: MemoryError) -> EngineError:
+    """Whatever asked for it: Python, NumPy or Arrow."""
+    what = str(error).partition("\n")[0]
+    return EngineError(
+        "there is not enough memory" + (f": {what}" if what else ""),
+        hint="smaller values, windows or groups; or a machine with more memory",
+    )
 
 
 def report_outcome(outcome: Outcome, query: QueryPlan, rejected: Path | None = None) -> None:

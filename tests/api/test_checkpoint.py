@@ -13,7 +13,7 @@ import pytest
 import penstock as ps
 from penstock.engine.checkpoints.checkpoint import Checkpoints
 from tests.engine.checkpoints.resumed import Part
-from tests.waiting import wait_for
+from tests.waiting import LONGEST, wait_for
 
 STREAM = "CREATE STREAM s (k STRING, v INT, t INT) FROM FILES 'data/*.csv' PROGRESS ON t DELAY 2;"
 COUNTS = "SELECT k, count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s GROUP BY k LATE SIDE"
@@ -397,11 +397,11 @@ def test_files_are_followed(here: Path) -> None:
         came.set()
 
     started = query(here).start(take, rows=True, trigger="20 milliseconds")
-    assert came.wait(60)
+    assert came.wait(LONGEST)
     assert started.active
     came.clear()
     put(here, "2", *range(15, 25))
-    assert came.wait(60)
+    assert came.wait(LONGEST)
     progress = started.progress()
     assert (progress.read, progress.rows, progress.open_windows) == (25, 2, 1)
     assert progress.sources[0].low_text == "22"
@@ -422,7 +422,7 @@ def test_a_source_that_is_idle_while_files_are_followed(here: Path) -> None:
     started = query(here, sql, stream).start(
         lambda _: came.set(), rows=True, trigger="20 milliseconds"
     )
-    assert came.wait(60)
+    assert came.wait(LONGEST)
     started.stop()
     assert started.wait().read == 1
 
@@ -444,7 +444,7 @@ def test_files_that_are_followed_apart(here: Path) -> None:
 
     sql = "SELECT count(*) AS n [RANGE TUMBLING 10 MILLISECONDS, WA t] FROM s"
     started = query(here, sql, stream).start(take, rows=True, trigger="20 milliseconds")
-    assert came.wait(60)
+    assert came.wait(LONGEST)
     started.stop()
     assert started.wait() == ps.Account(3, 0, 0)
 

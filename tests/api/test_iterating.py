@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from tests.waiting import LONGEST
 
 COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s"
 
@@ -74,7 +75,7 @@ def test_an_endless_asynchronous_stream() -> None:
             closed.set()
 
     assert [row["n"] for row in islice(ask(database(numbers())), 100)] == [10] * 100
-    assert closed.wait(10)
+    assert closed.wait(LONGEST)
 
 
 def test_two_live_streams_read_side_by_side() -> None:

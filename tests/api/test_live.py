@@ -31,7 +31,7 @@ def test_a_query_writes_a_file(tmp_path: Path) -> None:
     db = database(base=tmp_path)
     with db.live() as live:
         live.sql(f"CREATE QUERY counts AS {COUNT} INTO 'counts.jsonl'")
-        assert live.wait("Counts", timeout=20)
+        assert live.wait("Counts", timeout=LONGEST)
         (status,) = live.status()
         assert (status.name, status.state, status.written) == ("counts", "ended", 3)
         lines = (tmp_path / "counts.jsonl").read_text(encoding="utf-8").splitlines()
@@ -49,13 +49,13 @@ def test_a_select_runs_beside_the_program() -> None:
     with database().live() as live:
         query = live.sql(COUNT)
         assert isinstance(query, ps.LiveQuery)
-        assert query.wait(timeout=20)
+        assert query.wait(timeout=LONGEST)
         assert [row["n"] for row in query] == [10, 10, 5]
         assert query.stop().read == 25
         found: list[int] = []
         other = live.sql(COUNT, lambda row: found.append(row["n"]), rows=True)
         assert isinstance(other, ps.LiveQuery)
-        other.wait(timeout=20)
+        other.wait(timeout=LONGEST)
         assert found == [10, 10, 5]
 
 
@@ -79,7 +79,7 @@ def test_subscribers_come_and_go() -> None:
         assert beside.explain_stall() == live.explain_stall("q")
         live.subscribe("q", lambda _: 1 / 0)
         source.said.put([4])
-        assert live.wait("q", timeout=20)
+        assert live.wait("q", timeout=LONGEST)
         assert live.status()[0].state == "failed"
         assert "division by zero" in (live.status()[0].error or "")
 
@@ -128,7 +128,7 @@ def test_nonsense_is_pointed_at(query: str, setting: str, message: str, place: s
     speak(db, "s", Spoken())
     with db.live() as live:
         live.sql(f"CREATE QUERY q AS {COUNT}; CREATE QUERY over AS SELECT v FROM r")
-        assert live.wait("over", timeout=20)
+        assert live.wait("over", timeout=LONGEST)
         text = f"ALTER QUERY {query} SET {setting}"
         with pytest.raises(EngineError, match=message) as caught:
             live.sql(text)
@@ -165,7 +165,7 @@ def test_an_engine_that_has_stopped_takes_nothing_on() -> None:
     """Whoever waited for it would wait for ever."""
     live = database().live()
     live.sql("CREATE QUERY q AS SELECT v FROM s")
-    assert live.wait(timeout=20)
+    assert live.wait(timeout=LONGEST)
     live.stop()
     for late in ("CREATE QUERY p AS SELECT v FROM s", "SELECT v FROM s"):
         with pytest.raises(EngineError, match="the engine has stopped"):
@@ -230,8 +230,8 @@ def test_who_is_handed_rows_does_not_wait_for_somebody_who_waits_for_him() -> No
             target=live.sql, args=["CREATE QUERY r AS SELECT v FROM s"], daemon=True
         )
         other.start()
-        assert refused.wait(20)
-        join(other, 20)
+        assert refused.wait(LONGEST)
+        join(other)
 
 
 def test_who_wants_to_leave_the_program_stops_alone() -> None:
@@ -245,9 +245,9 @@ def test_who_wants_to_leave_the_program_stops_alone() -> None:
         other = live.sql("SELECT v FROM s WHERE v > 0")
         assert isinstance(query, ps.LiveQuery)
         assert isinstance(other, ps.LiveQuery)
-        assert other.wait(timeout=20)
+        assert other.wait(timeout=LONGEST)
         with pytest.raises(RunError, match="has failed: SystemExit: at 0"):
-            query.wait(timeout=20)
+            query.wait(timeout=LONGEST)
         assert len(other.table) == 24
         assert live.status()[0].error == "SystemExit: at 0"
 
@@ -282,7 +282,7 @@ def test_rows_go_where_sql_may_read(tmp_path: Path) -> None:
         with pytest.raises(BindError, match="may not be written"):
             live.sql("CREATE QUERY q AS SELECT v FROM s INTO 'mine/../q.jsonl'")
         live.sql("CREATE QUERY q AS SELECT v FROM s INTO 'mine/q.jsonl'")
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
     assert len((tmp_path / "mine" / "q.jsonl").read_text(encoding="utf-8").splitlines()) == 25
 
 
@@ -302,7 +302,7 @@ def test_names_in_back_quotes() -> None:
         with pytest.raises(ParseError, match="try: `plain` in back quotes"):
             live.sql('CREATE QUERY "plain" AS SELECT v FROM s')
         live.sql(f"CREATE QUERY `{name}` AS SELECT v FROM s")
-        assert live.wait(name, timeout=20)
+        assert live.wait(name, timeout=LONGEST)
         assert [each.name for each in live.status()] == [name]
         live.sql(f"DROP QUERY `{name}`")
         assert not live.status()
@@ -313,7 +313,7 @@ def test_a_select_that_fails_says_so() -> None:
         query = live.sql("SELECT CAST(9223372036854775807 AS BIGINT) + v AS w FROM s")
         assert isinstance(query, ps.LiveQuery)
         with pytest.raises(RunError, match="has failed"):
-            query.wait(timeout=20)
+            query.wait(timeout=LONGEST)
         with pytest.raises(RunError, match="has failed"):
             query.stop()
         assert not live.status()  # it has left all the same
@@ -349,7 +349,7 @@ def test_rows_that_come_too_fast_are_dropped_and_counted() -> None:
     with db.live(overload="drop-oldest 10") as live:
         query = live.sql("SELECT v FROM s", slowly, rows=True)
         assert isinstance(query, ps.LiveQuery)
-        assert query.wait(timeout=20)
+        assert query.wait(timeout=LONGEST)
         assert found[-1] == 999
         assert live.status()[0].account.read == len(found)
         assert live.graph_status().dropped.get("s", 0) == 1000 - len(found)

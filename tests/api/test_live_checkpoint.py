@@ -17,7 +17,7 @@ from penstock.errors import BindError, CheckpointError, EngineError, SinkError
 from penstock.physical.plan import PhysicalPlan
 from tests.engine.live.scripted import speak
 from tests.engine.scheduling.test_scheduler import Spoken
-from tests.waiting import wait_for
+from tests.waiting import LONGEST, wait_for
 
 STREAM = "CREATE STREAM s (k STRING, v INT) FROM FILES 's.jsonl' PROGRESS ON v DELAY 0"
 COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA v] FROM s"
@@ -53,7 +53,7 @@ def test_queries_go_on_where_each_of_them_was(place: Place) -> None:
     place.grow(0, 25)
     with place.live() as live:
         live.sql(f"{STREAM}; CREATE QUERY tens AS {COUNT} INTO 'tens.jsonl'")
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
         live.sql("CREATE QUERY gone AS SELECT v FROM s")
         live.sql("DROP QUERY gone")
         assert [(each.state, each.open_windows) for each in live.status()] == [("caught up", 1)]
@@ -62,13 +62,13 @@ def test_queries_go_on_where_each_of_them_was(place: Place) -> None:
     with place.live() as live:
         assert [each.name for each in live.status()] == ["tens"]
         live.sql("CREATE QUERY odd AS SELECT v FROM s WHERE v % 2 = 1 INTO 'odd.jsonl'")
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
         assert [each.account.read for each in live.status()] == [45, 45]
         names = [node.name for node in live.graph_status().nodes if node.operator == "scan"]
         assert len(names) == 2
     place.grow(45, 61)
     with place.live() as live:
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
         assert [(each.account.read, each.written) for each in live.status()] == [(61, 6), (61, 30)]
         again = [node.name for node in live.graph_status().nodes if node.operator == "scan"]
         assert again == names
@@ -81,12 +81,12 @@ def test_one_database_may_have_engine_after_engine_on_a_checkpoint(place: Place)
     place.grow(0, 25)
     with db.live(checkpoint=place.folder / "kept") as live:
         live.sql(f"{STREAM}; CREATE QUERY tens AS {COUNT} INTO 'tens.jsonl'")
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
     place.grow(25, 42)
     for _ in range(2):
         with db.live(checkpoint=place.folder / "kept") as live:
             live.sql(f"CREATE QUERY tens AS {COUNT} INTO 'tens.jsonl'")
-            assert live.wait(timeout=20)
+            assert live.wait(timeout=LONGEST)
     assert place.rows("tens.jsonl", "n") == [10, 10, 10, 10]
     with db.live() as bare:
         assert bare.status() == []
@@ -98,10 +98,10 @@ def test_a_query_over_a_view_and_what_with_names(place: Place) -> None:
     with place.live() as live:
         live.sql(f"{STREAM}; CREATE VIEW few AS SELECT v FROM s WHERE v > 6")
         live.sql("CREATE QUERY q AS WITH f AS (SELECT v FROM few) SELECT v FROM f INTO 'q.jsonl'")
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
     place.grow(10, 12)
     with place.live() as live:
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
     assert place.rows("q.jsonl", "v") == [7, 8, 9, 10, 11]
 
 
@@ -126,10 +126,10 @@ def test_a_join_of_three_goes_on_whatever_comes_to_its_streams(place: Place) -> 
     )
     with place.live() as live:
         live.sql(f"{STREAM}; CREATE QUERY q AS {sql} INTO 'q.jsonl'")
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
     place.grow(5, 2_000)
     with place.live() as live:
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
     assert sorted(place.rows("q.jsonl", "v")) == list(range(2_000))
 
 
@@ -140,10 +140,10 @@ def test_a_query_that_read_another_comes_back_without_it(place: Place) -> None:
         live.sql("SPLIT few INTO low WHERE v < 7, high OTHERWISE")
         live.sql("CREATE QUERY q AS SELECT v FROM low INTO 'q.jsonl'; DROP QUERY few")
         live.sql("CREATE QUERY few AS SELECT k FROM s")  # another one
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
     place.grow(4, 8)
     with place.live() as live:
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
     assert place.rows("q.jsonl", "v") == [4, 5, 6, 4, 5, 6]
 
 
@@ -153,7 +153,7 @@ def test_a_program_may_say_the_same_again(place: Place) -> None:
     for _ in range(3):
         with place.live() as live:
             live.sql(script)
-            assert live.wait(timeout=20)
+            assert live.wait(timeout=LONGEST)
             with pytest.raises(BindError, match="exists already"):
                 live.sql(script)
     with place.live() as live:
@@ -211,7 +211,7 @@ def test_settings_and_failures_are_remembered(place: Place) -> None:
         live.sql(f"ALTER QUERY q SET BREAKS '{window}'")
         live.subscribe("p", lambda _: 1 / 0)
         source.said.put([1])
-        assert live.wait("p", timeout=20)
+        assert live.wait("p", timeout=LONGEST)
         worked_on = live.explain_schedule("q")
         assert "BFS-Sink, k = 3" in worked_on
         live.pause("q")
@@ -266,7 +266,7 @@ def test_places_of_rows(place: Place) -> None:
             live.sql("CREATE QUERY p AS SELECT v FROM s INTO 'rows'")
         with pytest.raises(SinkError, match="cannot be gone on with"):
             live.sql("CREATE QUERY p AS SELECT v FROM s INTO 'rows.parquet'")
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
         live.sql("DROP QUERY q")
         with pytest.raises(SinkError, match="results of another run"):
             live.sql("CREATE QUERY q AS SELECT v FROM s INTO 'rows/'")
@@ -281,13 +281,13 @@ def test_a_place_that_a_dropped_query_has_written_to_stays_its_own(place: Place)
     place.grow(0, 25)
     with place.live() as live:
         live.sql(f"{STREAM}; CREATE QUERY q AS SELECT v FROM s INTO 'q.jsonl'")
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
         with pytest.raises(SinkError, match="is there already"):  # though nothing was saved yet
             live.sql("DROP QUERY q; CREATE QUERY q AS SELECT v + 1 AS w FROM s INTO 'q.jsonl'")
         live.sql("CREATE QUERY none AS SELECT v FROM s WHERE v > 99 INTO 'none.jsonl'")
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
         live.sql("DROP QUERY none; CREATE QUERY some AS SELECT v FROM s INTO 'none.jsonl'")
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
     assert place.rows("q.jsonl", "v") == place.rows("none.jsonl", "v") == list(range(25))
 
 
@@ -368,14 +368,14 @@ def test_late_and_rejected_rows_have_files_of_their_own_that_go_on(place: Place)
         file.write("nonsense\n")
     with place.live() as live:
         live.sql(f"{STREAM}; CREATE QUERY tens AS {COUNT} LATE SIDE {into}")
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
     assert place.rows("late.jsonl", "v") == [3, 4]
     assert len(place.rows("bad.jsonl", "reason")) == 1
     place.grow(25, 45)
     place.grow(7, 9)
     with place.live() as live:
         live.sql(f"CREATE QUERY tens AS {COUNT} LATE SIDE {into}")  # the same again
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
         assert [(each.account.late, each.account.rejected) for each in live.status()] == [(4, 1)]
     assert place.rows("tens.jsonl", "n") == [10] * 4
     assert place.rows("late.jsonl", "v") == [3, 4, 7, 8]
@@ -403,11 +403,11 @@ def test_the_rules_that_have_simplified_a_plan_are_remembered(
     place.grow(0, 21)
     with place.live() as live:
         live.sql(f"{STREAM}; {made}")
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
     place.grow(21, 40)
     without = None
     with place.live() as live:
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
         plans = live.graph_status()
     assert used == [(), ()]
     assert len(plans.nodes) > 1
@@ -425,13 +425,13 @@ def test_a_final_stop_closes_what_is_open(place: Place) -> None:
             "CREATE QUERY pairs AS SELECT sum(v) AS n [RANGE 10 ROWS, SLIDE 10 ROWS] FROM s"
             " INTO 'pairs.jsonl'"
         )
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
         live.stop(final=True)
         assert [each.state for each in live.status()] == ["stopped", "ended"]
     assert place.rows("tens.jsonl", "n") == [10, 10, 5]
     place.grow(25, 45)
     with place.live() as live:
-        assert live.wait(timeout=20)
+        assert live.wait(timeout=LONGEST)
         # what was closed by a promise goes on, and what only the end could close does not
         assert [(each.state, each.account.late) for each in live.status()] == [
             ("caught up", 5),

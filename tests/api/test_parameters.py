@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from tests.waiting import LONGEST
 
 ROWS = [{"k": "a", "t": 1}, {"k": "it's", "t": 3}, {"k": "a", "t": 12}]
 
@@ -94,7 +95,7 @@ def test_live_queries_have_parameters_too() -> None:
     with database().live() as live:
         query = live.sql("SELECT t FROM s WHERE k = :k", k="it's")
         assert isinstance(query, ps.LiveQuery)
-        assert query.wait(timeout=60)
+        assert query.wait(timeout=LONGEST)
         assert [row["t"] for row in query] == [3]
 
 

@@ -155,7 +155,7 @@ def test_rows_of_a_slow_generator_do_not_wait_for_a_full_batch() -> None:
 
     def slow() -> Iterator[dict[str, int]]:
         for t in range(4):
-            time.sleep(0.05)
+            time.sleep(0.05)  # slowly is what it is about: nothing is waited for
             waited.append(list(seen))
             yield {"t": t}
 

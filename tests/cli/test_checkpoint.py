@@ -171,7 +171,6 @@ def test_a_signal_that_is_to_be_ignored(
     started = process(*command, "--trigger", "50 milliseconds", before=["nohup"])
     wait_for(lambda: (here / "out.jsonl").exists() and len(ends(here)) == 2, started)
     started.send_signal(signal.SIGHUP)
-    time.sleep(0.2)
     put(here, "2", *range(25, 35))
     wait_for(lambda: len(ends(here)) == 3, started)
     started.terminate()

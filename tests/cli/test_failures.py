@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 
+import penstock as ps
 from penstock.cli.main import main
+from penstock.cli.shell.session import ShellSession
 
 Run = Callable[..., Any]
 
@@ -108,6 +111,32 @@ def test_scripts_that_cannot_be_read(penstock: Run, here: Path, command: str) ->
         ("loop.sql", "cannot read loop.sql: Too many levels of symbolic links"),
     ):
         assert failed(penstock(command, file), message)
+
+
+@pytest.mark.parametrize("said", ["", "malloc of size 1000000000000 failed\nsomewhere"])
+def test_memory_that_runs_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path, said: str
+) -> None:
+    """While a script runs, and in the shell."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError(said)
+
+    detail = ": malloc of size 1000000000000 failed" if said else ""
+    message = f"error: there is not enough memory{detail}\n  try: smaller values"
+    (here / "script.sql").write_text("CREATE STREAM s (t INT) FROM VALUES (1); SELECT t FROM s")
+    monkeypatch.setattr("penstock.api.running.Running.drive", fail)
+    monkeypatch.setattr(sys, "argv", ["penstock", "run", "--engine", "local", "script.sql"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 1
+    assert capsys.readouterr().err.startswith(message)
+    monkeypatch.setattr("penstock.api.live.Live.sql", fail)
+    err = io.StringIO()
+    db = ps.connect()
+    with db.live() as live:
+        assert not ShellSession(db, live, io.StringIO(), err).carry_out("SELECT 1 FROM s")
+    assert err.getvalue().startswith(message)
 
 
 def test_a_script_from_a_standard_input_that_is_closed(

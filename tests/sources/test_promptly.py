@@ -133,9 +133,9 @@ def test_a_live_engine_stops_at_once_however_many_iterators_are_silent() -> None
         live.sql(f"CREATE QUERY q{number} AS SELECT v FROM s{number}")
     wait_for(lambda: all(each.account.read == 1 for each in live.status()), seconds=SOON)
     live.drop("q3")
-    begun = time.monotonic()
-    live.stop()
-    assert time.monotonic() - begun < 8  # not a second for each of them
+    stopping = threading.Thread(target=live.stop)
+    stopping.start()
+    join(stopping, SOON)  # although none of them says a word
     for each in bursts:
         each.go_on()
 

@@ -100,7 +100,7 @@ def test_rows_come_while_the_line_is_open() -> None:
     def talk(connection: socket.socket) -> None:
         for t in range(5):
             connection.sendall(json.dumps({"k": "a", "t": t}).encode() + b"\n")
-            waited.append(seen.acquire(timeout=30))
+            waited.append(seen.acquire(timeout=LONGEST))
 
     def take(row: dict[str, Any]) -> None:
         answers.append(row)
@@ -178,7 +178,7 @@ def test_a_line_that_breaks() -> None:
 
     def talk(connection: socket.socket) -> None:
         connection.sendall(LINES)
-        assert heard_something.wait(timeout=30)
+        assert heard_something.wait(timeout=LONGEST)
         connection.setsockopt(  # no goodbye
             socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00"
         )

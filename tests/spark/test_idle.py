@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from tests.reference.helpers import tuples
 from tests.spark.helpers import Committed
 from tests.spark.streaming import add_file, files_stream
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
-from tests.waiting import LONGEST
+from tests.waiting import LONGEST, wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -200,9 +199,8 @@ def running(
 
 
 def soon(found: Callable[[], list[int]], expected: list[int]) -> None:
-    deadline = time.monotonic() + 120
-    while found() != expected and time.monotonic() < deadline:
-        time.sleep(0.05)
+    with suppress(AssertionError):
+        wait_for(lambda: found() == expected)
     assert found() == expected
 
 

@@ -12,7 +12,7 @@ from penstock.api.live import Live
 from penstock.api.live_query import LiveQuery
 from penstock.cli.graph_tables import dropped_lines, graph_tables, stream_lines
 from penstock.cli.picture import Picture, draw_until_stopped, wide_console
-from penstock.cli.report import count, readable
+from penstock.cli.report import count, out_of_memory, readable
 from penstock.cli.shell.watching import Watching
 from penstock.cli.stopping import EndingError
 from penstock.errors import PenstockError, SourceError, nearest
@@ -127,6 +127,9 @@ class ShellSession:
                     self._statement(statement)
         except PenstockError as error:
             self._err.write(f"error: {readable(str(error))}\n")
+            return False
+        except MemoryError as error:
+            self._err.write(f"error: {readable(str(out_of_memory(error)))}\n")
             return False
         except EndingError:
             raise

@@ -49,8 +49,8 @@ def load_run(run: LocalRun, store: ChunkStore) -> None:
     if ENDED in run.closed.values():
         raise CheckpointError(
             "the checkpoint was closed by a final run, and nothing can follow",
-            expected="another checkpoint: windows over numbers of rows, or groups by computed keys,"
-            " have been given out before they were complete",
+            expected="another checkpoint: results that only the end of the streams completes, such"
+            " as windows over numbers of rows, have been given out",
         )
     for outlet, account in zip(run.outlets, required(store, "accounts"), strict=True):
         run.before[outlet] = Account(**account)

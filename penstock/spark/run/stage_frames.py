@@ -34,6 +34,7 @@ from penstock.spark.tasks.ingest import IngestTask
 from penstock.spark.tasks.kit import Kit
 from penstock.spark.tasks.messages import PACKED, in_pieces, packed_batch
 from penstock.spark.tasks.passing import Passing
+from penstock.spark.tasks.worker_errors import said_shortly
 from penstock.spark.tasks.worker_memory import settle
 
 _MANY = 64  # readings whose kits a worker keeps
@@ -157,6 +158,10 @@ class Ingesting:
         self._in_order = source.in_order
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with said_shortly():
+            yield from self._packed(batches)
+
+    def _packed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
         kits = _kits_of(self._reading.ways)

@@ -16,6 +16,8 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from penstock.spark.tasks.worker_errors import said_shortly
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -46,7 +48,8 @@ class StageStep(StatefulProcessor):
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         now = timerValues.getCurrentProcessingTimeInMs()
-        return self._stepping.on_rows(key[0], rows, now, self._chunks, self._handle)
+        with said_shortly():
+            yield from self._stepping.on_rows(key[0], rows, now, self._chunks, self._handle)
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -55,7 +58,8 @@ class StageStep(StatefulProcessor):
         expiredTimerInfo: Any,  # noqa: ARG002, N803
     ) -> Iterator[pd.DataFrame]:
         now = timerValues.getCurrentProcessingTimeInMs()
-        return self._stepping.on_timer(key[0], now, self._chunks, self._handle)
+        with said_shortly():
+            yield from self._stepping.on_timer(key[0], now, self._chunks, self._handle)
 
     def close(self) -> None:
         pass

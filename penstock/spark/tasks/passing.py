@@ -30,6 +30,7 @@ from penstock.spark.tasks.coalesced import joined
 from penstock.spark.tasks.messages import Packed, PackedKind, pack_rows, packed_batch, stream_read
 from penstock.spark.tasks.step_work import work_done
 from penstock.spark.tasks.way import ColumnsOfScan
+from penstock.spark.tasks.worker_errors import said_shortly
 from penstock.spark.tasks.worker_memory import settle
 
 
@@ -55,6 +56,10 @@ class Passing:
         self._stamps = stamps
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with said_shortly():
+            yield from self._passed(batches)
+
+    def _passed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         clock = task_clock(self._scan.stream, self._stamps)
         log = RejectLog(self._strict)
         progress = self._scan.stream.progress

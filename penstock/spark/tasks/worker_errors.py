@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark import TaskContext
 
 from penstock import errors
 from penstock.errors import CheckpointError, EngineError, PenstockError
 
 # the name of an error and what it says: a line, and those below it that are set in
-_SAID = re.compile(r"^(?:[\w.]+: )*penstock\.errors\.(\w+): (.*(?:\n  .*)*)", re.MULTILINE)
+_SAID = re.compile(r"(?:^|: )penstock\.errors\.(\w+): (.*(?:\n  .*)*)", re.MULTILINE)
 _RAISED = re.compile(
     r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?)$", re.MULTILINE
 )
@@ -23,6 +28,18 @@ _NOISE = re.compile(
     r"\[STREAM_FAILED\] .*? terminated with exception: | SQLSTATE: \w+|\[[A-Z_.]+\] "
 )
 _EXPECTED, _TRY = "\n  expected: ", "\n  try: "
+
+
+@contextmanager
+def said_shortly() -> Iterator[None]:
+    """What Penstock says in a worker says where and why, and needs no trace around it.  The worker
+    ends with the error, so nothing else loses its own."""
+    try:
+        yield
+    except PenstockError:
+        if TaskContext.get() is not None:
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
 
 
 def failure(error: BaseException) -> PenstockError:

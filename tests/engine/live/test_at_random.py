@@ -24,6 +24,7 @@ from tests.engine.live.told import Told
 from tests.engine.scheduling.test_every_strategy import QUERIES, ROWS, SCHEMA, STRATEGIES
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples
+from tests.waiting import LONGEST
 
 ASKED = (
     *QUERIES,
@@ -127,7 +128,7 @@ class Story:
 
     def check(self) -> None:
         self.source.said.put(None)
-        assert self.engine.wait(timeout=30)
+        assert self.engine.wait(timeout=LONGEST)
         assert {each.state for each in self.engine.status()} == {"ended"}
         self.engine.stop()
         for seen in self.seen.values():

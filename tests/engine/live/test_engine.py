@@ -19,7 +19,7 @@ from penstock.sinks.sink import Collected
 from tests.engine.live.scripted import speak
 from tests.engine.scheduling.test_scheduler import Spoken
 from tests.planning import in_process
-from tests.waiting import join
+from tests.waiting import LONGEST, join
 
 COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA v] FROM a"
 
@@ -114,7 +114,7 @@ def test_a_query_ends_with_its_streams() -> None:
         live.say("a", 1, 2, 12)
         assert [each.open_windows for each in live.engine.status()] == [1, 0]
         live.sources["a"].said.put(None)
-        assert live.engine.wait("a", timeout=20)
+        assert live.engine.wait("a", timeout=LONGEST)
         assert live.states() == {"a": "ended", "b": "running"}
         assert live.rows["a"].table.column("n").to_pylist() == [2, 1]
         assert live.engine.drop("a").read == 3
@@ -135,9 +135,9 @@ def test_streams_that_can_be_read_again_are_read_from_their_beginning() -> None:
         rows = [{"v": value} for value in range(25)]
         live.db.stream("a", rows, progress=ps.progress("v", delay=0))
         live.add("first", COUNT)
-        assert live.engine.wait("first", timeout=20)
+        assert live.engine.wait("first", timeout=LONGEST)
         live.add("second", COUNT)
-        assert live.engine.wait(timeout=20)
+        assert live.engine.wait(timeout=LONGEST)
         for name in ("first", "second"):
             assert live.rows[name].table.column("n").to_pylist() == [10, 10, 5]
 
@@ -218,7 +218,7 @@ def test_an_engine_that_has_broken_down_says_why_and_takes_nothing_on(monkeypatc
     live.add("other", "SELECT v FROM b")
     monkeypatch.setattr(live.engine._run, "deliver", _break_down)
     live.sources["a"].said.put([1])
-    assert live.engine.wait(timeout=20)
+    assert live.engine.wait(timeout=LONGEST)
     join(live.engine._thread)
     assert live.states() == {"one": "failed", "other": "failed"}
     with pytest.raises(EngineError, match="has stopped, because of AssertionError: a mistake"):
@@ -238,7 +238,7 @@ def test_a_source_that_breaks_off_stops_those_that_read_it() -> None:
         live.add("both", "SELECT v FROM a UNION ALL SELECT v FROM b")
         live.say("a", 1)
         live.sources["a"].said.put(SourceError("the line is dead"))
-        assert live.engine.wait("both", timeout=20)
+        assert live.engine.wait("both", timeout=LONGEST)
         assert live.states() == {"a": "failed", "b": "running", "both": "failed"}
         live.say("b", 7)
         assert live.values("b") == [7]
@@ -336,7 +336,7 @@ def test_many_threads_change_it_at_once() -> None:
         for thread in threads:
             join(thread)
         live.end()
-        assert live.engine.wait("q", timeout=20)
+        assert live.engine.wait("q", timeout=LONGEST)
         assert live.values("q") == list(range(20))
 
 
@@ -358,7 +358,7 @@ def test_a_paused_query_reads_no_further_and_loses_nothing() -> None:
             live.add("r", "SELECT v FROM a")
         live.engine.pause(["p"], False)
         live.end()
-        assert live.engine.wait(timeout=20)
+        assert live.engine.wait(timeout=LONGEST)
         assert live.values("p") == [1, 2, 3]
 
 
@@ -376,7 +376,7 @@ def test_queries_that_share_a_reading_are_paused_together() -> None:
             live.engine.alter("q", "paused", "false")
         live.engine.pause(["q", "p"], False)
         live.end()
-        assert live.engine.wait(timeout=20)
+        assert live.engine.wait(timeout=LONGEST)
         assert live.values("p") == [1, 12]
         with pytest.raises(EngineError, match="does not say whether to pause"):
             live.engine.alter("p", "paused", "maybe")
@@ -388,10 +388,10 @@ def test_others_read_what_can_be_read_again_past_a_query_that_is_paused() -> Non
         live.db.stream("s", rows, progress=ps.progress("v", delay=0))
         live.engine.ask(lambda: _held(live))
         live.add("q", "SELECT v FROM s")
-        assert live.engine.wait("q", timeout=20)
+        assert live.engine.wait("q", timeout=LONGEST)
         assert (len(live.values("q")), live.states()["p"]) == (25, "paused")
         live.engine.alter("p", "paused", "false")
-        assert live.engine.wait("p", timeout=20)
+        assert live.engine.wait("p", timeout=LONGEST)
         assert live.values("p") == list(range(25))
 
 

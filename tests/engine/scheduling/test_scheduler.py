@@ -23,7 +23,7 @@ from penstock.sources.rows import read_rows
 from penstock.sources.source import Chunk
 from tests.engine.live.scripted import speak
 from tests.planning import in_process
-from tests.waiting import join, wait_for
+from tests.waiting import LONGEST, join, wait_for
 
 IN_ORDER = "SELECT v, ts FROM a UNION ALL SELECT v, ts FROM b EMIT IN ORDER"
 
@@ -99,7 +99,7 @@ def test_what_comes_leaves_at_once_and_nobody_looks_up_meanwhile(streams: tuple[
     running.job.start()
     for value in range(5):
         running.say("a", value)
-        assert running.out.get(timeout=20) == value
+        assert running.out.get(timeout=LONGEST) == value
     running.end()
     running.job.wait()
     assert set(running.sources["a"].looks) == {None}  # for ever, if need be
@@ -110,7 +110,7 @@ def test_rows_in_order_do_not_wait_for_a_silent_source() -> None:
     running.job.start()
     for value in range(3):
         running.say("a", value)
-        assert running.out.get(timeout=20) == value  # b has not said a word
+        assert running.out.get(timeout=LONGEST) == value  # b has not said a word
     running.end()
     running.job.wait()
 
@@ -123,7 +123,7 @@ def test_without_enabling_timestamps_they_wait() -> None:
     wait_for(lambda: running.job.read == 2)
     assert running.out.empty()
     running.say("b", 3)
-    assert [running.out.get(timeout=20) for _ in range(2)] == [1, 2]
+    assert [running.out.get(timeout=LONGEST) for _ in range(2)] == [1, 2]
     running.end()
     running.job.wait()
     (merge,) = [each for each in running.job.progress().operators if each.name == "Merge"]
@@ -137,7 +137,7 @@ def test_a_waiting_run_can_be_stopped(streams: tuple[str, ...]) -> None:
     )
     running.job.start()
     running.say("a", 1)
-    assert running.out.get(timeout=20) == 1
+    assert running.out.get(timeout=LONGEST) == 1
     running.job.stop()
     running.job.wait()
     assert not running.job.active
@@ -152,7 +152,7 @@ def test_a_signal_handler_may_stop_it() -> None:
 
         def interrupt() -> None:
             running.say("a", 1)
-            running.out.get(timeout=20)
+            running.out.get(timeout=LONGEST)
             signal.pthread_kill(main, signal.SIGUSR1)
 
         thread = threading.Thread(target=interrupt)
@@ -178,4 +178,4 @@ def test_small_chunks_of_a_burst_are_handled_together() -> None:
         running.say("a", value)
     running.end()
     running.job.drive()
-    assert [running.out.get(timeout=20) for _ in range(10)] == list(range(10))
+    assert [running.out.get(timeout=LONGEST) for _ in range(10)] == list(range(10))

@@ -85,3 +85,19 @@ def test_an_overflow_in_a_worker(spark: SparkSession, how: str) -> None:
     assert isinstance(query, ps.Query)
     with pytest.raises(RunError, match="BIGINT"):
         query.collect() if how == "collect" else query.start(print).wait()
+
+
+def test_what_a_worker_says_without_a_trace() -> None:
+    """After Spark's own words, on their line."""
+    said = failure(
+        Exception(
+            "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_EXCEPTION] An"
+            " exception was thrown from the Python worker: penstock.errors.CheckpointError: the"
+            " state belongs to another query; they differ in:\n  -    sum(x)\n  expected: the"
+            " query that it was made by\n  try: another checkpoint\n SQLSTATE: 38000"
+        )
+    )
+    assert isinstance(said, CheckpointError)
+    assert said.message == "the state belongs to another query; they differ in:\n  -    sum(x)"
+    assert said.expected == "the query that it was made by"
+    assert said.hint == "another checkpoint"
