@@ -26,7 +26,7 @@ from penstock.api.running_on_spark import SparkSetting
 from penstock.engine.options import Scheduling
 from penstock.errors import BindError, EngineError, SinkError, nearest, shortened
 from penstock.functions.aggregates import PythonAggregate
-from penstock.language.binding.definitions.streams import bind_progress
+from penstock.language.binding.definitions.streams import with_progress
 from penstock.language.parse import parse_script, pointing_into
 from penstock.language.parsing.parameters import is_scalar
 from penstock.language.syntax.statements import Statement
@@ -192,7 +192,9 @@ class Database:
             read = Schema(tuple(field for field in given if field.name.casefold() != left_out))
             data, _ = source_of(source, read)
             columns = given if read != given else Schema((*given.fields, stamp))
-        bound = bind_progress(progress.clause, columns, self.catalog) if progress else None
+        bound = None
+        if progress is not None:
+            columns, bound = with_progress(progress.clause, columns, self.catalog)
         if bound is None and isinstance(data, DataFrameSource):
             bound = data.promised(columns)
         self.catalog.add_stream(StreamDefinition(name, columns, bound, data))
