@@ -36,7 +36,7 @@ from penstock.api.running_on_spark import SparkSetting
 from penstock.engine.options import Scheduling
 from penstock.errors import BindError, EngineError, SinkError, described, nearest, shortened
 from penstock.functions.aggregates import PythonAggregate
-from penstock.language.binding.definitions.streams import bind_progress
+from penstock.language.binding.definitions.streams import with_progress
 from penstock.language.parse import parse_script, pointing_into
 from penstock.language.parsing.parameters import is_scalar
 from penstock.language.syntax.statements import Statement
@@ -234,8 +234,10 @@ class Database:
             types = {field.name: field for field in found}
             own = Schema(tuple(types.get(field.name, field) for field in given))
             columns = own if read != given else Schema((*own.fields, stamp))
-        plain = StreamDefinition.of(name, columns).schema
-        bound = bind_progress(progress.clause, plain, self.catalog) if progress else None
+        plain, bound = StreamDefinition.of(name, columns).schema, None
+        if progress is not None:
+            plain, bound = with_progress(progress.clause, plain, self.catalog)
+            columns = Schema((*columns.fields, *plain.fields[len(columns.fields) :]))
         if bound is None and isinstance(data, DataFrameSource):
             bound = data.promised(plain)
         self.catalog.add_stream(StreamDefinition.of(name, columns, progress=bound, source=data))

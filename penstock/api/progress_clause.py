@@ -16,7 +16,7 @@ from penstock.api.arguments import (
     check_texts,
     check_whole,
 )
-from penstock.errors import BindError, Span, described
+from penstock.errors import BindError, PenstockError, Span, described
 from penstock.language.parse import parse_expression, parse_quantity
 from penstock.language.parsing.dialect import Penstock
 from penstock.language.syntax.names import Name, Quantity
@@ -54,13 +54,19 @@ def progress(
     future_limit: Length | None = None,
     skew: Length | None = None,
     timestamps: str = "EXTERNAL",
+    name: str | None = None,
 ) -> ProgressOptions:
     """How a stream progresses on `attribute`: one of `ordered`, `delay`, `slack` or `punctuated`
     (a condition and a bound), and what else the PROGRESS clause can say.  With `punctuated_for`,
     punctuations speak of the groups that these columns tell apart, and may stand beside a rule.
 
+    The attribute is a column, or an expression: its values are a further column then, which is
+    called `name`, or `event_time`.
+
     >>> progress("ts", delay="5 seconds", per="link")
     <penstock.progress PROGRESS ON ts DELAY 5 SECONDS PER link>
+    >>> progress("epoch_ms(secs * 1000)", name="at", ordered=True)
+    <penstock.progress PROGRESS ON EPOCH_MS(secs * 1000) AS at ORDERED>
     """
     check_name("the column that progresses", attribute)
     check_flags(ordered=ordered)
@@ -106,9 +112,12 @@ def progress(
     if slack is not None:
         amount = Quantity(Decimal(slack), "ROWS", _NOWHERE)
     when, bound = (parse_expression(text) for text in punctuated) if punctuated else (None, None)
+    expression = _expression(attribute, name is not None)
     clause = ProgressClause(
-        Name(attribute, _NOWHERE),
+        Name(name or attribute, _NOWHERE),
         _NOWHERE,
+        expression=expression,
+        perhaps=name is None,
         timestamps=timestamps.upper(),
         rule=rules[0] if rules else None,
         amount=amount,
@@ -121,6 +130,24 @@ def progress(
         skew=_length("skew", skew),
     )
     return ProgressOptions(attribute, clause)
+
+
+def _expression(text: str, is_one: bool) -> exp.Expr | None:
+    """What a stream progresses on, if it is not the name of a column."""
+    try:
+        found = parse_expression(text)
+    except PenstockError:
+        if is_one:
+            raise
+        return None
+    if not isinstance(found, exp.Column):
+        return found
+    if is_one:
+        raise BindError(
+            f"{text!r} is a column, and keeps its name",
+            hint="name= is for the values of expressions",
+        )
+    return None
 
 
 def checked(given: object) -> ProgressOptions | None:
@@ -166,7 +193,12 @@ def _length(name: str, length: Length | None) -> Quantity | None:
 
 
 def _words(clause: ProgressClause) -> Iterator[str]:
-    yield f"PROGRESS ON {_identifier(clause.attribute)}"
+    if clause.expression is None:
+        yield f"PROGRESS ON {_identifier(clause.attribute)}"
+    else:
+        yield f"PROGRESS ON {_sql(clause.expression)}"
+        if not clause.perhaps:
+            yield f"AS {_identifier(clause.attribute)}"
     if clause.timestamps != "EXTERNAL":
         yield clause.timestamps
     if clause.rule is not None and clause.rule != "PUNCTUATED":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
 
 def civil(days: int) -> tuple[int, int, int]:
     """Year, month and day of a day counted from 1970, as if today's calendar had always held.
@@ -55,3 +58,12 @@ def format_timestamp(microseconds: int) -> str:
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
     return f"{format_date(days)}T{hour:02d}:{minute:02d}:{second:02d}.{fraction:06d}Z"
+
+
+@lru_cache(64)
+def time_zone(name: str) -> ZoneInfo | None:
+    """The time zone of a name, if there is one."""
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):  # KeyError: there is none of the name
+        return None

@@ -22,7 +22,7 @@ from penstock.operators.operator import Progress
 from penstock.operators.ticks import from_ticks, to_ticks
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.properties.monotone import rises_with
-from penstock.scalars.bounds import bounding, promised, shift_of
+from penstock.scalars.bounds import bounding, promised, reached, reaching, shift_of
 
 _KEPT = 64  # values of bounds that are kept
 
@@ -31,6 +31,7 @@ class BoundOf:
     """The bound on one expression that rises with progressing columns."""
 
     def __init__(self, expression: Expression) -> None:
+        self._reached = _Reached.of(expression)
         expression = promised(expression)
         self._type = expression.type
         self._columns = tuple(dict.fromkeys(rises_with(expression)))
@@ -68,7 +69,7 @@ class BoundOf:
         """How far the expression has come."""
         if self._same is not None:
             return progress.high.get(self._same, BEGINNING)
-        return self._at(progress.high)
+        return self._at(progress.high) if self._reached is None else self._reached(progress.high)
 
     def _at(self, bounds: Mapping[str, Bound]) -> Bound:
         if self._shift is not None:  # of one column
@@ -132,3 +133,35 @@ class BoundOf:
         pairs = zip(ticks, self._domains, strict=True)
         values = [domain.value(tick) for tick, domain in pairs]
         return self._domain.tick(self._bounding(values))
+
+
+class _Reached:
+    """How far an expression has come, where that is no bound on the highest value: clocks may have
+    been put back since."""
+
+    def __init__(self, expression: Expression) -> None:
+        columns = tuple(dict.fromkeys(rises_with(expression)))
+        fields = [Field(each.name, each.type, each.relation) for each in columns]
+        self._names = [field.qualified for field in fields]
+        self._domains, self._domain = (
+            [Domain(each.type) for each in columns],
+            Domain(expression.type),
+        )
+        self._reached = reached(expression, columns)
+
+    @staticmethod
+    def of(expression: Expression) -> _Reached | None:
+        columns = rises_with(expression)
+        return (
+            None
+            if not columns or reaching(expression) == promised(expression)
+            else _Reached(expression)
+        )
+
+    def __call__(self, high: Mapping[str, Bound]) -> Bound:
+        found = [high.get(name, BEGINNING) for name in self._names]
+        if BEGINNING in found:
+            return BEGINNING
+        pairs = zip(found, self._domains, strict=True)
+        values = [domain.value(int(tick)) for tick, domain in pairs]
+        return self._domain.tick(self._reached(values))

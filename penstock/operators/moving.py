@@ -12,6 +12,7 @@ from penstock.model.clock import Clock
 from penstock.operators.build import operator_for
 from penstock.operators.operator import Movable, Operator
 from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.plan.nodes.joins import Join
 from penstock.state.chunks import ChunkStore
 
 
@@ -29,7 +30,10 @@ def load_moved(
     if was == node.operator.value:
         operator.load(store)
         return False
-    before = operator_for(replace(node, operator=OperatorKind(was)), clock)
+    other = replace(node, operator=OperatorKind(was))
+    if isinstance(node.logical, Join):  # whose results were perhaps in another order
+        other = replace(other, sorting=None)
+    before = operator_for(other, clock)
     _movable(before, was, node).load(store)
     _movable(operator, was, node).adopt(_movable(before, was, node).export())
     return True

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _OTHERS = {"and", "or", "not", "negate", "is_null", "is_distinct", "in", "like", "ilike"}
 _OTHERS |= {"promised_as"}  # see scalars/bounds.py
+_OTHERS |= {"lowest_at_time_zone", "highest_at_time_zone"}  # there, too
 _OTHERS |= {"struct"}  # struct(a, b), {'a': 1}
 _OTHERS |= {"array", "map", "element", "map_value", "struct_field"}  # ARRAY[…], a[1], m['k'], s.f
 _OTHERS |= {"array_concat", "array_reverse", "array_slice", "array_distinct", "array_position"}

@@ -43,6 +43,7 @@ class PunctuationRows:
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
     """`per` splits the source into sub-sources that progress apart; `per_file` does so by file.
+    Rows for which a `computed` attribute has no value are rejected.
 
     Punctuation for groups stands beside any rule.  Beside PUNCTUATED there is nothing else: then
     only groups progress, and the end of the stream completes the rest."""
@@ -52,6 +53,7 @@ class StreamProgress:
     per: Expression | None = None
     per_file: bool = False
     punctuation: PunctuationRows | None = None
+    computed: Expression | None = None  # the attribute, from the columns that are read
 
     def __post_init__(self) -> None:
         if self.punctuation is None and isinstance(self.policy.rule, Punctuated):
@@ -152,6 +154,18 @@ class StreamDefinition:
         )
 
     @property
+    def made(self) -> bool:
+        """Whether the progressing attribute is stamped or computed here rather than read."""
+        return self.stamped or (self.progress is not None and self.progress.computed is not None)
+
+    @property
+    def without_time(self) -> str:
+        """Why a row cannot take part that has no time."""
+        assert self.progress is not None
+        computed = self.progress.computed
+        return f"{self.attribute.name} is NULL" if computed is None else f"{computed} has no value"
+
+    @property
     def is_latent(self) -> bool:
         """Whether that happens only where an operator needs it."""
         return self.progress is not None and self.progress.policy.timestamps is TimestampKind.LATENT
@@ -167,7 +181,7 @@ class StreamDefinition:
     @property
     def input_schema(self) -> Schema:
         """The columns that the source has to supply, as it has to read them."""
-        if not self.stamped:
+        if not self.made:
             return self.declared
         name = self.attribute.name
         return Schema(tuple(each for each in self.declared if each.name != name))

@@ -20,7 +20,7 @@ from penstock.plan.nodes.stateless import Scan
 from penstock.plan.streams import no_source
 from penstock.promises.promise import Promise
 from penstock.promises.running_bounds import RunningBounds
-from penstock.promises.stamping import stamped_later
+from penstock.promises.stamping import ComputedTimes, stamped_later
 from penstock.promises.sub_source_bounds import SubSourceBounds
 from penstock.promises.sub_sources import SubSources
 from penstock.promises.unfit import Unfit
@@ -77,7 +77,7 @@ class Ingest:
     def on_chunk(self, chunk: Chunk) -> list[Item]:
         self.read += chunk.num_rows
         if self._promise is not None:
-            return self._promise.items(chunk)
+            return self._promise.items(chunk if self._timed is None else self._timed.of(chunk))
         batch = stamped_later(self.stream, chunk.batch)
         return [Batch(batch.rename_columns(self.schema.names))]  # as the plan knows them
 
@@ -157,6 +157,10 @@ class Ingest:
     def waits_for(self) -> tuple[list[str], int]:
         """The sub-sources that hold the promise back, by their names, and how many others."""
         return self._promise.waits_for() if self._promise is not None else ([], 0)
+
+    @cached_property
+    def _timed(self) -> ComputedTimes | None:
+        return ComputedTimes.of_stream(self.stream)
 
     @cached_property
     def _promise(self) -> Promise | None:

@@ -46,7 +46,7 @@ class Unfit:
         said = punctuates if punctuates is not None else np.zeros(batch.num_rows, np.bool_)
         if attribute.null_count:
             for row in np.flatnonzero(np.asarray(attribute.is_null()) & ~said).tolist():
-                reasons[row] = (RejectKind.NO_PROGRESS, f"{self._stream.attribute.name} is NULL")
+                reasons[row] = (RejectKind.NO_PROGRESS, self._stream.without_time)
         if promised is not None and promised.null_count:
             for row in np.flatnonzero(np.asarray(promised.is_null()) & said).tolist():
                 reasons[row] = (RejectKind.NO_PROGRESS, "a punctuation without a bound")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.schema import Field, Schema
 from penstock.plan.expressions import Column, Expression
 from penstock.plan.properties.monotone import rises_with
-from penstock.scalars.bounds import bounding
+from penstock.scalars.bounds import Bounding, bounding, reached
 
 Key: TypeAlias = tuple[str, str | None]
 Bounds: TypeAlias = dict[Key, Any]
@@ -41,8 +41,19 @@ class Relation:
 
 def bound_evaluator(expression: Expression) -> Callable[[Bounds], Any]:
     """From bounds on columns to the bound on an expression that rises with them."""
+    return _over_bounds(expression, bounding)
+
+
+def reach_evaluator(expression: Expression) -> Callable[[Bounds], Any]:
+    """From how far columns have come to how far an expression has that rises with them."""
+    return _over_bounds(expression, reached)
+
+
+def _over_bounds(
+    expression: Expression, by: Callable[[Expression, Sequence[Column]], Bounding]
+) -> Callable[[Bounds], Any]:
     columns = tuple(dict.fromkeys(rises_with(expression)))
-    evaluate = bounding(expression, columns) if columns else None
+    evaluate = by(expression, columns) if columns else None
 
     def bound(bounds: Bounds) -> Any:
         found = [bounds.get((each.name, each.relation), BEGINNING) for each in columns]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock.errors import PenstockError
 from penstock.model.calendar import format_timestamp
 from penstock.model.clock import Clock, SteadyClock
 from penstock.model.domain import Domain
@@ -116,6 +117,7 @@ def _with_progress(
     low = LowWatermark(files)
     high = HighWatermark()
     trackers: dict[Hashable, RunningBound] = {}
+    computed = _computed(stream, progress)
     sub_source = _sub_source(stream, progress)
     punctuates = _punctuates(stream, progress)
     group_of = _group(stream, progress)
@@ -127,6 +129,8 @@ def _with_progress(
         values = arrival.values
         if stamps:
             values = _with_stamp(stream, values, clock.now())
+        elif computed is not None:
+            values = _with_stamp(stream, values, computed(values))
         is_punctuation, promised = punctuates(values)
         reason = _reason(node, values[position], is_punctuation, promised, clock)
         if reason is not None:
@@ -158,6 +162,23 @@ def _with_progress(
         rows.append(Row(values, bounds, lineage=((stream.name, number),)))
     reached = {attribute: domain.value(int(high.value))} if rows else {}
     return Relation(node.schema, rows, reached)
+
+
+def _computed(
+    stream: StreamDefinition, progress: StreamProgress
+) -> Callable[[tuple[Any, ...]], Any] | None:
+    """The time of a tuple, where an expression says it; None for a tuple for which it fails."""
+    if progress.computed is None:
+        return None
+    evaluate = evaluator(progress.computed, stream.input_schema)
+
+    def time(values: tuple[Any, ...]) -> Any:
+        try:
+            return evaluate(values)
+        except PenstockError:
+            return None
+
+    return time
 
 
 def _sub_source(
@@ -209,7 +230,7 @@ def _reason(
         if not TICKS.holds(tick) or tick < room.reached.low or tick - 1 > room.reached.high:
             return RejectKind.OUT_OF_RANGE, no_room(promised, domain.type)
     elif time is None:
-        return RejectKind.NO_PROGRESS, f"{stream.attribute.name} is NULL"
+        return RejectKind.NO_PROGRESS, stream.without_time
     elif limit is not None and time > clock.now() + limit:
         return RejectKind.FUTURE, f"{format_timestamp(time)} is too far ahead of the clock"
     elif not room.tuples.meet(TICKS).holds(domain.tick(time)):

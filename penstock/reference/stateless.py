@@ -19,6 +19,7 @@ from penstock.reference.relation import (
     bound_evaluator,
     carried,
     field_key,
+    reach_evaluator,
 )
 from penstock.reference.run import Run
 from penstock.scalars.evaluate import evaluator
@@ -58,6 +59,10 @@ def project(node: Project, given: Relation) -> Relation:
         (field_key(progressing.field), bound_evaluator(by_name[progressing.field.name]))
         for progressing in node.progress
     ]
+    reached = [
+        (field_key(progressing.field), reach_evaluator(by_name[progressing.field.name]))
+        for progressing in node.progress
+    ]
     rows = [
         replace(
             row,
@@ -69,7 +74,7 @@ def project(node: Project, given: Relation) -> Relation:
     if check is not None:
         for row in rows:
             check(row.values)
-    return Relation(node.schema, rows, carried(given.high, bounds))
+    return Relation(node.schema, rows, carried(given.high, reached))
 
 
 def unnest(node: Unnest, given: Relation) -> Relation:

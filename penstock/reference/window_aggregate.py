@@ -15,7 +15,13 @@ from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import Type
 from penstock.plan.nodes.aggregates import Window, WindowAggregate
 from penstock.reference.grouping import grouper
-from penstock.reference.relation import Relation, Row, bound_evaluator, tick_bound
+from penstock.reference.relation import (
+    Relation,
+    Row,
+    bound_evaluator,
+    reach_evaluator,
+    tick_bound,
+)
 from penstock.reference.run import LateTuple, LateTuples, Run
 from penstock.reference.sessions import in_sessions
 from penstock.scalars.evaluate import evaluator
@@ -132,7 +138,7 @@ def _landmark(
     if not placed:
         return
     assert node.attribute is not None
-    reached = tick_bound(Domain(node.attribute.type), bound_evaluator(node.attribute)(given.high))
+    reached = tick_bound(Domain(node.attribute.type), reach_evaluator(node.attribute)(given.high))
     high = int(max(reached, *(each.item.value for each in placed)))
     joins_at: dict[int, list[tuple[Row, int]]] = defaultdict(list)
     for each in placed:

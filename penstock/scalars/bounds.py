@@ -32,7 +32,16 @@ def bounding(expression: Expression, columns: Sequence[Column]) -> Bounding:
     >>> [bounding(Cast(t, INT), [t])([value]) for value in (-(2**70), 7, 2**40)]
     [-2147483648, 7, 2147483647]
     """
-    domain, bound = Domain(expression.type), _bounding(promised(expression), columns)
+    return _fitting(promised(expression), columns)
+
+
+def reached(expression: Expression, columns: Sequence[Column]) -> Bounding:
+    """A function from the highest values of the columns to how far the expression has come."""
+    return _fitting(reaching(expression), columns)
+
+
+def _fitting(expression: Expression, columns: Sequence[Column]) -> Bounding:
+    domain, bound = Domain(expression.type), _bounding(expression, columns)
 
     def with_tick(values: Sequence[Any]) -> Any:
         value = bound(values)
@@ -50,10 +59,33 @@ def promised(expression: Expression) -> Expression:
 
     So tuples that are copied can all promise what the earliest copy does: one that is too late for
     a window is not late for those that follow.
+
+    before: at_time_zone(t, 'Europe/Berlin')
+    after:  lowest_at_time_zone(t, 'Europe/Berlin')
+
+    So no local time falls below its bound when clocks are put back.
     """
-    if isinstance(expression, Call) and expression.function == "promised_as":
-        return promised(expression.arguments[1])
+    match expression:
+        case Call("promised_as", (_, lower)):
+            return promised(lower)
+        case Call("at_time_zone", (inner, zone)):
+            return Call("lowest_at_time_zone", (promised(inner), zone), expression.type)
     return with_children(expression, promised)
+
+
+def reaching(expression: Expression) -> Expression:
+    """What the expression has come to at the most, where the columns have come to their highest
+    values.
+
+    before: at_time_zone(t, 'Europe/Berlin')
+    after:  highest_at_time_zone(t, 'Europe/Berlin')
+    """
+    match expression:
+        case Call("promised_as", (_, lower)):
+            return reaching(lower)
+        case Call("at_time_zone", (inner, zone)):
+            return Call("highest_at_time_zone", (reaching(inner), zone), expression.type)
+    return with_children(expression, reaching)
 
 
 def shift_of(expression: Expression) -> int | None:

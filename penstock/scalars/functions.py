@@ -16,7 +16,7 @@ from penstock.scalars.casts import truncate
 from penstock.scalars.encoded_texts import ENCODED
 from penstock.scalars.hashes import HASHES
 from penstock.scalars.json_paths import JSON
-from penstock.scalars.months import at_time_zone
+from penstock.scalars.months import at_time_zone, highest_at_time_zone, lowest_at_time_zone
 from penstock.scalars.nested import NESTED
 from penstock.scalars.regular_expressions import REGULAR_EXPRESSIONS, on_one_text
 from penstock.scalars.time_formats import format_time, read_time, to_timestamp
@@ -218,6 +218,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **JSON,
     **ENCODED,
     "at_time_zone": at_time_zone,
+    "lowest_at_time_zone": lowest_at_time_zone,
+    "highest_at_time_zone": highest_at_time_zone,
     "date_format": format_time,
     "to_timestamp": to_timestamp,
     "try_to_timestamp": read_time,

@@ -75,4 +75,13 @@ def _at_time_zone(call: Call, literals: Sequence[Literal | None]) -> Kernel | No
     return kernel
 
 
-MONTHS: dict[str, Builder] = {"add_months": _add_months, "at_time_zone": _at_time_zone}
+def _row_by_row(call: Call, _: Sequence[Literal | None]) -> Kernel:
+    return by_rows(call)
+
+
+MONTHS: dict[str, Builder] = {
+    "add_months": _add_months,
+    "at_time_zone": _at_time_zone,
+    "lowest_at_time_zone": _row_by_row,  # of bounds, of which there are few
+    "highest_at_time_zone": _row_by_row,
+}

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlglot.tokenizer_core import TokenType
+
 from penstock.errors import nearest
 from penstock.language.parsing.parser import Parser
+from penstock.language.syntax.names import Name
 from penstock.language.syntax.statements import ProgressClause
 
+EVENT_TIME = "event_time"  # what the values of an expression are called
 _WORDS = (
     "ORDERED",
     "DELAY",
@@ -24,8 +28,8 @@ _WORDS = (
 
 
 def progress_clause(parser: Parser) -> ProgressClause | None:
-    """progress ::= PROGRESS ON column [EXTERNAL | INTERNAL | LATENT] [rule] [PER (FILE | expr)]
-    [IDLE AFTER length] [SKEW length] [FUTURE LIMIT length]
+    """progress ::= PROGRESS ON (column | expression [AS name]) [EXTERNAL | INTERNAL | LATENT]
+    [rule] [PER (FILE | expr)] [IDLE AFTER length] [SKEW length] [FUTURE LIMIT length]
 
     rule ::= ORDERED | DELAY length | SLACK n ROWS | PUNCTUATED WHEN condition BOUND expression
 
@@ -34,8 +38,7 @@ def progress_clause(parser: Parser) -> ProgressClause | None:
     if not parser.accept("PROGRESS"):
         return None
     parser.expect("ON")
-    attribute = parser.name("a column")
-    parts: dict[str, Any] = {}
+    attribute, parts = _attribute(parser)
     while word := parser.word:
         if word not in _WORDS:
             close = nearest(word, _WORDS)
@@ -54,6 +57,30 @@ def progress_clause(parser: Parser) -> ProgressClause | None:
                 )
             parts[key] = value
     return ProgressClause(attribute, parser.since(start), **parts)
+
+
+def _attribute(parser: Parser) -> tuple[Name, dict[str, Any]]:
+    """A column, or an expression and what its values are called."""
+    if not _is_expression(parser):
+        return parser.name("a column"), {}
+    start = parser.here()
+    expression = parser.scalar("a column or an expression")
+    name = Name(EVENT_TIME, parser.since(start))
+    if parser.accept("AS"):
+        name = parser.name("a name for the values")
+    return name, {"expression": expression}
+
+
+def _is_expression(parser: Parser) -> bool:
+    """A name alone is a column, whatever it is called."""
+    if parser.word in ("CASE", "NOT"):
+        return True
+    if not parser.word and parser._curr.token_type is not TokenType.IDENTIFIER:
+        return parser._curr.token_type is TokenType.L_PAREN
+    after = parser._next
+    if after is None or after.token_type in (TokenType.SEMICOLON, TokenType.R_PAREN):
+        return False
+    return not after.text[:1].isalpha() or after.text.upper() in ("AT", "AS")
 
 
 def _part(parser: Parser, word: str) -> dict[str, Any]:

@@ -33,6 +33,9 @@ class SocketSyntax:
 
 @dataclass(frozen=True, slots=True)
 class ProgressClause:
+    """With an `expression`, the attribute is what its values are called; in Python it may also be a
+    column whose name could be read as an expression."""
+
     attribute: Name
     span: Span
     timestamps: str = "EXTERNAL"
@@ -46,6 +49,8 @@ class ProgressClause:
     idle_after: Quantity | None = None
     future_limit: Quantity | None = None
     skew: Quantity | None = None
+    expression: exp.Expr | None = None
+    perhaps: bool = False  # whether a column that is called like the attribute comes first
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def _sample(node: Node) -> Sample | None:
 
 def _of_scan(scan: Scan) -> Sample | None:
     stream = scan.stream
-    if not isinstance(stream.source, BatchSource) or stream.stamped:
+    if not isinstance(stream.source, BatchSource) or stream.made:
         return None
     batches = stream.source.batches
     if not isinstance(batches, list) or not any(batch.num_rows for batch in batches):

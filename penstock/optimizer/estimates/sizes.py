@@ -122,7 +122,7 @@ def _of_scan(node: Scan, column: Column) -> Flow | None:
         return None
     volume, rows, batch, known = _assumed_volume(column.type), None, float(BATCH), False
     found, ends = None, ()
-    if stream.source is not None and not stream.stamped:
+    if stream.source is not None and not stream.made:
         found = extent(stream.source, stream.input_schema, column.name)
     if found is not None:
         rows = float(found.rows)

@@ -120,7 +120,7 @@ def progress_columns(stream: StreamDefinition) -> set[str]:
     progress = stream.progress
     if progress is None:
         return set()
-    looked_at: list[Expression] = [progress.per] if progress.per is not None else []
+    looked_at = [each for each in (progress.per, progress.computed) if each is not None]
     if progress.punctuation is not None:
         said = progress.punctuation
         looked_at += [said.when, said.bound, *said.group]

@@ -361,6 +361,8 @@ def _promise(progress: StreamProgress) -> str:
         words.append("PER FILE")
     elif progress.per is not None:
         words.append(f"PER {progress.per}")
+    if progress.computed is not None:
+        words.append(f"OF {progress.computed}")
     return " ".join(words)
 
 

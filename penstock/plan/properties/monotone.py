@@ -6,17 +6,23 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.functions.scalar import SCALARS
+from penstock.model.calendar import time_zone
 from penstock.model.types import Kind
 from penstock.plan.expressions import Call, Cast, Column, Expression, Literal
 
 _PROGRESSING_KINDS = (Kind.TIMESTAMP, Kind.DATE, Kind.INT, Kind.BIGINT, Kind.DECIMAL)
 
 
+# What clocks show is put back at the end of summer time; their bounds allow for that.
+AT_TIME_ZONE = ("at_time_zone", "lowest_at_time_zone", "highest_at_time_zone")
+
+
 def rises_with(expression: Expression) -> tuple[Column, ...]:
     """The columns that the expression never goes down with; none if it may go down.
 
     `ts`, `ts + INTERVAL 1 MINUTE`, `date_trunc('hour', ts)`, `CAST(ts AS DATE)` rise with `ts`,
-    and `greatest(a.ts, b.ts)` with both.
+    and `greatest(a.ts, b.ts)` with both.  So does `ts AT TIME ZONE 'Europe/Berlin'`, but for the
+    hour that is there twice: bounds are lower by as much before it (see `scalars/bounds.py`).
     """
     if isinstance(expression, Column):
         return (expression,) if expression.type.kind in _PROGRESSING_KINDS else ()
@@ -46,6 +52,8 @@ def rising_operands(expression: Expression) -> tuple[Expression, ...]:
             return arguments
         case Call("promised_as", (_, lower)):
             return (lower,)
+        case Call(name, (inner, zone)) if name in AT_TIME_ZONE and _is_time_zone(zone):
+            return (inner,)
         case Call("time_bucket" | "number_bucket", (width, inner, *origin)) if _positive(width):
             return (inner,) if all(written(each) is not None for each in origin) else ()
         case Call(name, arguments, _, None) if name in SCALARS and SCALARS[name].monotone:
@@ -61,6 +69,19 @@ def written(constant: Expression) -> Any:
     while isinstance(constant, Cast) and not constant.tries:
         constant = constant.operand
     return constant.value if isinstance(constant, Literal) else None
+
+
+def is_steady(expression: Expression) -> bool:
+    """Whether values never go down where what they rise with goes up: only bounds do for windows
+    of other lengths than the earliest, and for what clocks show."""
+    if isinstance(expression, Call) and expression.function in ("promised_as", *AT_TIME_ZONE):
+        return False
+    return all(is_steady(each) for each in rising_operands(expression))
+
+
+def _is_time_zone(zone: Expression) -> bool:
+    name = written(zone)
+    return isinstance(name, str) and time_zone(name) is not None
 
 
 def _positive(factor: Expression) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from penstock.plan.expressions import Call, Column, Expression
 from penstock.plan.nodes.joins import Join
-from penstock.plan.properties.monotone import rising_operands
+from penstock.plan.properties.monotone import is_steady, rising_operands
 
 
 def by_ports(node: Join, by: Expression) -> tuple[int, ...] | None:
@@ -23,7 +23,7 @@ def by_ports(node: Join, by: Expression) -> tuple[int, ...] | None:
         if not set(by.arguments) <= set(node.attributes):
             return None
         return tuple(sorted({node.attributes.index(each) for each in by.arguments}))
-    operands = rising_operands(by)
+    operands = rising_operands(by) if is_steady(by) else ()
     return by_ports(node, operands[0]) if len(operands) == 1 else None
 
 

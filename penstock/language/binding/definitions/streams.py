@@ -16,7 +16,8 @@ from penstock.language.binding.scalars.literals import (
     whole_rows,
 )
 from penstock.language.binding.scope import Scope
-from penstock.language.syntax.names import Quantity
+from penstock.language.parsing.progress_clause import EVENT_TIME
+from penstock.language.syntax.names import Name, Quantity
 from penstock.language.syntax.relations import ValuesSyntax
 from penstock.language.syntax.statements import (
     CreateStream,
@@ -37,7 +38,7 @@ from penstock.model.progress import (
 from penstock.model.schema import Field, Schema
 from penstock.model.types import TIMESTAMP, Kind
 from penstock.plan.catalog import Catalog
-from penstock.plan.expressions import Column, cast_to
+from penstock.plan.expressions import Column, cast_to, columns_of
 from penstock.plan.streams import PunctuationRows, StreamDefinition, StreamProgress
 from penstock.sources.address import parse_address
 from penstock.sources.allowed import Allowed
@@ -51,9 +52,11 @@ def bind_stream(
 ) -> StreamDefinition:
     """A stream or a table; file names are relative to `base`, and what is not `allowed` is
     refused."""
-    declared = _schema(syntax)
+    declared, progress = _schema(syntax), None
     schema = Schema(tuple(Field(each.name, each.type.plain) for each in declared))
-    progress = bind_progress(syntax.progress, schema, catalog) if syntax.progress else None
+    if syntax.progress is not None:
+        schema, progress = with_progress(syntax.progress, schema, catalog)
+        declared = Schema((*declared.fields, *schema.fields[len(declared.fields) :]))
     if progress is not None and progress.per_file and not isinstance(syntax.source, FilesSyntax):
         assert syntax.progress is not None
         raise BindError("PER FILE needs FROM FILES", span=syntax.progress.span)
@@ -128,6 +131,46 @@ def _not_allowed(allowed: Allowed, name: str, span: Span) -> BindError:
         span=span,
         expected=f"what is allowed: {allowed}",
     )
+
+
+def with_progress(
+    clause: ProgressClause, schema: Schema, catalog: Catalog
+) -> tuple[Schema, StreamProgress]:
+    """The columns of a stream and how it progresses.  An expression that it progresses on makes a
+    column of its own, behind those that are read.
+
+    before: (payload STRING) PROGRESS ON CAST(payload AS TIMESTAMP) AS ts
+    after:  (payload STRING, ts TIMESTAMP) PROGRESS ON ts
+    """
+    name = clause.attribute.text
+    syntax, known = clause.expression, {each.name.casefold() for each in schema}
+    if syntax is None or (clause.perhaps and name.casefold() in known):
+        return schema, bind_progress(clause, schema, catalog)
+    if clause.perhaps:
+        name, clause = EVENT_TIME, replace(clause, attribute=Name(EVENT_TIME, clause.span))
+    computed = ExpressionBinder(Scope(schema), catalog, "PROGRESS").bind(syntax)
+    span = span_of(syntax) or clause.span
+    if isinstance(computed, Column):
+        plain = replace(clause, attribute=Name(computed.name, span), expression=None)
+        return schema, bind_progress(plain, schema, catalog)
+    if clause.timestamps != "EXTERNAL":
+        raise BindError(
+            f"{clause.timestamps} timestamps are stamped, and not computed",
+            span=span,
+            expected="a column",
+        )
+    if not columns_of(computed):
+        raise BindError("what a stream progresses on has to look at a column", span=span)
+    if name.casefold() in known:
+        raise BindError(
+            f"there is a column {name} already",
+            span=clause.attribute.span,
+            expected="another name for what the stream progresses on",
+            hint="PROGRESS ON … AS another_name",
+        )
+    extended = Schema((*schema.fields, Field(name, computed.type)))
+    bound = bind_progress(clause, extended, catalog)
+    return extended, replace(bound, computed=computed)
 
 
 def bind_progress(clause: ProgressClause, schema: Schema, catalog: Catalog) -> StreamProgress:

@@ -19,7 +19,7 @@ from penstock.language.binding.relations.relations import pointing_at
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import span_of
 from penstock.language.binding.scope import Scope
-from penstock.language.binding.windows.windows import HOW_TO_RUN, BoundWindow, WindowBinder
+from penstock.language.binding.windows.windows import HOW_TO_RUN, WindowBinder
 from penstock.language.syntax.queries import (
     LimitClause,
     Select,
@@ -44,11 +44,8 @@ def bind_distinct_on(select: Select, given: BoundFrom, catalog: Catalog) -> Node
     _refuse_unread(select, given)
     scope = given.scope(given.schema)
     tuples = ExpressionBinder(scope, catalog, "DISTINCT ON")
-    bound = _window(select, node, tuples)
-    assert isinstance(bound.window, Sliding)
-    assert bound.attribute is not None
-    window, attribute = bound.window, bound.attribute
     keys = tuple(dict.fromkeys(_key(each, select, tuples) for each in select.distinct_on))
+    window, attribute = _window(select, node, keys, tuples)
     last = _takes_last(select, keys, attribute, tuples)
     shape = WindowAggregate(node, window, attribute, (), (), ())
     binder = _RowBinder(scope, catalog, list(shape.schema))
@@ -64,7 +61,7 @@ def bind_distinct_on(select: Select, given: BoundFrom, catalog: Catalog) -> Node
         lambda: DistinctOn(node, window, attribute, keys, columns, last, select.span),
     )
     shown = named(found)
-    if not selects_window_columns(select.items):
+    if select.window is not None and not selects_window_columns(select.items):
         shown = with_window_bounds(shown, rows.schema)
     return pointing_at(select.span, lambda: Project(rows, shown))
 
@@ -127,12 +124,19 @@ def _refuse_others(select: Select, catalog: Catalog) -> None:
             )
 
 
-def _window(select: Select, node: Node, tuples: ExpressionBinder) -> BoundWindow:
+def _window(
+    select: Select, node: Node, keys: tuple[Expression, ...], tuples: ExpressionBinder
+) -> tuple[Sliding, Expression]:
+    """That of the query, and its attribute; without one, rows of equal values of a key that
+    progresses are together, and complete when that has been passed."""
     if select.window is None:
+        for key in keys:
+            if node.promise(key) is not None:
+                return Sliding(1, 1), key
         raise BindError(
             "DISTINCT ON would have to remember every key for ever",
             span=select.span,
-            expected="a window",
+            expected="a window, or a key that progresses",
             hint=f"[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] after the SELECT list; or {HOW_TO_RUN}",
         )
     bound = WindowBinder(select.window, node, tuples).bind()
@@ -143,7 +147,8 @@ def _window(select: Select, node: Node, tuples: ExpressionBinder) -> BoundWindow
             expected="RANGE and SLIDE in values of an attribute",
             hint="[RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts]",
         )
-    return bound
+    assert bound.attribute is not None
+    return bound.window, bound.attribute
 
 
 def _key(syntax: exp.Expr, select: Select, tuples: ExpressionBinder) -> Expression:

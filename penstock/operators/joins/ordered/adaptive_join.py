@@ -45,7 +45,7 @@ class AdaptiveJoin(OrderedJoin):
         """`alpha` is the load from which on results are ordered after joining."""
         if not 0 <= alpha < 1:
             raise PlanError(f"α of an adaptive join is {alpha}", expected="from 0 to below 1")
-        super().__init__(node, by or node.attributes)
+        super().__init__(node, by or node.attributes, any_order=not by)
         self.alpha = alpha
         self._timer = timer
         self.measured = JoinLoad()

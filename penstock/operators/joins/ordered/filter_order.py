@@ -14,11 +14,11 @@ from penstock.plan.nodes.joins import Join
 
 
 class FilterOrderJoin(OrderedJoin):
-    """In the order of the latest of some times, which are those of both inputs if nothing else is
-    said."""
+    """In the order of the latest of some times: of those of both inputs, or as a state that is
+    loaded has them, if nothing else is said."""
 
     def __init__(self, node: Join, by: Sequence[Column] = ()) -> None:
-        super().__init__(node, by or node.attributes)
+        super().__init__(node, by or node.attributes, any_order=not by)
 
     def waits(self, port: int) -> bool:  # noqa: ARG002
         return False
