@@ -15,6 +15,15 @@ from zlib import crc32
 from penstock.errors import CheckpointError
 
 _CHECK = "check"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def make_room(path: Path, error: OSError | None = None) -> str | None:
+    """What to do if a disk is full: what was saved on it is good.  None: the error is another."""
+    if error is not None and error.errno not in _FULL:
+        return None
+    directory = path if path.is_dir() else path.parent
+    return f"make room in {directory} and run again: what was saved before is kept"
 
 
 def refuse_no_directory(path: Path) -> None:
@@ -29,14 +38,20 @@ def refuse_no_directory(path: Path) -> None:
 def write_whole(path: Path, content: bytes, sync: bool = True) -> None:
     """Replace a file at once; it is on disk when this returns, unless `sync` is of no use."""
     beside = path.with_name(f".{path.name}.new")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        beside.replace(path)
         if sync:
-            os.fsync(file.fileno())
-    beside.replace(path)
-    if sync:
-        sync_directory(path.parent)
+            sync_directory(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
+        reason = f"cannot write {path}: {error.strerror}"
+        raise CheckpointError(reason, hint=make_room(path, error)) from None
 
 
 def create_whole(path: Path, content: bytes, token: str) -> bool:

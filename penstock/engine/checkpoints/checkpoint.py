@@ -8,6 +8,7 @@ deleted, exchanged or cut is an error and never the beginning of a stream.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import uuid
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from zlib import crc32
 
-from penstock.durable import lock, read_json, refuse_no_directory, write_json
+from penstock.durable import lock, make_room, read_json, refuse_no_directory, write_json
 from penstock.errors import CheckpointError
 from penstock.state.chunks import Tree, pack, unpack
 
@@ -25,6 +26,7 @@ _READ = (5, FORMAT)  # of format 5, what queries share and their accounts are wr
 DATABASE = "state.sqlite"
 _MARKER = "checkpoint.json"
 _LOCK = "lock"
+_ROOM = 1 << 16  # bytes that a disk has at least if it is not full
 _SCHEMA = """
 CREATE TABLE chunk (key TEXT PRIMARY KEY, packed BLOB NOT NULL, checked INTEGER NOT NULL);
 CREATE TABLE head (id TEXT NOT NULL, epoch INTEGER NOT NULL, checked INTEGER NOT NULL);
@@ -48,7 +50,8 @@ class Checkpoints:
             held = lock(self._directory / _LOCK, f"the checkpoint in {self._directory}")
             self._opened.enter_context(held)
         except OSError as error:
-            raise self._failure(f"cannot be opened: {error.strerror}") from None
+            hint = make_room(self._directory, error)
+            raise self._failure(f"cannot be opened: {error.strerror}", hint) from None
         try:
             with self._failing():
                 self._open()
@@ -207,7 +210,16 @@ class Checkpoints:
         try:
             yield
         except sqlite3.Error as error:
-            raise self._failure(f"cannot be read or written: {error}") from error
+            hint = make_room(self._directory) if self._is_full(error) else None
+            raise self._failure(f"cannot be read or written: {error}", hint) from error
+
+    def _is_full(self, error: sqlite3.Error) -> bool:
+        """Whether there is no room for the database; or for the journal of a transaction, which is
+        rolled back."""
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return True
+        operational = isinstance(error, sqlite3.OperationalError)
+        return operational and shutil.disk_usage(self._directory).free < _ROOM
 
     def _failure(self, what: str, hint: str | None = None) -> CheckpointError:
         return CheckpointError(
