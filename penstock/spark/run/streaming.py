@@ -103,7 +103,9 @@ class SparkRun:
         self._buckets = begun.buckets
         self._feeds = Feeds.of(queries, self._own / "feed")
         self.closed = closed_before(self._feeds, self._books, self.checkpoint, options.bounded)
-        self._feeds.fill(strict, options.portions, kept=not self._temporary)
+        kept = not self._temporary
+        growing = not options.bounded or (kept and not options.final)
+        self._feeds.fill(strict, options.portions, kept, growing)
         sources = streaming_sources(self._feeds, self._spark, begun.parts)
         tables = [
             TableFiles(query, self._spark, self._tables, strict, self._buckets) for query in queries

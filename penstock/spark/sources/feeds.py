@@ -57,9 +57,9 @@ class Feeds:
         streams = streams_of(*queries)
         return Feeds(streams, {name: Feed(directory / file_name(name)) for name in streams})
 
-    def fill(self, strict: bool, portions: int | None, kept: bool) -> None:
+    def fill(self, strict: bool, portions: int | None, kept: bool, growing: bool = False) -> None:
         for name in self.own:
-            fill(self.by_name[name], self.streams[name], strict, portions, kept)
+            fill(self.by_name[name], self.streams[name], strict, portions, kept, growing)
 
     @property
     def own(self) -> list[str]:
