@@ -83,6 +83,18 @@ def create_whole(path: Path, content: bytes, token: str) -> bool:
     return True
 
 
+def replace_empty(path: Path, token: str) -> bool:
+    """Create a file in the place of an empty one; False if that is not empty any more.  Whoever
+    appends to that one finds out when he looks for it afterwards."""
+    aside = _second_name(path, f"{token}.empty")
+    path.replace(aside)
+    if aside.stat().st_size:
+        os.link(aside, path)
+    created = create_whole(path, b"", token)
+    aside.unlink()  # not before: the new file must not get its number
+    return created
+
+
 def has_created(path: Path, token: str) -> bool:
     """Whether a file was created with a token, and has not been settled."""
     with suppress(OSError):

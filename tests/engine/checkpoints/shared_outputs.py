@@ -256,5 +256,6 @@ if __name__ == "__main__":
         f"{shared.kills} kills, {shared.refused} refused, {shared.exchanged} exchanged,"
         f" {lost} lost, {doubled} doubled"
     )
+    if lost or doubled:
+        sys.exit(1)
     shutil.rmtree(folder)
-    sys.exit(bool(lost or doubled))
