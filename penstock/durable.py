@@ -15,6 +15,15 @@ from zlib import crc32
 from penstock.errors import CheckpointError
 
 _CHECK = "check"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def make_room(path: Path, error: OSError | None = None) -> str | None:
+    """What to do if a disk is full: what was saved on it is good.  None: the error is another."""
+    if error is not None and error.errno not in _FULL:
+        return None
+    directory = path if path.is_dir() else path.parent
+    return f"make room in {directory} and run again: what was saved before is kept"
 
 
 def refuse_no_directory(path: Path) -> None:
@@ -29,14 +38,20 @@ def refuse_no_directory(path: Path) -> None:
 def write_whole(path: Path, content: bytes, sync: bool = True) -> None:
     """Replace a file at once; it is on disk when this returns, unless `sync` is of no use."""
     beside = path.with_name(f".{path.name}.new")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        beside.replace(path)
         if sync:
-            os.fsync(file.fileno())
-    beside.replace(path)
-    if sync:
-        sync_directory(path.parent)
+            sync_directory(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
+        reason = f"cannot write {path}: {error.strerror}"
+        raise CheckpointError(reason, hint=make_room(path, error)) from None
 
 
 def create_whole(path: Path, content: bytes, token: str) -> bool:
@@ -66,6 +81,18 @@ def create_whole(path: Path, content: bytes, token: str) -> bool:
             return False
     sync_directory(path.parent)
     return True
+
+
+def replace_empty(path: Path, token: str) -> bool:
+    """Create a file in the place of an empty one; False if that is not empty any more.  Whoever
+    appends to that one finds out when he looks for it afterwards."""
+    aside = _second_name(path, f"{token}.empty")
+    path.replace(aside)
+    if aside.stat().st_size:
+        os.link(aside, path)
+    created = create_whole(path, b"", token)
+    aside.unlink()  # not before: the new file must not get its number
+    return created
 
 
 def has_created(path: Path, token: str) -> bool:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TextIO
 
 import pyarrow as pa
 
-from penstock.durable import create_whole, has_created, settle
+from penstock.durable import create_whole, has_created, replace_empty, settle
 from penstock.errors import SinkError
-from penstock.sinks.claims import cut_file, ending_of, ends_as_marked, leave
+from penstock.sinks.claims import cut_file, ending_of, is_as_marked, leave, number_of
 from penstock.sinks.ledger import Ledger, Mark
 from penstock.sinks.output import OutputFormat, cannot_write
 from penstock.sinks.sink import Sink
@@ -77,12 +78,13 @@ class AppendedFile:
             self._ledger.move(self._name, self._place)
         marks = self._ledger.marks(self._name, self._place)
         if marks:
-            self._check_content(marks[0])
+            self._check_content(marks[0].length, marks)
         elif not has_created(self._path, self._ledger.owner):
             raise self._is_of_another()
 
     def _is_of_another(self) -> SinkError:
         elsewhere = self._ledger.place(self._name)
+        elsewhere = None if elsewhere == self._place else elsewhere
         return SinkError(
             f"{self._shown} is there already, and this checkpoint knows nothing of it"
             + (f": its rows are in {elsewhere}" if elsewhere else ""),
@@ -97,18 +99,14 @@ class AppendedFile:
         size = self._path.stat().st_size
         if not marks or size < marks[0].length:
             return False
-        if not any(mark.length for mark in marks):
-            return size == 0
-        there = [mark for mark in marks if 0 < mark.length <= size]
-        if not there and not marks[0].length:
-            return size == 0
-        return all(mark.ending and ends_as_marked(self._path, mark) for mark in there)
+        # earlier versions have not marked how a file ended
+        known = not size or all(mark.ending for mark in marks if mark.length <= size)
+        return known and is_as_marked(self._path, marks)
 
-    def _check_content(self, mark: Mark) -> None:
+    def _check_content(self, length: int, marks: Sequence[Mark]) -> None:
         """Whether the file holds what was saved, and nothing that was never to be written."""
-        size = self._path.stat().st_size
-        self._check_size(size, mark.length)
-        last = self._ledger.marks(self._name, self._place)[-1].length
+        size, last = self._path.stat().st_size, marks[-1].length
+        self._check_size(size, length)
         at_former = self._ledger.place(self._name) != self._place
         if size > last and (at_former or self._ledger.is_ahead(self._name)):
             raise SinkError(
@@ -117,10 +115,10 @@ class AppendedFile:
                 expected="the file as it was left",
                 hint=_ELSEWHERE,
             )
-        if not ends_as_marked(self._path, mark):
+        if not is_as_marked(self._path, marks):
             raise SinkError(
                 f"{self._shown} is not the file that this checkpoint has written: it had"
-                f" {mark.length:,} bytes, and they are not the same any more",
+                f" {length:,} bytes, and they are not the same any more",
                 expected="the file as it was left",
                 hint=_ELSEWHERE,
             )
@@ -198,6 +196,8 @@ class AppendedFile:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if not self._path.exists() or self._path.stat().st_ino != self._inode:
+            raise self._changed_meanwhile("another file has taken its place")
 
     def _opened(self) -> IO[bytes]:
         """The file, if it is still the one that the run has written to."""
@@ -235,16 +235,29 @@ class AppendedFile:
             if not create_whole(self._path, b"", self._ledger.claim()):
                 raise self._is_of_another()
         if marks:
-            self._check_content(known[-1])
+            self._check_content(length, marks)
         if self._ledger.place(self._name) != self._place:
             leave(self._ledger, self._name, epoch, self._owner)
-        if not marks:  # so that this epoch, too, can come again
-            self._ledger.note(self._name, self._place, Mark(epoch - 1, 0))
-        elif self._ledger.place(self._name) != self._place:
-            self._ledger.note(self._name, self._place, known[-1])
+        # so that the first epoch, too, can come again
+        mark = known[-1] if known else Mark(epoch - 1, 0)
         cut_file(self._path, length)
+        if not length:
+            mark = replace(mark, ending=self._own_empty(mark))
+        if mark not in self._ledger.marks(self._name, self._place) or (
+            self._ledger.place(self._name) != self._place
+        ):
+            self._ledger.note(self._name, self._place, mark)
         self._inode = self._path.stat().st_ino
         return length
+
+    def _own_empty(self, mark: Mark) -> str:
+        """The number of a file of which nothing has been saved.  A copy, which is empty, may be
+        another's as well: it is exchanged for one that is not."""
+        if mark.ending and mark.ending != number_of(self._path):
+            owner = self._ledger.owner
+            if not has_created(self._path, owner) and not replace_empty(self._path, owner):
+                raise self._is_of_another()
+        return number_of(self._path)
 
     def _text(self) -> bytes:
         text = io.StringIO()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.durable import read_json
@@ -35,9 +36,20 @@ def ending_of(path: Path, length: int, added: bytes = b"") -> str:
     return hashlib.sha256(last).hexdigest()
 
 
-def ends_as_marked(path: Path, mark: Mark) -> bool:
-    """Whether a file that is long enough is the one that a mark is of, as far as a mark says."""
-    return not mark.ending or mark.ending == ending_of(path, mark.length)
+def number_of(path: Path) -> str:
+    """Which file it is, among those of a file system."""
+    return f"file {path.stat().st_ino}"
+
+
+def is_as_marked(path: Path, marks: Sequence[Mark]) -> bool:
+    """Whether a file is the one that marks are of, as far as they say.  One without bytes that
+    could be compared has its number, which a copy has not."""
+    size = path.stat().st_size
+    there = [mark for mark in marks if 0 < mark.length <= size]
+    if there:
+        # earlier versions have not marked how a file ended
+        return all(mark.ending in ("", ending_of(path, mark.length)) for mark in there)
+    return not size or any(mark.ending in ("", number_of(path)) for mark in marks)
 
 
 def cut_file(path: Path, length: int) -> None:
@@ -90,15 +102,11 @@ def leave(ledger: Ledger, name: str, epoch: int, owner: str) -> None:
     saved = [mark for mark in marks if mark.epoch < epoch]
     if not saved:
         return
-    if path.is_file() and _is_between(path, saved[-1], marks[-1], ledger.is_ahead(name)):
-        cut_file(path, saved[-1].length)
+    if path.is_file() and is_as_marked(path, marks):
+        size = path.stat().st_size
+        if saved[-1].length <= size and (size <= marks[-1].length or not ledger.is_ahead(name)):
+            cut_file(path, saved[-1].length)
     ledger.set_back(name, saved[-1])
-
-
-def _is_between(path: Path, saved: Mark, last: Mark, ahead: bool) -> bool:
-    size = path.stat().st_size
-    fits = saved.length <= size and (size <= last.length or not ahead)
-    return fits and ends_as_marked(path, saved)
 
 
 def remove_empty(place: Path, kind: Kind, marks: list[Mark]) -> None:

@@ -29,8 +29,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How long an output was after an epoch, and a checksum of its last bytes: a file that has been
-    moved together with the checkpoint is known by them."""
+    """How long an output was after an epoch, and how it ended: a checksum of its last bytes, or as
+    long as it has none, which file it is.  So a file is known that has been moved together with the
+    checkpoint, and one that has been exchanged."""
 
     epoch: int
     length: int

@@ -16,6 +16,7 @@ from typing import IO, Any, TextIO, cast
 
 import pyarrow as pa
 
+from penstock.durable import make_room
 from penstock.errors import SinkError
 from penstock.sinks.parquet import ParquetWriter
 from penstock.sinks.sink import Sink
@@ -69,7 +70,7 @@ def format_for(output: Path | None) -> OutputFormat:
 
 def cannot_write(path: Path, shown: Path | None, error: OSError) -> SinkError:
     missing = isinstance(error, FileNotFoundError) and not path.parent.exists()
-    hint = f"mkdir -p {(shown or path).parent}" if missing else None
+    hint = f"mkdir -p {(shown or path).parent}" if missing else make_room(path, error)
     return SinkError(f"cannot write {shown or path}: {error.strerror}", hint=hint)
 
 
@@ -181,7 +182,8 @@ class Output:
                 # what is left in the buffer cannot be written either, and would fail at exit
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             where = self._shown or "to standard output"
-            raise SinkError(f"cannot write {where}: {error.strerror}") from None
+            hint = make_room(self._path, error) if self._path is not None else None
+            raise SinkError(f"cannot write {where}: {error.strerror}", hint=hint) from None
 
     def __exit__(
         self,

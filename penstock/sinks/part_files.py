@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.durable import create_json, sync_directory
+from penstock.durable import create_json, make_room, sync_directory
 from penstock.errors import SinkError
 from penstock.sinks.claims import OWNER, belongs_to, drop_parts, leave, parts_of
 from penstock.sinks.ledger import Kind, Ledger, Mark
@@ -43,7 +43,8 @@ class PartFiles:
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SinkError(f"cannot make {directory}: {error.strerror}") from None
+            reason = f"cannot make {directory}: {error.strerror}"
+            raise SinkError(reason, hint=make_room(directory, error)) from None
 
     def _is_claimed(self) -> bool:
         """Whether the directory is known to be the owner's; one of somebody else is refused."""
@@ -109,7 +110,10 @@ class PartFiles:
         if self._waiting:
             with Output(self._format, path) as output:
                 output.write(_joined(self._waiting))
-            sync_directory(self._directory)
+            try:
+                sync_directory(self._directory)
+            except OSError as error:
+                raise cannot_write(self._directory, None, error) from None
         else:
             path.unlink(missing_ok=True)
         self._waiting = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -216,6 +217,50 @@ def test_a_file_that_was_moved_with_its_checkpoint(tmp_path: Path) -> None:
     assert found(after) == [1, 2, 3]
     epoch(*opened(after), 4, 4)
     assert found(after) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("epochs", [0, 1, 2])
+def test_a_file_that_was_copied_with_its_checkpoint(epochs: int, tmp_path: Path) -> None:
+    """Both go on; a file without rows is nobody else's either."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    sink, ledger = opened(before)
+    sink.commit(1)
+    ledger.write()
+    for number in range(epochs):
+        epoch(sink, ledger, 2 + number, number)
+    shutil.copytree(before, after)
+    for folder in (before, after):
+        epoch(*opened(folder), 2 + epochs, epochs)
+        epoch(*opened(folder), 3 + epochs, epochs + 1)
+        assert found(folder) == list(range(epochs + 2))
+
+
+def test_the_empty_file_of_another(tmp_path: Path) -> None:
+    """Of two checkpoints that have written nothing yet: whoever comes first takes it."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+        sink, ledger = opened(folder)
+        sink.commit(1)
+        ledger.write()
+        if folder == one:  # killed before its rows were written
+            sink.write(rows(1, 2, 3))
+            sink.prepare(2)
+            ledger.write()
+    place = one / "out.jsonl"
+
+    def taken() -> tuple[AppendedFile, Ledger]:
+        ledger = Ledger(other / "outputs.json")
+        sink = AppendedFile(place, OutputFormat.JSONL, ledger, "rows")
+        sink.begin(rows().schema)
+        return sink, ledger
+
+    epoch(*taken(), 2, 7)
+    with pytest.raises(SinkError, match="is not the file that this checkpoint has written"):
+        opened(one)
+    epoch(*taken(), 3, 8)
+    assert found(one) == [7, 8]
 
 
 def test_another_file_where_the_checkpoint_was_moved_to(tmp_path: Path) -> None:

@@ -8,15 +8,16 @@ deleted, exchanged or cut is an error and never the beginning of a stream.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from zlib import crc32
 
-from penstock.durable import lock, read_json, refuse_no_directory, write_json
+from penstock.durable import lock, make_room, read_json, refuse_no_directory, write_json
 from penstock.errors import CheckpointError
 from penstock.state.chunks import Tree, pack, unpack
 
@@ -25,6 +26,7 @@ _READ = (5, FORMAT)  # of format 5, what queries share and their accounts are wr
 DATABASE = "state.sqlite"
 _MARKER = "checkpoint.json"
 _LOCK = "lock"
+_ROOM = 1 << 16  # bytes that a disk has at least if it is not full
 _SCHEMA = """
 CREATE TABLE chunk (key TEXT PRIMARY KEY, packed BLOB NOT NULL, checked INTEGER NOT NULL);
 CREATE TABLE head (id TEXT NOT NULL, epoch INTEGER NOT NULL, checked INTEGER NOT NULL);
@@ -48,7 +50,8 @@ class Checkpoints:
             held = lock(self._directory / _LOCK, f"the checkpoint in {self._directory}")
             self._opened.enter_context(held)
         except OSError as error:
-            raise self._failure(f"cannot be opened: {error.strerror}") from None
+            hint = make_room(self._directory, error)
+            raise self._failure(f"cannot be opened: {error.strerror}", hint) from None
         try:
             with self._failing():
                 self._open()
@@ -121,7 +124,8 @@ class Checkpoints:
                 [(key, packed, checks[key]) for key, packed in written.items()],
             )
             self._database.execute(
-                "UPDATE head SET epoch = ?, checked = ?", (self.epoch + 1, _check_of(total))
+                "UPDATE head SET epoch = ?, checked = ?",
+                (self.epoch + 1, _check_of(total, self._id, self.epoch + 1)),
             )
         self.epoch += 1
         for key in gone:
@@ -155,13 +159,20 @@ class Checkpoints:
         if len(head) != 1 or (marker is not None and head[0][0] != marker["id"]):
             raise self._failure(f"has a {DATABASE} that belongs to another one")
         self._outdated = marker is not None and marker["format"] != FORMAT
-        self.epoch: int = head[0][1]
-        self._checks = dict(self._database.execute("SELECT key, checked FROM chunk").fetchall())
+        self._id, self.epoch, check = _typed(head[0], str, int, int) or self._damaged()
+        found = self._database.execute("SELECT key, checked FROM chunk").fetchall()
+        # a page that was zeroed or exchanged has values of other types
+        self._checks = dict(_typed(row, str, int) or self._damaged() for row in found)
         self._total = _total_of(self._checks)
         for key in self._checks:
             self._folders.setdefault(_folder(key) or key, set()).add(key)
-        if head[0][2] != _check_of(self._total):
-            raise self._failure(f"is damaged: chunks in {DATABASE} are missing or exchanged")
+        # earlier versions have left the epoch out
+        right = self._total & _MASK if check >= 0 else _check_of(self._total, self._id, self.epoch)
+        if check != right or len(found) != len(self._checks):
+            self._damaged()
+
+    def _damaged(self) -> NoReturn:
+        raise self._failure(f"is damaged: chunks in {DATABASE} are missing or exchanged")
 
     def _begin(self) -> None:
         """A new database, unless a crash came between it and its marker."""
@@ -171,7 +182,8 @@ class Checkpoints:
                 self._database.execute("BEGIN")
                 for statement in _SCHEMA.strip().split("\n"):
                     self._database.execute(statement)
-                first = (uuid.uuid4().hex, 0, _check_of(0))
+                own = uuid.uuid4().hex
+                first = (own, 0, _check_of(0, own, 0))
                 self._database.execute("INSERT INTO head VALUES (?, ?, ?)", first)
         self._mark()
 
@@ -187,7 +199,8 @@ class Checkpoints:
             found = self._database.execute(
                 "SELECT packed FROM chunk WHERE key = ?", (key,)
             ).fetchone()
-        if found is None or crc32(found[0]) != self._checks[key]:
+        intact = found is not None and isinstance(found[0], bytes)
+        if not intact or crc32(found[0]) != self._checks[key]:
             raise self._failure(f"is damaged at the chunk {key!r}")
         return bytes(found[0])
 
@@ -197,7 +210,16 @@ class Checkpoints:
         try:
             yield
         except sqlite3.Error as error:
-            raise self._failure(f"cannot be read or written: {error}") from error
+            hint = make_room(self._directory) if self._is_full(error) else None
+            raise self._failure(f"cannot be read or written: {error}", hint) from error
+
+    def _is_full(self, error: sqlite3.Error) -> bool:
+        """Whether there is no room for the database; or for the journal of a transaction, which is
+        rolled back."""
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return True
+        operational = isinstance(error, sqlite3.OperationalError)
+        return operational and shutil.disk_usage(self._directory).free < _ROOM
 
     def _failure(self, what: str, hint: str | None = None) -> CheckpointError:
         return CheckpointError(
@@ -222,8 +244,17 @@ def _total_of(checks: dict[str, int]) -> int:
     return sum(crc32(key.encode(), check) + 1 for key, check in checks.items())
 
 
-def _check_of(total: int) -> int:
-    return total & (2**62 - 1)
+_MASK = 2**62 - 1
+
+
+def _check_of(total: int, own: str, epoch: int) -> int:
+    """Of the chunks, and of the head that says whose they are and from when: below 0."""
+    return -1 - ((total + crc32(f"{own} {epoch}".encode())) & _MASK)
+
+
+def _typed(row: tuple[Any, ...], *types: type) -> Any:
+    """A row whose values have some types, None otherwise."""
+    return row if tuple(map(type, row)) == types else None
 
 
 def _refuse_others(directory: Path) -> None:

@@ -55,7 +55,7 @@ def read_json_blocks(
     with file.reading("JSON Lines"):
         file.refuse_binary("JSON Lines")
         for piece in _pieces(file, block, offset):
-            if growing and not piece.endswith(b"\n") and not _is_json(piece):
+            if growing and not piece.endswith(b"\n") and not is_json(piece):
                 return
             begins = not offset
             offset += len(piece)
@@ -69,7 +69,7 @@ def read_json_blocks(
             yield batch, None if file.is_compressed else Restart(offset, rows_before)
 
 
-def _is_json(line: bytes) -> bool:
+def is_json(line: bytes) -> bool:
     try:
         json.loads(line)
     except ValueError:

@@ -104,7 +104,8 @@ class SparkRun:
         self._feeds = Feeds.of(queries, self._own / "feed")
         self.closed = closed_before(self._feeds, self._books, self.checkpoint, options.bounded)
         kept, followed = not self._temporary, not options.bounded
-        self._feeds.fill(strict, options.portions, kept, followed)
+        growing = followed or (kept and not options.final)
+        self._feeds.fill(strict, options.portions, kept, growing, followed)
         sources = streaming_sources(self._feeds, self._spark, begun.parts)
         tables = [
             TableFiles(query, self._spark, self._tables, strict, self._buckets) for query in queries

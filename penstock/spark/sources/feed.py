@@ -173,7 +173,8 @@ class Feed:
             path = self._path(number)
             if not path.exists():
                 raise CheckpointError(f"{path} is missing", hint=_RESTORE)
-            self._take(Portion.of(path.read_text(encoding="utf-8"), str(path)))
+            # bytes that are no text are damaged, as the checksum says
+            self._take(Portion.of(path.read_text(encoding="utf-8", errors="replace"), str(path)))
             _set_time(path, number)
         if promised < len(paths):  # the process ended in between
             self._count()

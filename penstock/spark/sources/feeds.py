@@ -59,9 +59,17 @@ class Feeds:
         streams = streams_of(*queries)
         return Feeds(streams, {name: Feed(directory / file_name(name)) for name in streams})
 
-    def fill(self, strict: bool, portions: int | None, kept: bool, followed: bool = False) -> None:
+    def fill(
+        self,
+        strict: bool,
+        portions: int | None,
+        kept: bool,
+        growing: bool = False,
+        followed: bool = False,
+    ) -> None:
         for name in self.own:
-            fill(self.by_name[name], self.streams[name], strict, portions, kept, followed)
+            stream = self.streams[name]
+            fill(self.by_name[name], stream, strict, portions, kept, growing, followed)
 
     def stamp(self, stamped: Sequence[Mapping[str, int]]) -> None:
         """Write down the last stamps of streams, as queries know them: the next micro-batch goes on

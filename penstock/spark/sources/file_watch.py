@@ -10,7 +10,7 @@ from penstock.errors import PenstockError
 from penstock.sources.files import FileSource
 from penstock.spark.sources.feed import FileToRead
 from penstock.spark.sources.feeds import Feeds
-from penstock.spark.sources.filling import fill_files
+from penstock.spark.sources.filling import ends_with_a_line, fill_files
 
 LOOK = 1.0  # seconds between two looks
 _PATIENCE = 3  # looks that may fail before somebody hears of it
@@ -52,4 +52,4 @@ class FileWatch:
         """Somebody may still be writing it: then it grows."""
         before = self._sizes.get((stream, file.name))
         self._sizes[stream, file.name] = file.size
-        return before == file.size
+        return before == file.size and ends_with_a_line(file)

@@ -14,7 +14,9 @@ import pyarrow as pa
 from penstock.errors import EngineError, SourceError
 from penstock.plan.streams import StreamDefinition
 from penstock.sources.checksums import rows_checksum
-from penstock.sources.files import FileSource, NoFilesError
+from penstock.sources.files import FileFormat, FileSource, NoFilesError
+from penstock.sources.formats.data_file import DataFile
+from penstock.sources.formats.json_lines import LONGEST_LINE, is_json
 from penstock.sources.live import LiveSource
 from penstock.sources.rejects import Reject, RejectLog, rejects_batch
 from penstock.spark.sources.feed import Feed, FileToRead, Portion
@@ -30,11 +32,13 @@ def fill(
     strict: bool = False,
     portions: int | None = None,
     kept: bool = True,
+    growing: bool = False,
     followed: bool = False,
 ) -> None:
     """All that a source has and the feed has not.  `portions` is how many there are to be; `kept`
-    is whether somebody may go on from the feed later, and wants to know what it was.  Where files
-    are `followed`, those of a pattern may all be still to come."""
+    is whether somebody may go on from the feed later, and wants to know what it was.  Of files that
+    may still be `growing`, those whose last line is not complete are left for a later run.  Where
+    files are `followed`, those of a pattern may all be still to come."""
     if feed.ended:
         return
     source = stream.source
@@ -46,7 +50,8 @@ def fill(
             hint="the local engine: --engine local, or connect('local')",
         )
     if isinstance(source, FileSource):
-        fill_files(feed, stream, source, portions, followed=followed)
+        ready = ends_with_a_line if growing else (lambda _: True)
+        fill_files(feed, stream, source, portions, ready, followed)
     else:
         _fill_rows(feed, stream, RejectLog(strict), portions, kept)
 
@@ -72,6 +77,22 @@ def fill_files(
         own = tuple(files[begin : begin + at_once])
         pinned = source.allowed is not None
         feed.add(Portion(feed.size, own, () if begin else joins, pinned=pinned))
+
+
+def ends_with_a_line(file: FileToRead) -> bool:
+    """Whether somebody does not seem to be writing the last line of a file: it has ended, or is
+    JSON already.  Tasks read the rest of a file, which may be long."""
+    data = DataFile(Path(file.path), file.name)
+    if file.format == FileFormat.PARQUET.value or data.is_compressed:
+        return True
+    with data.reading(file.format), data.path.open("rb") as stream:
+        stream.seek(max(0, file.size - 1))
+        if stream.read(1) in (b"\n", b"\r"):
+            return True
+        if file.format != FileFormat.JSON.value:
+            return False
+        stream.seek(max(0, file.size - LONGEST_LINE))
+        return is_json(stream.read().rpartition(b"\n")[2])
 
 
 def _found(feed: Feed, source: FileSource, followed: bool) -> list[FileToRead]:

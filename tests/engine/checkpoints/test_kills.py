@@ -63,6 +63,31 @@ def check(places: tuple[str, str, str], kills: int, tmp_path: Path, asked: str =
     assert (lost, doubled) == (0, 0)
 
 
+def check_shared(tmp_path: Path, seed: int, kills: int) -> None:
+    """Two checkpoints that take turns with their outputs: `shared_outputs.py`."""
+    command = [sys.executable, "-m", "tests.engine.checkpoints.shared_outputs"]
+    done = subprocess.run(
+        [*command, str(tmp_path / "shared"), str(seed), str(kills)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST + 5 * kills,
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_some_kills_with_shared_outputs(tmp_path: Path) -> None:
+    check_shared(tmp_path, 1, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_many_kills_with_shared_outputs(seed: int, tmp_path: Path) -> None:
+    """500 in all."""
+    check_shared(tmp_path, seed, 100)
+
+
 ASKED = ("windows", "difference", "join")  # of each place
 
 

@@ -303,7 +303,7 @@ def as_it_grows(path: Path, text: bytes, sizes: list[int | None]) -> tuple[list[
     schema = Schema((Field("a", STRING), Field("b", STRING)))
     rows: list[Any] = []
     after = []
-    reading = Reading(FileSource(str(path)))
+    reading, store = Reading(FileSource(str(path))), MemoryStore()
     for size in sizes:
         path.write_bytes(text[:size])
         log = RejectLog()
@@ -313,14 +313,13 @@ def as_it_grows(path: Path, text: bytes, sizes: list[int | None]) -> tuple[list[
             reading.fed(chunk)
         reading.told(log.take())
         after.append(len(rows))
-        store = MemoryStore()
         reading.save(store)
         reading = Reading(reading.source)
         reading.load(store)
     return rows, after
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     header=st.sampled_from(["a,b", '"a","b"', "\ufeffa,b", '\ufeff"a",b']),
     lines=st.lists(st.tuples(ODD_CELLS, ODD_CELLS, ENDS), max_size=8),

@@ -51,3 +51,34 @@ def test_what_goes_wrong_is_said(
             watch.look()
     (said,) = caplog.records
     assert "a.csv has changed" in said.getMessage()
+
+
+def test_a_last_line_that_is_not_complete(feeds: Feeds, tmp_path: Path) -> None:
+    feed, watch = feeds.by_name["s"], FileWatch(feeds, threading.Event())
+    path = tmp_path / "b.csv"
+    path.write_text("t\n2\n3")
+    for _ in range(3):
+        watch.look()
+    assert list(feed.files) == ["a.csv"]
+    path.write_text("t\n2\n30\n")
+    for _ in range(2):
+        watch.look()
+    assert feed.files["b.csv"].size == 7
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_last_line_that_waits_for_a_later_run(tmp_path: Path) -> None:
+    def run(final: bool = False) -> list[str]:
+        *_, query = ps.connect("spark", base=tmp_path).script(CREATE)
+        assert isinstance(query, ps.Query)
+        query.run(tmp_path / "rows.jsonl", checkpoint=tmp_path / "kept", final=final)
+        rows = tmp_path / "rows.jsonl"
+        return rows.read_text().splitlines() if rows.exists() else []
+
+    (tmp_path / "a.csv").write_text("t\n1\n3")
+    assert run() == []
+    (tmp_path / "a.csv").write_text("t\n1\n30\n")
+    assert run() == ['{"t": 1}', '{"t": 30}']
+    (tmp_path / "b.csv").write_text("t\n40")
+    assert len(run()) == 2
+    assert len(run(final=True)) == 3
