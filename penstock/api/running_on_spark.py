@@ -150,7 +150,7 @@ class RunningOnSpark:
         check_packages()
         groups = run_together(queries)
         if len(groups) > 1:  # each of which reads for itself
-            queries = share_readings(queries)
+            queries = share_readings(queries, functions=False)
         self.runs = [
             setting.run(
                 [queries[number] for number in group],

@@ -18,13 +18,14 @@ from penstock.sources.shared import SharedReading
 from penstock.sources.source import can_be_read_again, is_read_alone
 
 
-def share_readings(queries: Sequence[QueryPlan]) -> list[QueryPlan]:
-    """For engines that read a stream anew for every scan: one reading serves all of them.
+def share_readings(queries: Sequence[QueryPlan], functions: bool = True) -> list[QueryPlan]:
+    """For engines that read a stream anew for every scan: one reading serves all of them; also of
+    `functions` that make rows, for an engine that needs all rows in memory anyway.
 
     before: Union (Scan s, Scan s), where s is an iterator
     after:  the same, where s remembers what was read of the iterator
     """
-    asked = Counter(id(stream) for query in queries for stream in _read_once(query))
+    asked = Counter(id(stream) for query in queries for stream in _read_once(query, functions))
     shared: dict[int, StreamDefinition] = {}
 
     def change(node: Node) -> Node:
@@ -62,10 +63,11 @@ def check_can_be_read_in_turn(stream: StreamDefinition) -> None:
         )
 
 
-def _read_once(node: Node) -> list[StreamDefinition]:
+def _read_once(node: Node, functions: bool) -> list[StreamDefinition]:
     scans = [each for each in node.walk() if isinstance(each, Scan)]
     return [
         scan.stream
         for scan in scans
-        if not can_be_read_again(scan.stream.source) or is_read_alone(scan.stream.source)
+        if not can_be_read_again(scan.stream.source)
+        or (functions and is_read_alone(scan.stream.source))
     ]
