@@ -81,7 +81,15 @@ _POSTGRES = re.compile(
     re.IGNORECASE,
 )
 _ANY_CASE = {each.upper(): each for each in _OF_POSTGRES}
-_SPELLED = ("AM", "PM", "TZ", "Mon", "Dy", "FMMonth", "FMDay")  # as they are written, so is the time
+_SPELLED = (
+    "AM",
+    "PM",
+    "TZ",
+    "Mon",
+    "Dy",
+    "FMMonth",
+    "FMDay",
+)  # as they are written, so is the time
 _C = re.compile(r"%(-?[A-Za-z%])|[^%]+|%")
 
 
