@@ -1,5 +1,5 @@
-"""Every function by every name, with arguments of every type: an error of ours, or a value, which is
-the same one by one and for whole columns."""
+"""Every function by every name, with arguments of every type: an error of Penstock, or a value that
+is the same one by one and for whole columns."""
 
 from __future__ import annotations
 
