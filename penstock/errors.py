@@ -97,7 +97,9 @@ class EngineError(PenstockError):
     """The engine that was asked for cannot run the query."""
 
 
-def nearest(name: str, candidates: Iterable[str], limit: int = 3, cutoff: float = 0.5) -> list[str]:
+def nearest(
+    name: str, candidates: Iterable[str], limit: int = 3, cutoff: float = 0.65
+) -> list[str]:
     """The candidates that look most like `name`, best first, whatever their case."""
     by_folded = {candidate.casefold(): candidate for candidate in candidates}
     close = difflib.get_close_matches(name.casefold(), list(by_folded), n=limit, cutoff=cutoff)

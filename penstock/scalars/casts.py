@@ -30,10 +30,14 @@ def cast(value: Any, given: Type, wanted: Type, tries: bool) -> Any:
     converted = _convert(value, given, wanted)
     if converted is None and not tries:
         raise RunError(
-            f"{shortened(repr(value))} cannot be made {wanted.a}",
+            f"{_shown(value)} cannot be made {wanted.a}",
             hint="TRY_CAST gives NULL instead",
         )
     return converted
+
+
+def _shown(value: Any) -> str:
+    return shortened(str(value) if isinstance(value, Decimal) else repr(value))
 
 
 def _convert(value: Any, given: Type, wanted: Type) -> Any:

@@ -53,6 +53,7 @@ from penstock.language.binding.relations.set_operations import combined
 from penstock.language.binding.scalars.expressions import ExpressionBinder
 from penstock.language.binding.scalars.literals import any_length, length_of_time, span_of, ticks
 from penstock.language.binding.scalars.nested import refuse_nested
+from penstock.language.binding.warnings import said_at_the_end
 from penstock.language.binding.windows.peer_windows import in_our_words
 from penstock.language.binding.windows.window_columns import WindowColumns
 from penstock.language.binding.windows.windows import (
@@ -91,6 +92,12 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
     """The plan of a query: its SELECTs, put together if there are several."""
+    with said_at_the_end():
+        return _bind_once(syntax, catalog)
+
+
+def _bind_once(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
+    """Bind a query unless it has been bound for the same catalog already."""
     if catalog.bound is None:
         catalog = replace(catalog, bound={})
     assert catalog.bound is not None

@@ -17,6 +17,7 @@ WINDOW_PARTS = (
     *("RANGE", "SLIDE", "WA", "WATTR", "RATTR", "SATTR", "PA", "PATTR", "ORIGIN", "SESSION"),
     "MAX",
 )
+_MAP = "MAP['key', 1], or CAST(NULL AS MAP<STRING, INT>)"
 _CONSTANTS = (TokenType.NUMBER, TokenType.STRING)
 
 
@@ -25,7 +26,7 @@ def at_subscript(parser: Parser, this: exp.Expr | None) -> bool:
     if parser._curr.token_type is not TokenType.L_BRACKET or parser.next_word in WINDOW_PARTS:
         return False
     if parser._next.token_type is TokenType.R_BRACKET:
-        return this is None or is_called(this, "ARRAY")
+        return this is None or is_called(this, "ARRAY") or is_called(this, "MAP")
     after = parser._tokens[parser._index + 2 : parser._index + 3]
     word = parser.next_word[:1].isalpha()
     return not (word and after and after[0].token_type in _CONSTANTS)
@@ -41,7 +42,9 @@ def subscript(parser: Parser, this: exp.Expr | None) -> exp.Expr:
     if not parser._match(TokenType.R_BRACKET):
         parser.refuse(f"expected ], found {parser.found()}")
     made: exp.Expr
-    if is_called(this, "MAP") and items and len(items) % 2 == 0:
+    if is_called(this, "MAP") and not items:
+        parser.refuse("an empty MAP is of no type", hint=_MAP)
+    if is_called(this, "MAP") and len(items) % 2 == 0:
         made = parser.expression(exp.Anonymous(this="map", expressions=items))
     elif is_array:
         made = parser.expression(exp.Array(expressions=items))
@@ -55,6 +58,8 @@ def subscript(parser: Parser, this: exp.Expr | None) -> exp.Expr:
 
 def written_map(parser: Parser, word: exp.Expr) -> exp.Expr:
     """`MAP {'a': 1}`, as DuckDB writes it."""
+    if parser._next.token_type is TokenType.R_BRACE:
+        parser.refuse("an empty MAP is of no type", hint=_MAP)
     parser._advance()
     pairs = parser.list_of(lambda: (parser.scalar("a key"), _behind_colon(parser)))
     _close_brace(parser)

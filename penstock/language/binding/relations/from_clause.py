@@ -260,39 +260,33 @@ class FromBinder:
         after:  a JOIN b AS OF a.ts ON a.k = b.k
         """
         both = self._scope([*known, *source.node.schema])
-        predicates: list[Expression] = []
-        if join.on is not None:
-            predicates += self._predicates(join.on, both, "ON")
-        others = [each for each in predicates if not isinstance(each, Call)]
-        compared = [each for each in predicates if isinstance(each, Call)]
+        predicates = () if join.on is None else self._predicates(join.on, both, "ON")
+        matching = predicates
         if join.matching is not None:
-            others, compared = (
-                predicates,
-                [
-                    each
-                    for each in self._predicates(join.matching, both, "MATCH_CONDITION")
-                    if isinstance(each, Call)
-                ],
-            )
+            matching = self._predicates(join.matching, both, "MATCH_CONDITION")
         own = frozenset((each.name, each.relation) for each in source.node.schema)
-        self._shown = []
-        times = [found for each in compared if (found := _earlier(each, own)) is not None]
-        if join.using and join.matching is None:
-            *keys, last = join.using
+        found = [_earlier(each, own) for each in matching]
+        times = [each for each in found if each is not None]
+        others = list(predicates)
+        if join.matching is None:
+            others = [p for p, each in zip(predicates, found, strict=True) if each is None]
+        keys, hidden = list(join.using), set[tuple[str, str | None]]()
+        if keys and join.matching is None:
+            last = keys.pop()
             left = self._scope(known).find(last.text, None, last.span)
             right = Scope(source.node.schema).find(last.text, None, last.span)
             hidden = {(right.name, right.relation)}
-            times = [(Column.of(left), Column.of(right), "ge")]
-        else:
-            keys, hidden = list(join.using), set()
-            others += [each for each in compared if _earlier(each, own) is None]
-        if len(times) != 1 or times[0][2] != "ge" or (join.matching and len(compared) != 1):
+            times = [(left, right, "ge")]
+        one = len(matching) == 1 or join.matching is None
+        if not one or [compared for _, _, compared in times] != ["ge"]:
+            written = join.matching or join.on
             raise BindError(
                 "an ASOF join looks for what was said last at a time",
-                span=span_of(join.matching or join.on) or join.span,
+                span=join.span if written is None else span_of(written),
                 expected=f"one comparison: a time before it >= the time of {source.alias}",
                 hint="ON a.k = b.k AND a.ts >= b.ts",
             )
+        self._shown = []
         asks, said, _ = times[0]
         if (asks.name, asks.relation) not in tree.columns:
             raise BindError("ASOF takes a time of the relations before it", span=asks.span)
@@ -373,11 +367,11 @@ _TURNED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
 
 
 def _earlier(
-    predicate: Call, own: frozenset[tuple[str, str | None]]
+    predicate: Expression, own: frozenset[tuple[str, str | None]]
 ) -> tuple[Column, Column, str] | None:
     """A comparison of a column before the join with one of the relation that is joined, and how the
     first compares with the second."""
-    if predicate.function not in _TURNED or len(predicate.arguments) != 2:
+    if not isinstance(predicate, Call) or predicate.function not in _TURNED:
         return None
     one, other = predicate.arguments
     if not (isinstance(one, Column) and isinstance(other, Column)):

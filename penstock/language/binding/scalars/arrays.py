@@ -13,7 +13,15 @@ from penstock.plan.expressions import Call, Expression, Literal, cast_to
 
 def concatenated(given: list[Expression], name: str = "array_concat") -> Expression:
     if not given or any(each.type.kind not in (Kind.ARRAY, Kind.NULL) for each in given):
-        raise takes(name, "ARRAY, ARRAY, …")
+        if name != "||":
+            raise takes(name, "ARRAY, ARRAY, …")
+        [other, *_] = [each for each in given if each.type.kind is not Kind.ARRAY]
+        raise BindError(
+            f"an ARRAY || {other.type.a}: only ARRAYs are put together",
+            span=other.span,
+            expected="an ARRAY on both sides",
+            hint="ARRAY[1] || [4], or array_append(array, value)",
+        )
     converted = alike(given, "put together")
     return Call("array_concat", converted, converted[0].type)
 

@@ -28,6 +28,8 @@ def as_text(value: Expression) -> Expression:
     """What stands between `||`: everything but bytes can be read as a text."""
     if value.type.kind in (Kind.BINARY, Kind.STRING):
         return value
+    if value.type.kind is Kind.INTERVAL:
+        raise BindError("an INTERVAL cannot be made a STRING", span=value.span)
     return cast_to(value, STRING)
 
 
@@ -50,7 +52,7 @@ def _concat_ws(given: list[Expression]) -> Expression:
     """The texts that are not NULL, each behind a separator, without the first separator."""
     if len(given) < 2:
         raise takes("concat_ws", "separator, text, …")
-    separator, *texts = map(as_text, given)
+    separator, *texts = called("concat", [as_text(each) for each in given], "concat_ws").arguments
     pieces = tuple(
         Call(
             "coalesce",

@@ -35,6 +35,7 @@ from penstock.language.binding.scalars.time_calls import TIME_CALLS, time_call
 from penstock.language.binding.scalars.units import unit_of
 from penstock.language.binding.scalars.user_functions import user_call
 from penstock.language.binding.scope import Scope
+from penstock.language.binding.warnings import warn
 from penstock.language.syntax.queries import QuerySyntax
 from penstock.model.types import (
     BOOLEAN,
@@ -328,6 +329,8 @@ class ExpressionBinder:
         return Call("negate", (cast_to(operand, wide),), wide, span=span)
 
     def compare(self, name: str, left: exp.Expr, right: exp.Expr, span: Span | None) -> Expression:
+        if isinstance(left, exp.Null) or isinstance(right, exp.Null):
+            warn("a comparison with NULL is never true", span, "IS NULL, or IS NOT NULL")
         return Call(name, self._align(left, right), BOOLEAN, span=span)
 
     def _align(self, left: exp.Expr, right: exp.Expr) -> tuple[Expression, Expression]:
@@ -352,6 +355,9 @@ class ExpressionBinder:
         if syntax.args.get("query") or syntax.args.get("field") or not syntax.expressions:
             raise BindError("IN takes a list of values", span=span, hint="IN (1, 2, 3)")
         values = [self.bind(syntax.this), *(self.bind(value) for value in syntax.expressions)]
+        if any(isinstance(each, exp.Null) for each in syntax.expressions):
+            hint = "IS NULL, or IS NOT NULL, as a condition of its own"
+            warn("NULL in a list of IN equals nothing, and NOT IN is never true", span, hint)
         return Call("in", alike(values, "compare"), BOOLEAN, span=span)
 
     def _misplaced_subquery(self, what: str, span: Span | None) -> BindError:
