@@ -101,8 +101,8 @@ def _check_count(
 def _check_chains(tokens: Sequence[Token]) -> None:
     """Operators, predicates and dots in a row nest to the left, and are parsed by calls within
     calls.  Inside of parentheses a chain of its own begins, and the one around them goes on."""
-    chains = [_Chain()]
-    dots = _Chain()
+    chains = [_TokenChain()]
+    dots = _TokenChain()
     for token in tokens:
         kind = token.token_type
         if kind is TokenType.DOT:
@@ -110,10 +110,10 @@ def _check_chains(tokens: Sequence[Token]) -> None:
         elif kind not in _NAMES:
             dots.end(token, "names with dots between them")
         if kind in _OPENING:
-            chains.append(_Chain())
+            chains.append(_TokenChain())
         elif kind in _CLOSING:
             chains.pop().end(token, _IN_A_ROW)
-            chains = chains or [_Chain()]
+            chains = chains or [_TokenChain()]
         elif kind is TokenType.AND and chains[-1].between:
             chains[-1].between = False
         elif kind in _BETWEEN_CHAINS:
@@ -127,7 +127,7 @@ def _check_chains(tokens: Sequence[Token]) -> None:
 
 
 @dataclass
-class _Chain:
+class _TokenChain:
     length: int = 0
     begin: int = 0
     between: bool = False  # whose AND is still to come

@@ -86,7 +86,7 @@ _ANY_OF_THEM = ("order_by", "limit")
 """What does not matter where one row is as good as all of them."""
 
 
-class Asked(NamedTuple):
+class SubqueryAsked(NamedTuple):
     """The SELECT whose tuples are asked for; in a `plain` one the columns of the query around it
     can be named."""
 
@@ -95,7 +95,7 @@ class Asked(NamedTuple):
     clauses: str  # that kept it from being plain
 
 
-def asked_for(test: SubqueryTest, catalog: Catalog) -> Asked:
+def asked_for(test: SubqueryTest, catalog: Catalog) -> SubqueryAsked:
     """
     before: x IN (SELECT x FROM r ORDER BY y LIMIT 1 BY t)
     after:  x IN (SELECT * FROM (SELECT x FROM r ORDER BY y LIMIT 1 BY t))
@@ -116,13 +116,13 @@ def asked_for(test: SubqueryTest, catalog: Catalog) -> Asked:
     if unnested_items(select, catalog) is not select:
         said.append("UNNEST")
     if not said:
-        return Asked(select, True, "")
+        return SubqueryAsked(select, True, "")
     everything = SelectItem(exp.Star(), None, "*", query.span)
     chain = JoinChain(SubqueryRelation(query, None, None, query.span), ())
     around = Select(
         (everything,), False, (), None, (chain,), None, (), None, None, (), None, query.span
     )
-    return Asked(around, False, " and ".join(dict.fromkeys(said)))
+    return SubqueryAsked(around, False, " and ".join(dict.fromkeys(said)))
 
 
 def refuse_correlated(error: BindError, test: SubqueryTest, outer: Scope, clauses: str) -> None:
@@ -142,7 +142,7 @@ def refuse_correlated(error: BindError, test: SubqueryTest, outer: Scope, clause
 
 
 def compared(
-    test: SubqueryTest, outer: ExpressionBinder, inner: ExpressionBinder, asked: Asked
+    test: SubqueryTest, outer: ExpressionBinder, inner: ExpressionBinder, asked: SubqueryAsked
 ) -> list[Expression]:
     """The condition that IN is, with the NULLs of SQL: a value that may be among the others is not
     known to be not among them."""
