@@ -269,10 +269,15 @@ class LocalRun:
 
     def left_open(self) -> list[SourceNode]:
         """The sources of queries in which promises have left something open: their end closes it.
-        A result that has no value so far is an error then, as without a checkpoint."""
+        A result that has no value so far is an error then, as without a checkpoint.  What is
+        paused stays open."""
         waiting = {outlet for outlet in self.outlets if self.open_results(outlet).count}
         return [
-            scan for scan in self.scans if not scan.ingest.ended and waiting & scan.outlets.keys()
+            scan
+            for scan in self.scans
+            if waiting & scan.outlets.keys()
+            and not scan.ingest.ended
+            and not self.graph.component_of(scan).held
         ]
 
     def closing(self) -> dict[str, int | str]:
