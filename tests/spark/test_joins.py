@@ -196,7 +196,9 @@ def test_what_runs_in_the_buckets(hint: str, runs: str) -> None:
 
 def test_hints_that_a_join_cannot_follow() -> None:
     select = "SELECT /*+ OPIB */ s.x AS x FROM s [RANGE 5] LEFT JOIN r [RANGE 3] ON s.k = r.k"
-    with pytest.raises(ps.EngineError, match="OPIB joins two streams at a time, and gives neither tuples"):
+    with pytest.raises(
+        ps.EngineError, match="OPIB joins two streams at a time, and gives neither tuples"
+    ):
         on_spark(asked(select, RULES[0], [], []).plan)
 
 
