@@ -52,6 +52,7 @@ class DataFile:
     name: str
     meter: Meter = field(default_factory=Meter, compare=False)
     allowed: Allowed | None = field(default=None, compare=False)
+    row_limit: int | None = field(default=None, compare=False)  # bytes; None: that of the format
 
     @contextmanager
     def opened(self) -> Iterator[pa.NativeFile]:

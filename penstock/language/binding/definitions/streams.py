@@ -41,7 +41,8 @@ from penstock.plan.expressions import Column, cast_to
 from penstock.plan.streams import PunctuationRows, StreamDefinition, StreamProgress
 from penstock.sources.address import parse_address
 from penstock.sources.allowed import Allowed
-from penstock.sources.files import FileFormat, FileSource
+from penstock.sources.files import FileFormat, FileSource, format_of
+from penstock.sources.formats.long_rows import SIZE_UNITS
 from penstock.sources.socket_lines import SocketSource
 from penstock.sources.source import Source
 
@@ -101,7 +102,11 @@ def _files(syntax: FilesSyntax, base: Path | None, allowed: Allowed | None) -> F
     pattern = syntax.pattern
     if allowed is not None and not allowed.pattern(base or Path.cwd(), pattern.text):
         raise _not_allowed(allowed, pattern.text, pattern.span)
-    source = FileSource(pattern.text, file_format, base, allowed)
+    limit = _row_limit(syntax.row_limit)
+    known = file_format or format_of(pattern.text)
+    if syntax.row_limit is not None and known is FileFormat.PARQUET:
+        raise BindError("rows of Parquet have no ROW LIMIT", span=syntax.row_limit.span)
+    source = FileSource(pattern.text, file_format, base, allowed, limit)
     if allowed is not None and source.is_refused:  # a link may lead elsewhere
         raise _not_allowed(allowed, pattern.text, pattern.span)
     return source
@@ -116,10 +121,23 @@ def _socket(syntax: SocketSyntax, allowed: Allowed | None) -> SocketSource:
             expected="a host and a port",
             hint="'localhost:9000'",
         )
-    source = SocketSource(*address)
+    source = SocketSource(*address, _row_limit(syntax.row_limit))
     if allowed is not None and not allowed.socket(*address):
         raise _not_allowed(allowed, syntax.address.text, syntax.address.span)
     return source
+
+
+def _row_limit(quantity: Quantity | None) -> int | None:
+    """In bytes."""
+    if quantity is None:
+        return None
+    assert quantity.unit is not None
+    limit = quantity.amount * SIZE_UNITS[quantity.unit]
+    if limit != int(limit) or not SIZE_UNITS["KB"] <= limit <= SIZE_UNITS["GB"]:
+        raise BindError(
+            f"ROW LIMIT is {quantity}", span=quantity.span, expected="a size from 1 KB to 1 GB"
+        )
+    return int(limit)
 
 
 def _not_allowed(allowed: Allowed, name: str, span: Span) -> BindError:
