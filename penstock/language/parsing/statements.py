@@ -293,7 +293,8 @@ def _row_limit(parser: Parser) -> Quantity | None:
         return None
     start = parser.here()
     amount = parser.quantity()
-    if amount.unit is None or amount.unit not in ("BYTES", "KB", "MB", "GB"):
-        span = parser.since(start)
-        raise SyntaxAt(f"ROW LIMIT is {amount}", span, "ROW LIMIT 16 MB, or BYTES, KB, GB")
-    return amount
+    for unit in ("BYTES", "KB", "MB", "GB"):
+        if amount.unit == unit or (amount.unit is None and parser.accept(unit)):
+            return Quantity(amount.amount, unit, parser.since(start))
+    span = parser.since(start)
+    raise SyntaxAt(f"ROW LIMIT is {amount}", span, "ROW LIMIT 16 MB, or BYTES, KB, GB")

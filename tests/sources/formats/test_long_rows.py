@@ -83,9 +83,9 @@ def test_lines(lines: list[int], limit: int, step: int, ends: bool) -> None:
             assert each.size > limit
             sizes.append(each.size)
         else:
-            parts = each.split(b"\n")
-            sizes += [len(part) for part in (parts[:-1] if each.endswith(b"\n") else parts)]
-            assert all(size <= limit for size in sizes[-len(parts) + 1 :])
+            parts = each.removesuffix(b"\n").split(b"\n")
+            assert all(len(part) <= limit for part in parts)
+            sizes += map(len, parts)
     expected = lines if ends or not lines or lines[-1] else lines[:-1]
     assert sizes == expected
 
