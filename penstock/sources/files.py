@@ -352,11 +352,16 @@ class FileSource:
             entries = []
         entries = [entry for entry in entries if entry.is_file()] or entries
         names = sorted(str(Path(prefix, entry.name)) for entry in entries)
-        close = sorted(nearest(self.pattern, names, limit=_HINTED)) or names[:_HINTED]
+        close = sorted(nearest(self.pattern, names, limit=_HINTED)) if self.allowed is None else []
+        expected = "at least one file"
+        if names and self.allowed is None and not close:
+            more = ", …" * (len(names) > _HINTED)
+            there = str(directory) if directory == self._directory else f"'{prefix}'"
+            expected += f"; in {there} there are {', '.join(names[:_HINTED])}{more}"
         return NoFilesError(
             f"no file matches '{self.pattern}' in {self._directory}",
-            expected="at least one file",
-            hint=", ".join(close) if close and self.allowed is None else None,
+            expected=expected,
+            hint=", ".join(close) or None,
         )
 
 

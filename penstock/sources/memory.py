@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from penstock.errors import SourceError
+from penstock.errors import SourceError, one_line, shortened
 from penstock.model.schema import Schema
 from penstock.sources.asynchronous import AsyncSource, async_source
 from penstock.sources.fitting.arrow_columns import check_columns, fit_batches
@@ -160,6 +161,12 @@ def _made_by(function: Any) -> Iterable[Any]:
 
 
 def _no_table(data: object) -> SourceError:
+    if isinstance(data, str | PurePath):
+        return SourceError(
+            f"{one_line(shortened(repr(str(data)), 80))} is a text, and a text is not a table",
+            expected=_EXPECTED,
+            hint=f"CREATE STREAM … (…) FROM FILES '{shortened(str(data), 60)}' reads a file",
+        )
     return SourceError(
         f"a {type(data).__name__} is not a table",
         expected=_EXPECTED,

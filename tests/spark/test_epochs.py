@@ -30,7 +30,9 @@ def test_dataframes(spark: SparkSession, tmp_path: Path, streaming: bool) -> Non
     for options in ({"schema": f"k STRING, {DECLARED}"}, {"epoch": {"ts": "ms"}}):
         db = ps.connect(spark)
         db.stream("s", given, progress=ps.progress("ts", ordered=True), **options)
-        windows = "SELECT k, count(*) AS n [RANGE 1 SECOND, SLIDE 1 SECOND, WA ts] FROM s GROUP BY k"
+        windows = (
+            "SELECT k, count(*) AS n [RANGE 1 SECOND, SLIDE 1 SECOND, WA ts] FROM s GROUP BY k"
+        )
         out = tmp_path / f"{len(options)}{'schema' in options}.jsonl"
         db.sql(windows).run(out, final=True)
         rows = map(json.loads, out.read_text().splitlines())

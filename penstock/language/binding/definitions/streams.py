@@ -16,7 +16,7 @@ from penstock.language.binding.scalars.literals import (
     whole_rows,
 )
 from penstock.language.binding.scope import Scope
-from penstock.language.syntax.names import Quantity
+from penstock.language.syntax.names import Name, Quantity
 from penstock.language.syntax.relations import ValuesSyntax
 from penstock.language.syntax.statements import (
     CreateStream,
@@ -100,6 +100,7 @@ def _files(syntax: FilesSyntax, base: Path | None, allowed: Allowed | None) -> F
             )
         file_format = FileFormat[word]
     pattern = syntax.pattern
+    _refuse_url(pattern)
     if allowed is not None and not allowed.pattern(base or Path.cwd(), pattern.text):
         raise _not_allowed(allowed, pattern.text, pattern.span)
     limit = _row_limit(syntax.row_limit)
@@ -110,6 +111,30 @@ def _files(syntax: FilesSyntax, base: Path | None, allowed: Allowed | None) -> F
     if allowed is not None and source.is_refused:  # a link may lead elsewhere
         raise _not_allowed(allowed, pattern.text, pattern.span)
     return source
+
+
+def _refuse_url(name: Name) -> None:
+    """What is no file of this machine, though it looks like a name of one."""
+    scheme, _, rest = name.text.partition("://")
+    if not rest or not scheme.isalnum():
+        return
+    hint = (
+        "download them, or mount them as a directory; on Spark,"
+        f' db.stream(name, spark.read.parquet("{shortened(name.text, 60)}"))'
+    )
+    match scheme.lower():
+        case "file":
+            hint = f"FROM FILES '{rest}'"
+        case "socket" | "tcp":
+            hint = f"FROM SOCKET '{rest}'"
+        case "kafka":
+            hint = 'on Spark, db.stream(name, spark.readStream.format("kafka")…)'
+    raise BindError(
+        f"FILES are those of this machine, and {shortened(name.text, 80)!r} is none",
+        span=name.span,
+        expected="a path, or a pattern for paths",
+        hint=hint,
+    )
 
 
 def _socket(syntax: SocketSyntax, allowed: Allowed | None) -> SocketSource:
