@@ -78,7 +78,20 @@ class PlanError(PenstockError):
 
 
 class SourceError(PenstockError):
-    """A source cannot be read, or does not hold what its stream declares."""
+    """A source cannot be read, or does not hold what its stream declares.
+
+    Names of files may hold whatever a file system takes; in a message they are one line."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span: Span | None = None,
+        expected: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        message, expected = one_line(message), expected and one_line(expected)
+        super().__init__(message, span=span, expected=expected, hint=hint and one_line(hint))
 
 
 class RunError(PenstockError):
@@ -104,6 +117,19 @@ def nearest(
     by_folded = {candidate.casefold(): candidate for candidate in candidates}
     close = difflib.get_close_matches(name.casefold(), list(by_folded), n=limit, cutoff=cutoff)
     return [by_folded[key] for key in close]
+
+
+def one_line(text: str) -> str:
+    """The text with everything spelled out that a terminal would take as an order.
+
+    >>> one_line("a\\nb\\x1b[2J.csv")
+    'a\\\\nb\\\\x1b[2J.csv'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def shortened(text: str, width: int = 200) -> str:

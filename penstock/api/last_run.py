@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import RunError
 from penstock.plan.nodes.query import Late, QueryPlan
+from penstock.runs.advice import advice_on_rejects
 from penstock.runs.answer import Account, Answer, join_tables
 from penstock.runs.outlet import SHOWN
 from penstock.runs.targets import Outcome, Target
@@ -102,6 +103,8 @@ def say_left_out(account: Account, first: Iterable[Reject], kept: bool = True) -
         lines += [f"  {reject}" for reject in shown]
         more = account.rejected - len(shown)
         lines += [f"  … and {more:,} more"] if more else []
+        if advice := advice_on_rejects(account, shown):
+            lines.append(advice)
         _LOG.warning("%s", "\n".join(lines))
 
 

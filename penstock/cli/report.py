@@ -12,6 +12,7 @@ from penstock.optimizer.settings import Settings
 from penstock.plan.nodes.query import Late, QueryPlan
 from penstock.plan.properties.in_words import has_windows, what_waits
 from penstock.plan.properties.kept_for_ever import kept_for_ever
+from penstock.runs.advice import advice_on_late, advice_on_rejects
 from penstock.runs.answer import Account
 from penstock.runs.targets import Outcome
 
@@ -46,8 +47,9 @@ def report_outcome(outcome: Outcome, query: QueryPlan, rejected: Path | None = N
     `rejected` may be in a file."""
     account = outcome.account
     if account.late:
+        them = "it" if account.late == 1 else "they"
         words = {
-            Late.DROP: "left out" + " of the windows they missed" * has_windows(query),
+            Late.DROP: "left out" + f" of the windows {them} missed" * has_windows(query),
             Late.SIDE: "kept aside",
             Late.AMEND: "counted all the same",
         }
@@ -56,6 +58,8 @@ def report_outcome(outcome: Outcome, query: QueryPlan, rejected: Path | None = N
             what += f", up to {query.amend_for} behind"
         among = f"among {count(account.read, 'row')}"  # some of them may be no tuples
         typer.echo(f"{count(account.late, 'late tuple')} {among}, {what}", err=True)
+        if advice := advice_on_late(account, query):
+            typer.echo(readable(advice), err=True)
     if kept := kept_for_ever(executed_query(query, Settings())):
         typer.echo(kept, err=True)
     if account.rejected:
@@ -67,6 +71,8 @@ def report_outcome(outcome: Outcome, query: QueryPlan, rejected: Path | None = N
         if more:
             where = "--rejected FILE" if rejected is None else f"all are in {rejected}"
             typer.echo(readable(f"  … and {more:,} more ({where})"), err=True)
+        if advice := advice_on_rejects(account, outcome.first_rejects):
+            typer.echo(readable(advice), err=True)
     if outcome.total is not None:
         typer.echo(_about_the_checkpoint(outcome, outcome.total, what_waits(query)), err=True)
 

@@ -21,6 +21,7 @@ from penstock.sources.bell import Bell
 from penstock.sources.formats.data_file import DataFile, check_unchanged, look_at
 from penstock.sources.formats.delimited import end_of_rows, read_delimited
 from penstock.sources.formats.json_lines import read_json_blocks, read_json_lines
+from penstock.sources.formats.long_rows import written_limit
 from penstock.sources.formats.parquet import read_parquet
 from penstock.sources.live import Attention
 from penstock.sources.patterns import Found, goes_by, has_magic, matching, without_magic
@@ -77,11 +78,13 @@ class FileSource:
     format: FileFormat | None = None  # None: by the ending of each file
     base: Path | None = None  # where a relative pattern starts; None: the current directory
     allowed: Allowed | None = None  # None: every file that the process may read
+    row_limit: int | None = None  # bytes; None: that of the format
 
     def describe(self) -> str:
         known = self.format or format_of(self.pattern)
         quoted = self.pattern.replace("'", "''")
-        return f"FILES '{quoted}'" + (f" FORMAT {known.value}" if known else "")
+        text = f"FILES '{quoted}'" + (f" FORMAT {known.value}" if known else "")
+        return text + written_limit(self.row_limit)
 
     def parts(self) -> list[str]:
         return [found.name for found in self._found()]
@@ -293,11 +296,11 @@ class FileSource:
         """A file to read; where not all are allowed, under the path that links lead to."""
         path = Path(os.path.join(directory, found.name))  # noqa: PTH118 (much faster)
         if self.allowed is None:
-            return DataFile(path, found.name)
+            return DataFile(path, found.name, row_limit=self.row_limit)
         resolved = resolve(path)
         if resolved is None:
             raise refuse_file(self.allowed, self.pattern)
-        return DataFile(resolved, found.name, allowed=self.allowed)
+        return DataFile(resolved, found.name, allowed=self.allowed, row_limit=self.row_limit)
 
     def _checked(self, found: Mapping[str, Found]) -> list[Found]:
         """In order; pipes and devices are refused before anything is read."""
@@ -349,6 +352,8 @@ class FileSource:
                 f" ({', '.join(each.value for each in FileFormat)})",
                 hint="FORMAT CSV",
             )
+        if found is FileFormat.PARQUET and self.row_limit is not None:
+            raise SourceError(f"{name} is a Parquet file, whose rows have no ROW LIMIT")
         return found
 
     def _no_match(self) -> NoFilesError:
@@ -363,11 +368,16 @@ class FileSource:
             entries = []
         entries = [entry for entry in entries if entry.is_file()] or entries
         names = sorted(str(Path(prefix, entry.name)) for entry in entries)
-        close = sorted(nearest(self.pattern, names, limit=_HINTED)) or names[:_HINTED]
+        close = sorted(nearest(self.pattern, names, limit=_HINTED)) if self.allowed is None else []
+        expected = "at least one file"
+        if names and self.allowed is None and not close:
+            more = ", …" * (len(names) > _HINTED)
+            there = str(directory) if directory == self._directory else f"'{prefix}'"
+            expected += f"; in {there} there are {', '.join(names[:_HINTED])}{more}"
         return NoFilesError(
             f"no file matches '{self.pattern}' in {self._directory}",
-            expected="at least one file",
-            hint=", ".join(close) if close and self.allowed is None else None,
+            expected=expected,
+            hint=", ".join(close) or None,
         )
 
 

@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from penstock.errors import SourceError
+from penstock.errors import SourceError, one_line, shortened
 from penstock.model.schema import Schema
 from penstock.sources.asynchronous import AsyncSource, async_source
 from penstock.sources.fitting.arrow_columns import check_columns, fit_batches
@@ -184,6 +185,12 @@ def _made_by(function: Any) -> Iterable[Any]:
 
 def _no_table(data: object) -> SourceError:
     hint = None
+    if isinstance(data, str | PurePath):
+        return SourceError(
+            f"{one_line(shortened(repr(str(data)), 80))} is a text, and a text is not a table",
+            expected=_EXPECTED,
+            hint=f"CREATE STREAM … (…) FROM FILES '{shortened(str(data), 60)}' reads a file",
+        )
     if isinstance(data, dict):
         hint = "pyarrow.table(...) for a dict of columns"
     elif isinstance(data, asyncio.Queue):

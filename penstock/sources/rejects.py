@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import SourceError, shortened
+from penstock.errors import SourceError, one_line, shortened
 from penstock.model.domain import Domain
 from penstock.model.schema import Field
 from penstock.model.texts import to_json
@@ -43,7 +43,7 @@ class Reject:
         place = f"{self.source}, row {self.row}" if self.source else f"row {self.row}"
         column = f", column {self.column}" if self.column is not None else ""
         word = "table" if self.kind is RejectKind.BAD_TABLE_ROW else "stream"
-        return f"{word} {self.stream}: {place}{column}: {self.reason}"
+        return one_line(f"{word} {self.stream}: {place}{column}: {self.reason}")
 
 
 def no_room(value: Any, sql_type: Type) -> str:

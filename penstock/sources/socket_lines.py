@@ -14,6 +14,7 @@ from penstock.sources.bell import glances
 from penstock.sources.formats.few_json_lines import LinesAlone
 from penstock.sources.formats.json_lines import LONGEST_LINE, read_block
 from penstock.sources.formats.json_values import SPACES
+from penstock.sources.formats.long_rows import LineCutter, LongRow, written_limit
 from penstock.sources.live import Attention, LiveSource, nothing
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Chunk
@@ -26,9 +27,10 @@ _CONNECTING = 10  # seconds
 class SocketSource(LiveSource):
     host: str
     port: int
+    row_limit: int | None = None  # bytes of a line; None: `LONGEST_LINE`
 
     def describe(self) -> str:
-        return f"SOCKET '{self._address}'"
+        return f"SOCKET '{self._address}'{written_limit(self.row_limit)}"
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
         return self.listen(schema, rejects, Attention())
@@ -37,7 +39,12 @@ class SocketSource(LiveSource):
         self, schema: Schema, rejects: StreamRejects, attention: Attention
     ) -> Iterator[Chunk]:
         rows_before, alone = 0, LinesAlone(schema)
-        for lines in self._lines(attention):
+        limit = self.row_limit or LONGEST_LINE
+        for lines in self._lines(attention, limit):
+            if isinstance(lines, LongRow):
+                rows_before += 1
+                rejects.bad_row("", rows_before, None, lines.reason(limit), lines.content)
+                continue
             stripped = lines.strip(SPACES).replace(b"\r\n", b"\n")
             if not stripped:
                 yield nothing(schema)
@@ -49,12 +56,12 @@ class SocketSource(LiveSource):
             rows_before += rows
             yield chunk
 
-    def _lines(self, attention: Attention) -> Iterator[bytes]:
-        """Whole lines as they come; nothing at all if none came for a while."""
+    def _lines(self, attention: Attention, limit: int) -> Iterator[bytes | LongRow]:
+        """Whole lines as they come, and lines that are too long; nothing at all if none came for a
+        while."""
         with self._connected() as connection, _hung_up(connection, attention):
             ear = _Ear(connection, attention)
-            pending: list[bytes] = []
-            size = 0
+            lines = LineCutter(limit)
             while not attention.bell.closed:
                 try:
                     data = ear.heard()
@@ -67,18 +74,8 @@ class SocketSource(LiveSource):
                     continue
                 if not data:
                     break
-                cut = data.rfind(b"\n") + 1
-                if cut:
-                    yield b"".join([*pending, data[:cut]])
-                    pending, size = [], 0
-                pending.append(data[cut:])
-                size += len(data) - cut
-                if size > LONGEST_LINE:
-                    raise SourceError(
-                        f"{self._address} sends a line of more than {LONGEST_LINE >> 20} MB",
-                        expected="one JSON object per line",
-                    )
-            yield b"".join(pending)  # a last line that does not end like one
+                yield from lines.cut(data)
+            yield from lines.rest()
 
     def _connected(self) -> socket.socket:
         try:

@@ -219,7 +219,7 @@ def test_rows_that_do_not_fit_are_kept_aside() -> None:
     ("source", "message"),
     [
         ({"a": [1]}, "a dict is not a table"),
-        ("abc", "a str is not a table"),
+        ("abc", "'abc' is a text, and a text is not a table"),
         (b"abc", "a bytes is not a table"),
         (3, "a int is not a table"),
         (None, "there is no data for the stream"),

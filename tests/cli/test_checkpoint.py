@@ -61,7 +61,7 @@ def test_every_hour(again: Callable[..., Any], here: Path) -> None:
     assert found.code == 0
     assert found.err == (
         "the checkpoint was closed by a final run: tuples of s below 71 are late\n"
-        "1 late tuple among 2 rows, left out of the windows they missed\n"
+        "1 late tuple among 2 rows, left out of the windows it missed\n"
         "2 rows read, 31 by all runs; 1 window is still open; --final closes it\n"
     )
 

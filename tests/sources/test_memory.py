@@ -205,7 +205,8 @@ def test_not_a_table(data: object) -> None:
     with pytest.raises(SourceError) as caught:
         memory_source(data)
     if not isinstance(data, pd.Series):
-        assert caught.value.message == f"a {type(data).__name__} is not a table"
+        named = "'a.csv' is a text, and a text" if data == "a.csv" else f"a {type(data).__name__}"
+        assert caught.value.message == f"{named} is not a table"
         assert "iterable of dicts" in str(caught.value)
 
 

@@ -12,8 +12,9 @@ from penstock.language.parsing.parser import Parser
 from penstock.language.parsing.progress_clause import progress_clause
 from penstock.language.parsing.relations import column_names
 from penstock.language.parsing.select import emit_when_complete, query, under_names
+from penstock.language.parsing.tokens import SyntaxAt
 from penstock.language.parsing.written_rows import written_rows
-from penstock.language.syntax.names import Name, meant_type
+from penstock.language.syntax.names import Name, Quantity, meant_type
 from penstock.language.syntax.relations import ValuesSyntax
 from penstock.language.syntax.statements import (
     AlterQuery,
@@ -289,15 +290,16 @@ def column(parser: Parser) -> ColumnSyntax:
 
 
 def _source(parser: Parser) -> FilesSyntax | SocketSyntax | ValuesSyntax | None:
-    """source ::= FROM FILES 'pattern' [FORMAT name] | FROM SOCKET 'host:port'
-    | FROM VALUES '(' … ')' {',' '(' … ')'}"""
+    """source ::= FROM FILES 'pattern' [FORMAT name] [row-limit] | FROM SOCKET 'host:port'
+    [row-limit] | FROM VALUES '(' … ')' {',' '(' … ')'}"""
     if not parser.accept("FROM"):
         return None
     if parser.accept("FILES") or parser.accept("FILE"):
         pattern = parser.text("a file name or pattern")
-        return FilesSyntax(pattern, parser.name("a format") if parser.accept("FORMAT") else None)
+        file_format = parser.name("a format") if parser.accept("FORMAT") else None
+        return FilesSyntax(pattern, file_format, _row_limit(parser))
     if parser.accept("SOCKET"):
-        return SocketSyntax(parser.text("an address"))
+        return SocketSyntax(parser.text("an address"), _row_limit(parser))
     if not parser.accept("VALUES"):
         parser.refuse(
             f"there is no source called {parser.found()}",
@@ -306,3 +308,16 @@ def _source(parser: Parser) -> FilesSyntax | SocketSyntax | ValuesSyntax | None:
             " Spark DataFrames, such as those that read Kafka",
         )
     return written_rows(parser)
+
+
+def _row_limit(parser: Parser) -> Quantity | None:
+    """row-limit ::= ROW LIMIT number (BYTES | KB | MB | GB)"""
+    if not parser.accept("ROW", "LIMIT"):
+        return None
+    start = parser.here()
+    amount = parser.quantity()
+    for unit in ("BYTES", "KB", "MB", "GB"):
+        if amount.unit == unit or (amount.unit is None and parser.accept(unit)):
+            return Quantity(amount.amount, unit, parser.since(start))
+    span = parser.since(start)
+    raise SyntaxAt(f"ROW LIMIT is {amount}", span, "ROW LIMIT 16 MB, or BYTES, KB, GB")

@@ -24,11 +24,13 @@ class ColumnSyntax:
 class FilesSyntax:
     pattern: Name
     format: Name | None
+    row_limit: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SocketSyntax:
     address: Name
+    row_limit: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ _POWERS = {
 _WIDTH, _FRACTION = 56, 12  # digits; wider ones have no room to be multiplied with a power
 _LONGEST = 37  # digits of a text that certainly fit
 _LARGEST = 1e23  # doubles beyond are no moments in any unit
+_SMALLEST = 1e-12
 # From which number on a count since 1970 is more likely one of the next smaller unit: 1973 to 5138.
 _LIKELY: tuple[tuple[int, Epoch], ...] = (
     (10**11, Epoch.SECONDS),
@@ -92,6 +93,8 @@ def from_doubles(array: pa.Array, sql_type: Type) -> pa.Array:
     if np.all(values == np.trunc(values)) and np.all(np.abs(values) < 2**53):
         return from_integers(doubles.cast(pa.int64()), sql_type)
     try:
+        if np.any((values != 0) & (np.abs(values) < _SMALLEST)):
+            raise pa.ArrowInvalid("digits that Arrow would drop")
         return from_decimals(doubles.cast(pa.string()), sql_type)
     except pa.ArrowInvalid:  # more digits behind the point than any clock has
         found = [moment_of(Decimal(repr(each)), sql_type) for each in values.tolist()]

@@ -85,6 +85,7 @@ class DataFile:
     meter: Meter = field(default_factory=Meter, compare=False)
     allowed: Allowed | None = field(default=None, compare=False)
     end: int | None = None
+    row_limit: int | None = field(default=None, compare=False)  # bytes; None: that of the format
 
     @contextmanager
     def opened(self) -> Iterator[pa.NativeFile]:

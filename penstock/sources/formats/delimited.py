@@ -26,13 +26,17 @@ from penstock.sources.fitting.cells import why_bad
 from penstock.sources.fitting.columns import Converted, find_columns, whole_rows
 from penstock.sources.fitting.text import parse_column
 from penstock.sources.formats.data_file import DataFile
+from penstock.sources.formats.long_rows import CsvRowLimit
 from penstock.sources.formats.utf8 import MARK, Utf8Marker, unmarked
 from penstock.sources.reasons import quoted, row_as_json
 from penstock.sources.rejects import StreamRejects
 
-BLOCK = 4 << 20  # bytes; no row may be longer
+BLOCK = 4 << 20  # bytes; no row may be longer, unless ROW LIMIT says so
 _OTHER_SEPARATORS = (";", "\t", "|")
 _LARGEST = 64 << 20
+_SMALLEST = 64 << 10
+_LINE_END = 2  # bytes
+_MARKED = 4  # times as long as it was a row may become when all of it is marked as no UTF-8
 _PER_COLUMN = 4 << 10  # bytes of a block; looking at a column once costs as much as some 100 cells
 
 _CLOSED = r'(?:"[^"]*+(?:""[^"]*+)*+"[^,]*+|[^",][^,]*+|,)*+'  # cells, and commas between them
@@ -57,7 +61,7 @@ def read_delimited(
     with file.reading("CSV"):
         file.refuse_binary("CSV")
         refuse_nested(schema, file.name)
-        header, has_rows = _header(file)
+        header, has_rows = _header(file, file.row_limit or _LARGEST)
         if header is None:
             return
         _refuse_separator(header, schema, file.name)
@@ -66,9 +70,14 @@ def read_delimited(
             return
         names = [header[position] for position in positions]
         block = block or _block_for(len(header))
-        marker, counter = Utf8Marker(), _RowCounter(file.name)
+        limit = file.row_limit or block
+        long_rows = CsvRowLimit(limit, len(header))
+        marker, counter = Utf8Marker(), _RowCounter(file.name, long_rows)
+        block = max(block, limit + _LINE_END)
+        if not file.is_compressed:  # a small file needs no large buffer
+            block = min(block, max(_SMALLEST, file.size * _MARKED))
         with file.opened() as stream:
-            for batch in _batches(stream, file.name, names, marker, counter, block):
+            for batch in _open(stream, names, marker, counter, block):
                 numbers = counter.take(batch.num_rows)
                 rows = _convert(batch, names, schema, marker, counter, numbers)
                 counter.flush(rejects)
@@ -88,7 +97,7 @@ def end_of_rows(file: DataFile, begin: int = 0) -> int | None:
     """
     end, rest = begin, b""
     with file.reading("CSV"), file.path.open("rb") as stream:
-        longest = _block_for(stream.readline(_LARGEST).count(b",") + 1)
+        longest = file.row_limit or _block_for(stream.readline(_LARGEST).count(b",") + 1)
         stream.seek(begin)
         while piece := stream.read(BLOCK):
             rest += piece
@@ -121,22 +130,36 @@ def _end_of_rows(text: bytes) -> int:
     return int(ends[-1]) + 1 if len(ends) else 0
 
 
-def _header(file: DataFile) -> tuple[list[str] | None, bool]:
+def _header(file: DataFile, limit: int) -> tuple[list[str] | None, bool]:
     """The names of the columns, None if there are none, and whether a row follows."""
     with file.opened() as stream:
-        return _read_header(file, stream)
+        return _read_header(file, stream, limit)
 
 
-def _read_header(file: DataFile, stream: pa.NativeFile) -> tuple[list[str] | None, bool]:
+def _read_header(
+    file: DataFile, stream: pa.NativeFile, limit: int
+) -> tuple[list[str] | None, bool]:
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
     with text:
         try:
-            names = next((row for row in csv.reader(text) if row), None)
+            lines = _header_lines(file, text, limit)
+            names = next((row for row in csv.reader(lines) if row), None)
         except csv.Error as error:
             raise SourceError(
                 f"{file.name} has no CSV header: {error}", expected="the names of the columns"
             ) from error
-        return names, any(line.strip("\r\n") for line in text)
+        pieces = iter(lambda: text.read(_SMALLEST), "")
+        return names, any(piece.strip("\r\n") for piece in pieces)
+
+
+def _header_lines(file: DataFile, text: io.TextIOWrapper, limit: int) -> Iterator[str]:
+    while line := text.readline(limit + 1):
+        if len(line) > limit:
+            raise SourceError(
+                f"{file.name} has no CSV header: its first row has more than {limit:,} bytes",
+                expected="the names of the columns",
+            )
+        yield line
 
 
 def _refuse_separator(header: list[str], schema: Schema, name: str) -> None:
@@ -158,12 +181,19 @@ class _RowCounter:
     """Which row of the file a row of a batch is, and the rejects so far, sorted by row."""
 
     name: str
+    long_rows: CsvRowLimit
     next_row: int = 1
     malformed: list[int] = field(default_factory=list)
     rejected: list[tuple[int, str | None, str, str]] = field(default_factory=list)
 
     def skip(self, row: pa.csv.InvalidRow) -> str:
         number = row.number - 1  # Arrow counts the header, but no blank lines
+        long = self.long_rows.of(row.text)
+        if long is not None:
+            self.malformed.append(number)
+            reason = long.reason(self.long_rows.limit)
+            self.rejected.append((number, None, reason, long.content))
+            return "skip"
         reason = f"{row.actual_columns} cells instead of {row.expected_columns}"
         if _OPEN_QUOTE.match(row.text):
             reason += ', because a quote (") is not closed: the row takes the rest of the file'
@@ -196,7 +226,7 @@ def _open(
     stream: pa.NativeFile, names: list[str], marker: Utf8Marker, counter: _RowCounter, block: int
 ) -> pa.csv.CSVStreamingReader:
     return pa.csv.open_csv(
-        marker.over(stream),
+        counter.long_rows.over(marker.over(stream)),
         read_options=pa.csv.ReadOptions(
             use_threads=False,  # or else Arrow does not know the numbers of malformed rows
             block_size=block,
@@ -213,27 +243,6 @@ def _open(
             quoted_strings_can_be_null=False,
         ),
     )
-
-
-def _batches(
-    stream: pa.NativeFile,
-    name: str,
-    names: list[str],
-    marker: Utf8Marker,
-    counter: _RowCounter,
-    block: int,
-) -> Iterator[pa.RecordBatch]:
-    """All cells of the named columns as text."""
-    try:
-        yield from _open(stream, names, marker, counter, block)
-    except pa.ArrowInvalid as error:
-        if "straddling" not in str(error):
-            raise
-        raise SourceError(
-            f"{name} has a row that is too long to be one",
-            expected=f"rows of less than {block:,} bytes",
-            hint='look for a quote (") that is not closed',
-        ) from error
 
 
 def _convert(

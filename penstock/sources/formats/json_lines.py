@@ -14,7 +14,6 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.json
 
-from penstock.errors import SourceError
 from penstock.model.schema import Field, Schema
 from penstock.model.types import Epoch, Kind
 from penstock.sources.fitting.arrow_columns import fit_column
@@ -22,6 +21,7 @@ from penstock.sources.fitting.text import parse_column
 from penstock.sources.formats.data_file import DataFile
 from penstock.sources.formats.few_json_lines import FEW, read_few_lines
 from penstock.sources.formats.json_values import SPACES, read_lines
+from penstock.sources.formats.long_rows import LineCutter, LongRow
 from penstock.sources.rejects import StreamRejects
 from penstock.sources.source import Restart
 
@@ -54,7 +54,16 @@ def read_json_blocks(
     rows_before, offset = begin.rows, begin.offset
     with file.reading("JSON Lines"):
         file.refuse_binary("JSON Lines")
-        for piece in _pieces(file, block, offset):
+        limit = file.row_limit or LONGEST_LINE
+        for piece in _pieces(file, block, offset, limit):
+            if isinstance(piece, LongRow):
+                if growing and not piece.end:
+                    return
+                offset += piece.size + len(piece.end)
+                rows_before += 1
+                reason = piece.reason(limit)
+                rejects.bad_row(file.name, rows_before, None, reason, piece.content)
+                continue
             if growing and not piece.endswith(b"\n") and not is_json(piece):
                 return
             begins = not offset
@@ -77,25 +86,17 @@ def is_json(line: bytes) -> bool:
     return True
 
 
-def _pieces(file: DataFile, block: int, offset: int = 0) -> Iterator[bytes]:
-    """The file, from an offset on, in pieces of whole lines."""
-    pending = b""
+def _pieces(
+    file: DataFile, block: int, offset: int = 0, limit: int = LONGEST_LINE
+) -> Iterator[bytes | LongRow]:
+    """The file, from an offset on, in pieces of whole lines, and lines that are too long."""
+    lines = LineCutter(limit)
     with file.opened() as stream:
         if offset:
             stream.seek(offset)
         while data := stream.read(block):
-            cut = data.rfind(b"\n") + 1
-            if cut:
-                yield pending + data[:cut]
-                pending = data[cut:]
-            else:
-                pending += data
-            if len(pending) > LONGEST_LINE:
-                raise SourceError(
-                    f"{file.name} has a line of more than {LONGEST_LINE >> 20} MB",
-                    expected="one JSON object per line",
-                )
-    yield pending
+            yield from lines.cut(data)
+    yield from lines.rest()
 
 
 def read_block(

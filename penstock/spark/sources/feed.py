@@ -34,6 +34,7 @@ class FileToRead(NamedTuple):
     name: str
     format: str
     size: int
+    row_limit: int | None = None
 
     def check(self) -> None:
         """Before it is read; if it is gone, whoever reads it says so."""
@@ -101,7 +102,7 @@ class Portion:
                     f"{file.name} is not where it was any more", expected="no new links"
                 )
             file.check()
-            data = DataFile(Path(file.path), file.name)
+            data = DataFile(Path(file.path), file.name, row_limit=file.row_limit)
             for batch in read_file(data, file.format, schema, rejects):
                 if batch.num_rows:
                     yield Chunk(batch, file.name)

@@ -97,16 +97,16 @@ def ends_with_a_line(file: FileToRead) -> bool:
 
 def _found(feed: Feed, source: FileSource, followed: bool) -> list[FileToRead]:
     try:
-        return [_sized(*file) for file in source.files()]
+        return [_sized(*file, source.row_limit) for file in source.files()]
     except NoFilesError:
         if not feed.files and not (followed and source.may_come):
             raise
         return []  # those that have been read may have been taken away
 
 
-def _sized(path: str, name: str, file_format: str) -> FileToRead:
+def _sized(path: str, name: str, file_format: str, row_limit: int | None) -> FileToRead:
     try:
-        return FileToRead(path, name, file_format, Path(path).stat().st_size)
+        return FileToRead(path, name, file_format, Path(path).stat().st_size, row_limit)
     except FileNotFoundError:
         raise SourceError(f"{name} does not exist (any more)") from None
 

@@ -42,7 +42,8 @@ from penstock.plan.expressions import Column, cast_to, columns_of
 from penstock.plan.streams import PunctuationRows, StreamDefinition, StreamProgress
 from penstock.sources.address import parse_address
 from penstock.sources.allowed import Allowed
-from penstock.sources.files import FileFormat, FileSource
+from penstock.sources.files import FileFormat, FileSource, format_of
+from penstock.sources.formats.long_rows import SIZE_UNITS
 from penstock.sources.socket_lines import SocketSource
 from penstock.sources.source import Source
 
@@ -102,12 +103,41 @@ def _files(syntax: FilesSyntax, base: Path | None, allowed: Allowed | None) -> F
             )
         file_format = FileFormat[word]
     pattern = syntax.pattern
+    _refuse_url(pattern)
     if allowed is not None and not allowed.pattern(base or Path.cwd(), pattern.text):
         raise _not_allowed(allowed, pattern.text, pattern.span)
-    source = FileSource(pattern.text, file_format, base, allowed)
+    limit = _row_limit(syntax.row_limit)
+    known = file_format or format_of(pattern.text)
+    if syntax.row_limit is not None and known is FileFormat.PARQUET:
+        raise BindError("rows of Parquet have no ROW LIMIT", span=syntax.row_limit.span)
+    source = FileSource(pattern.text, file_format, base, allowed, limit)
     if allowed is not None and source.is_refused:  # a link may lead elsewhere
         raise _not_allowed(allowed, pattern.text, pattern.span)
     return source
+
+
+def _refuse_url(name: Name) -> None:
+    """What is no file of this machine, though it looks like a name of one."""
+    scheme, _, rest = name.text.partition("://")
+    if not rest or not scheme.isalnum():
+        return
+    hint = (
+        "download them, or mount them as a directory; on Spark,"
+        f' db.stream(name, spark.read.parquet("{shortened(name.text, 60)}"))'
+    )
+    match scheme.lower():
+        case "file":
+            hint = f"FROM FILES '{rest}'"
+        case "socket" | "tcp":
+            hint = f"FROM SOCKET '{rest}'"
+        case "kafka":
+            hint = 'on Spark, db.stream(name, spark.readStream.format("kafka")…)'
+    raise BindError(
+        f"FILES are those of this machine, and {shortened(name.text, 80)!r} is none",
+        span=name.span,
+        expected="a path, or a pattern for paths",
+        hint=hint,
+    )
 
 
 def _socket(syntax: SocketSyntax, allowed: Allowed | None) -> SocketSource:
@@ -119,10 +149,23 @@ def _socket(syntax: SocketSyntax, allowed: Allowed | None) -> SocketSource:
             expected="a host and a port",
             hint="'localhost:9000'",
         )
-    source = SocketSource(*address)
+    source = SocketSource(*address, _row_limit(syntax.row_limit))
     if allowed is not None and not allowed.socket(*address):
         raise _not_allowed(allowed, syntax.address.text, syntax.address.span)
     return source
+
+
+def _row_limit(quantity: Quantity | None) -> int | None:
+    """In bytes."""
+    if quantity is None:
+        return None
+    assert quantity.unit is not None
+    limit = quantity.amount * SIZE_UNITS[quantity.unit]
+    if limit != int(limit) or not SIZE_UNITS["KB"] <= limit <= SIZE_UNITS["GB"]:
+        raise BindError(
+            f"ROW LIMIT is {quantity}", span=quantity.span, expected="a size from 1 KB to 1 GB"
+        )
+    return int(limit)
 
 
 def _not_allowed(allowed: Allowed, name: str, span: Span) -> BindError:
