@@ -43,14 +43,14 @@ def list_views(catalog: Catalog) -> Explanation:
 def list_columns(relation: StreamDefinition | QueryPlan) -> Explanation:
     """With what is known of the progress of each."""
     if isinstance(relation, QueryPlan):
-        told = {each.field.name: "progresses" for each in relation.progress}
+        progress = {each.field.name: "progresses" for each in relation.progress}
     elif relation.progress is not None:
         domain = Domain(relation.attribute.type)
-        told = {relation.attribute.name: relation.progress.describe(domain)}
+        progress = {relation.attribute.name: relation.progress.describe(domain)}
     else:
-        told = {}
+        progress = {}
     rows = [
-        {"column": each.name, "type": str(each.type), "progress": told.get(each.name)}
+        {"column": each.name, "type": str(each.type), "progress": progress.get(each.name)}
         for each in relation.schema
     ]
     return _listed(rows, [(name, _TEXT) for name in ("column", "type", "progress")])

@@ -431,7 +431,7 @@ class Live:
 
 
 def _finish(backlog: Backlog, drain: bool) -> None:
-    """Of a query that has left: what its subscribers fail with now is nobody else's to say."""
+    """Finish the queues of a query that has left; raise what a subscriber fails with meanwhile."""
     known = backlog.failure
     backlog.finish(drain)
     if known is None and backlog.failure is not None:

@@ -18,7 +18,7 @@ class Callback:
     def __init__(self, function: Callable[[Any], object], rows: bool = False) -> None:
         if inspect.iscoroutinefunction(function):
             raise SinkError(
-                f"the function {function.__qualname__} is asynchronous, and nobody awaits it here",
+                f"the function {function.__qualname__} is asynchronous, and is not awaited here",
                 hint="query.run_async(…), or a function that calls"
                 " asyncio.run_coroutine_threadsafe",
             )

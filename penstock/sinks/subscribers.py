@@ -253,7 +253,7 @@ class SubscriberQueue:
                     self._sink.write(item)
                 else:
                     item()
-            except BaseException as error:  # a thread of ours is not the program's to leave
+            except BaseException as error:  # SystemExit would end this thread silently
                 self._fail(error)
                 return
             if rows:

@@ -156,7 +156,7 @@ def _check(pump: Pump, read: int) -> None:
 
 
 def refuse_to_hold_up(sources: Iterable[object], started_on: Host | None) -> None:
-    """Whoever waits on an event loop holds it up, and with it the rows that are fetched on it."""
+    """Refuse a wait that would block the event loop on which rows are fetched."""
     loop = running_loop()
     for source in sources:
         if loop is None or not isinstance(source, AsyncSource):

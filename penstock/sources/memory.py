@@ -157,7 +157,7 @@ def _items(data: object, replayable: bool | None) -> Once[Any] | Made[Any]:
 
 
 def _refuse_replayable(said: bool | None, name: str, known: bool = False) -> None:
-    """Refuse what is said of data that anybody can see to be otherwise."""
+    """Refuse a declaration that contradicts the data."""
     if said is not None and said is not known:
         can = "can always be read again" if known else "can be read once"
         raise SourceError(

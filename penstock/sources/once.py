@@ -2,9 +2,9 @@
 
 Nothing that was handed out is kept: who reads a stream that does not end must not fill the memory.
 
-Nobody can tell from a function whether it gives the same rows whenever it is called, or takes them
-from a queue, where a second reading would take rows away from the first one.  So one reading of it
-goes on at a time, unless it is declared to be replayable.
+A function does not show whether it gives the same rows whenever it is called, or takes them from a
+queue, where a second reading would take rows away from the first one.  So one reading of it goes on
+at a time, unless it is declared to be replayable.
 """
 
 from __future__ import annotations

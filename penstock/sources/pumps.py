@@ -2,7 +2,7 @@
 
 Rows of a program that has an event loop are read on it, and handed over from its thread: what they
 wait for may belong to that loop.  Otherwise the reader's own thread runs a loop whenever it waits,
-so that a row is handled by the thread that it came to, and nobody has to be woken.
+so that a row is handled by the thread that it came to, without waking another one.
 """
 
 from __future__ import annotations

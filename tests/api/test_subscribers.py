@@ -346,5 +346,5 @@ def test_a_function_that_nobody_awaits(db: ps.Database) -> None:
 
     with db.live() as live:
         live.sql("CREATE QUERY a AS SELECT v FROM s")
-        with pytest.raises(SinkError, match="is asynchronous, and nobody awaits it"):
+        with pytest.raises(SinkError, match="is asynchronous, and is not awaited"):
             live.subscribe("a", later)

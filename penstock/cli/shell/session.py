@@ -56,13 +56,13 @@ _PATIENCE = 0.1  # seconds, so that Ctrl-C is heard
 
 
 def command_in(text: str) -> str | None:
-    """The command that somebody gives, if it is not SQL.
+    """The command in a text, None if it is SQL.
 
     >>> [command_in(each) for each in ("\\\\wait q;", "Exit;", "SHOW TABLES;")]
     ['\\\\wait q', '\\\\quit', None]
     """
-    told = text.strip().rstrip(";").strip()
-    return told if told.startswith("\\") else _WORDS.get(told.lower())
+    line = text.strip().rstrip(";").strip()
+    return line if line.startswith("\\") else _WORDS.get(line.lower())
 
 
 def _unquoted(file: str) -> str:
@@ -162,7 +162,7 @@ class ShellSession:
             while not (over := query.wait(_PATIENCE)):
                 pass
         finally:
-            # whoever interrupts it does not want to see what waits
+            # after an interrupt, rows that wait are not wanted any more
             account = query.stop(drain=over)
         told = [count(account.late, "late tuple")] if account.late else []
         told += [f"{count(account.rejected, 'row')} rejected"] if account.rejected else []

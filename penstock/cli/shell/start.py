@@ -24,7 +24,7 @@ def run_shell(
     final: bool = False,
     overload: str = "block",
 ) -> int:
-    """What to exit with.  Whoever does not sit at a terminal is answered without a prompt: a script
+    """Run the shell, and return its exit code.  Without a terminal there is no prompt: a script
     on standard input ends at its first error, commands that are given stand each for itself.  If
     this is `final`, what is open is given out when the shell is left."""
     options = options or RunOptions()
