@@ -29,8 +29,8 @@ from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account, Answer
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import SHOWN, Outlet
-from penstock.runs.status import AtWork
 from penstock.runs.status import Watch as SparkWatch
+from penstock.runs.status import WorkInProgress
 from penstock.runs.targets import Outcome, Target
 from penstock.sinks.sink import Collected, Sink
 
@@ -182,7 +182,7 @@ class Running:
         if self._job is not None:
             self._job.stop()
 
-    def doing(self) -> AtWork | None:
+    def doing(self) -> WorkInProgress | None:
         """What Spark is doing, if it runs there."""
         return self._job.doing() if isinstance(self._job, RunningOnSpark) else None
 

@@ -23,7 +23,7 @@ from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Answer
 from penstock.runs.options import RunOptions
 from penstock.runs.outlet import Outlet
-from penstock.runs.status import AtWork, Watch
+from penstock.runs.status import Watch, WorkInProgress
 from penstock.runs.targets import Outcome, Target
 from penstock.spark.plan.explain import explain_on_spark
 from penstock.spark.session.session import BUCKETS, session
@@ -221,7 +221,7 @@ class RunningOnSpark:
         for run in self.runs:
             run.stop()
 
-    def doing(self) -> AtWork:
+    def doing(self) -> WorkInProgress:
         """What the run does that is at work: the last one that has begun."""
         return next((run for run in reversed(self.runs) if run.active), self.runs[0]).doing()
 

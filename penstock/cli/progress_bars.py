@@ -15,7 +15,7 @@ from penstock.engine.graph.source_node import SourceNode
 from penstock.engine.run import LocalRun
 from penstock.model.domain import Domain
 from penstock.model.punctuation import BEGINNING
-from penstock.runs.status import AtWork, RunProgress
+from penstock.runs.status import RunProgress, WorkInProgress
 from penstock.sources.files import FileSource
 from penstock.sources.source import Chunk
 
@@ -78,7 +78,7 @@ class ProgressBars:
         self._tasks[0] = self._progress.add_task("spark", total=None, told="Spark starts")
 
     @contextmanager
-    def following(self, doing: Callable[[], AtWork | None]) -> Iterator[None]:
+    def following(self, doing: Callable[[], WorkInProgress | None]) -> Iterator[None]:
         """Show what Spark does while a micro-batch is at work."""
         if 0 not in self._tasks:
             yield
@@ -98,7 +98,7 @@ class ProgressBars:
             ended.set()
             thread.join(_MOMENT)
 
-    def _show_work(self, work: AtWork | None) -> None:
+    def _show_work(self, work: WorkInProgress | None) -> None:
         if work is None or self._hidden:
             return
         words = [str(work), *([self._read] if self._read else [])]

@@ -87,7 +87,7 @@ Watch: TypeAlias = Callable[[RunProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class AtWork:
+class WorkInProgress:
     """What a run on Spark is doing between two reports of its progress: the micro-batch, counted
     from 1, how many of its tasks are done, as far as Spark has planned them, and how many bytes of
     the files that are there have been read."""

@@ -16,7 +16,7 @@ from rich.console import Console
 import penstock as ps
 from penstock.api.running import Running, Target
 from penstock.cli.progress_bars import ProgressBars
-from penstock.runs.status import AtWork
+from penstock.runs.status import WorkInProgress
 from penstock.sinks.sink import Collected
 from penstock.sources.source import Chunk
 from tests.waiting import LONGEST
@@ -84,11 +84,13 @@ def test_what_spark_does_meanwhile() -> None:
     file = io.StringIO()
     asked = threading.Event()
 
-    def doing() -> AtWork:
+    def doing() -> WorkInProgress:
         if again.is_set():
             asked.set()
         again.set()
-        return AtWork(3, tasks_done=4, tasks=9, bytes_read=2_000_000, bytes_there=10_000_000)
+        return WorkInProgress(
+            3, tasks_done=4, tasks=9, bytes_read=2_000_000, bytes_there=10_000_000
+        )
 
     again = threading.Event()
     with ProgressBars(Console(file=file, force_terminal=True, width=200)) as bars:

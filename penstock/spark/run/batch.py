@@ -12,7 +12,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
-from penstock.runs.status import AtWork, RunProgress, Watch
+from penstock.runs.status import RunProgress, Watch, WorkInProgress
 from penstock.spark.run.answer import run_job
 from penstock.spark.run.delivering import Recipient, deliver_all
 from penstock.spark.run.outcome import Receiver, Tally
@@ -95,8 +95,8 @@ class BatchRun:
         """What is computed already is lost: a table is read as a whole or not at all."""
         self.stopped = True
 
-    def doing(self) -> AtWork:
-        return AtWork(1, *tasks_at_work(self._spark))
+    def doing(self) -> WorkInProgress:
+        return WorkInProgress(1, *tasks_at_work(self._spark))
 
     def open_windows(self, query: int = 0) -> int:  # noqa: ARG002
         """A table ends, so everything closes."""

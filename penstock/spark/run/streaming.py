@@ -17,7 +17,7 @@ from penstock.physical.plan import PhysicalPlan
 from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.adapting.decision import Decision
 from penstock.runs.answer import Account
-from penstock.runs.status import AtWork, RunProgress, Watch
+from penstock.runs.status import RunProgress, Watch, WorkInProgress
 from penstock.spark.run.books import read_books, write_books
 from penstock.spark.run.checkpoint import Planned, as_begun, claim, identity_of
 from penstock.spark.run.closing import FinalClosing, closed_before
@@ -254,13 +254,13 @@ class SparkRun:
         state = sum(each.memoryUsedBytes for each in operators)
         return progress_of(self.tallies, self._counted, self._batches, rate, state)
 
-    def doing(self) -> AtWork:
+    def doing(self) -> WorkInProgress:
         """What it does between two micro-batches that are complete."""
         portions = {name: n for tally in self.tallies for name, n in tally.portions.items()}
         feeds = self._feeds.by_name
         read = sum(feed.bytes_of(portions.get(name, 0)) for name, feed in feeds.items())
         there = sum(feed.bytes_of(feed.size) for feed in feeds.values())
-        return AtWork(self._batches + 1, *tasks_at_work(self._spark), read, there)
+        return WorkInProgress(self._batches + 1, *tasks_at_work(self._spark), read, there)
 
     @property
     def at_work(self) -> bool:

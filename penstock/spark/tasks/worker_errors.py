@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark import TaskContext
-
 from penstock import errors
 from penstock.errors import CheckpointError, EngineError, PenstockError
 
@@ -37,6 +35,8 @@ def said_shortly() -> Iterator[None]:
     try:
         yield
     except PenstockError:
+        from pyspark import TaskContext  # programs that only read this file do without
+
         if TaskContext.get() is not None:
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise
