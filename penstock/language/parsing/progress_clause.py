@@ -73,10 +73,8 @@ def _attribute(parser: Parser) -> tuple[Name, dict[str, Any]]:
 
 def _is_expression(parser: Parser) -> bool:
     """A name alone is a column, whatever it is called."""
-    if parser.word in ("CASE", "NOT"):
+    if parser.word in ("CASE", "NOT") or parser._curr.token_type is TokenType.L_PAREN:
         return True
-    if not parser.word and parser._curr.token_type is not TokenType.IDENTIFIER:
-        return parser._curr.token_type is TokenType.L_PAREN
     after = parser._next
     if after is None or after.token_type in (TokenType.SEMICOLON, TokenType.R_PAREN):
         return False
