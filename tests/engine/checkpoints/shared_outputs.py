@@ -180,10 +180,9 @@ class Shared:
 
     def complete(self, source: str) -> None:
         """A file ends with a line, unless a quote is open."""
-        line, _, self.rest[source] = self.rest[source].partition(b"\n")
-        if line:
-            with (self.folder / source).open("ab") as file:
-                file.write(line + b"\n")
+        line, end, self.rest[source] = self.rest[source].partition(b"\n")
+        with (self.folder / source).open("ab") as file:
+            file.write(line + end)
 
     # --- what they have written ------------------------------------------------------------------
 
