@@ -176,7 +176,6 @@ def test_a_declared_timestamp_in_frames(column: pa.Array) -> None:
         NOON,
         NOON.replace(tzinfo=None),
         NOON.isoformat(),
-        MICROSECONDS,
         np.datetime64(MICROSECONDS, "us"),
     ],
     ids=lambda given: type(given).__name__,
@@ -192,7 +191,8 @@ def test_a_declared_timestamp_that_a_frame_does_not_hold(values: list[Any]) -> N
     for data in (pa.table({"t": values}), pd.DataFrame({"t": values}), pl.DataFrame({"t": values})):
         with pytest.raises(ps.SourceError, match="column t is declared TIMESTAMP, but") as caught:
             stream(data, schema="t TIMESTAMP")
-        assert "cast the column" in str(caught.value)
+        numbers = values[0] == 1.5 or values == [MICROSECONDS]
+        assert ("t TIMESTAMP EPOCH" if numbers else "cast the column") in str(caught.value)
 
 
 def test_no_rows() -> None:

@@ -160,6 +160,23 @@ def test_orders_to_end(
     assert ends(here) == [10, 20, 30]
 
 
+def test_over_a_directory_that_is_still_empty(
+    process: Callable[..., subprocess.Popen[str]], here: Path
+) -> None:
+    (here / "data").mkdir()
+    (here / "counts.sql").write_text(STREAM + COUNTS)
+    started = process(
+        *("run", "counts.sql", "--checkpoint", "kept", "--output", "out.jsonl"),
+        *("--trigger", "50 milliseconds"),
+    )
+    wait_for(lambda: (here / "kept" / "state.sqlite").exists(), started)
+    put(here, "1", *range(25))
+    wait_for(lambda: (here / "out.jsonl").exists() and len(ends(here)) == 2, started)
+    started.send_signal(signal.SIGTERM)
+    started.communicate()
+    assert started.returncode == 143
+
+
 def test_a_signal_that_is_to_be_ignored(
     process: Callable[..., subprocess.Popen[str]], here: Path
 ) -> None:

@@ -148,7 +148,7 @@ def test_no_match(data: Path, ids: Schema, read: Any) -> None:
         "  try: deep/x.csv, deep/y.csv"
     )
     with pytest.raises(
-        SourceError, match=r"matches 'zz/\*\.q' in .*; in .* there are a\.csv, b\.csv"
+        SourceError, match=r"(?s)matches 'zz/\*\.q' in .*; in .* there are a\.csv, b\.csv"
     ):
         FileSource("zz/*.q", base=data).parts()
     with pytest.raises(SourceError, match="no file matches ''"):
