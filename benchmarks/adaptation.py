@@ -18,21 +18,20 @@ import penstock as ps
 from benchmarks.measuring import agree
 from benchmarks.plotting import figure
 from benchmarks.result import Bar, Result
-from penstock.engine.options import Scheduling
-from penstock.engine.run import LocalRun
-from penstock.engine.scheduling.scheduler import Scheduler
+from penstock.local.graph_options import Scheduling
+from penstock.local.run import LocalRun
+from penstock.local.scheduling.scheduler import Scheduler
 from penstock.model.clock import SystemClock
-from penstock.optimizer.logical.arrange_joins import put_together
-from penstock.optimizer.physical.lower import lower
-from penstock.optimizer.rewrite import with_inputs
-from penstock.optimizer.settings import Settings
-from penstock.plan.join_trees.join_tree import Joined, flat, left_deep
-from penstock.plan.nodes.joins import Join
+from penstock.optimizer.join_order import put_together
+from penstock.optimizer.lowering import lower
+from penstock.optimizer.rewrite import Settings, with_inputs
+from penstock.plan.join_trees import Joined, flat, left_deep
+from penstock.plan.nodes.join import Join
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
-from penstock.runs.adapting.adaptation import Adaptation
-from penstock.runs.adapting.decision import Decision
-from penstock.runs.gathered import Gathered
+from penstock.runs.answer import Decision
+from penstock.runs.collected_answer import Gathered
+from penstock.runs.run_options import Adaptation
 
 WITHIN = 10  # windows in which a plan has to be good again
 PART = 0.8  # of the rate of the best plan

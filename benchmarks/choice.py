@@ -1,6 +1,6 @@
 """What the choice between window algorithms rests on: python -m benchmarks.choice [part ...]
 
-`calibrate` measures the table of penstock/optimizer/estimates/constants.py and prints it; `check`
+`calibrate` measures the table of penstock/optimizer/window_choice.py and prints it; `check`
 runs every algorithm on some workloads, and says how the predicted order compares with the measured
 one.
 """
@@ -19,24 +19,24 @@ import pyarrow as pa
 
 import penstock as ps
 from benchmarks.driving import Make, feed
+from penstock.io.sources.rejects import RejectLog
+from penstock.kernel.batch import Batch
+from penstock.kernel.grouping.folding import Folder, Partials
+from penstock.kernel.operator import Item, Operator
+from penstock.kernel.progress.ingest import Ingest
+from penstock.kernel.windows.adapt_wid import AdaptWid, Thresholds
+from penstock.kernel.windows.buffering import Buffering
+from penstock.kernel.windows.paned import Paned
+from penstock.kernel.windows.panes import Panes, SlidingContents
+from penstock.kernel.windows.two_level import TwoLevel
+from penstock.kernel.windows.wid import Tagger, Wid, joined
 from penstock.model.clock import SystemClock
-from penstock.operators.batch import Batch
-from penstock.operators.folding.folder import Folder, Partials
-from penstock.operators.operator import Item, Operator
-from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
-from penstock.operators.windows.buffering import Buffering
-from penstock.operators.windows.paned import Paned
-from penstock.operators.windows.panes.contents import Panes, SlidingContents
-from penstock.operators.windows.two_level import TwoLevel
-from penstock.operators.windows.wid import Tagger, Wid, joined
-from penstock.optimizer.estimates.constants import Class, Constants, Cost
+from penstock.optimizer.window_choice import Class, Constants, Cost
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregation import WindowAggregate
+from penstock.plan.nodes.node import Scan
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Scan
-from penstock.promises.ingest import Ingest
-from penstock.sources.rejects import RejectLog
-from penstock.windows.sliding import Sliding
+from penstock.plan.window_kinds import Sliding
 
 SCHEMA = pa.schema(
     [("k", pa.int64()), ("v", pa.int64()), ("x", pa.float64()), ("ts", pa.timestamp("us", "UTC"))]

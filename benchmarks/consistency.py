@@ -21,10 +21,10 @@ import penstock as ps
 from benchmarks import plotting
 from benchmarks.measuring import agree
 from benchmarks.result import Bar, Result, Row
-from penstock.engine.local import answer
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import SystemClock
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
+from penstock.optimizer.rewrite import Settings
 from penstock.plan.nodes.query import QueryPlan
 
 CLAUSES = {

@@ -20,12 +20,12 @@ from benchmarks import plotting
 from benchmarks.driving import ALGORITHMS, Make, aggregation, feed
 from benchmarks.measuring import agree
 from benchmarks.result import Row
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Progress
+from penstock.kernel.windows.buffering import Buffering
 from penstock.model.arrays import Ints
 from penstock.model.punctuation import END
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Progress
-from penstock.operators.windows.buffering import Buffering
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregation import WindowAggregate
 
 Error = Callable[[list[float], list[float]], float]  # of what was found and what is true, in %
 SCHEMA = pa.schema([("v", pa.int64()), ("t", pa.int64())])

@@ -8,17 +8,17 @@ from typing import Any
 import pyarrow as pa
 
 import penstock as ps
+from penstock.io.sources.rejects import RejectLog
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Item, Operator, Progress
+from penstock.kernel.progress.ingest import Ingest
+from penstock.kernel.windows.adapt_wid import AdaptWid
+from penstock.kernel.windows.buffering import Buffering
+from penstock.kernel.windows.paned import Paned
+from penstock.kernel.windows.wid import Wid
 from penstock.model.clock import SystemClock
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Item, Operator, Progress
-from penstock.operators.windows.adapt_wid import AdaptWid
-from penstock.operators.windows.buffering import Buffering
-from penstock.operators.windows.paned import Paned
-from penstock.operators.windows.wid import Wid
-from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.stateless import Scan
-from penstock.promises.ingest import Ingest
-from penstock.sources.rejects import RejectLog
+from penstock.plan.nodes.aggregation import WindowAggregate
+from penstock.plan.nodes.node import Scan
 
 Make = Callable[[WindowAggregate], Operator]
 

@@ -22,10 +22,10 @@ from benchmarks.driving import aggregation, answer, drive, feed, ingested
 from benchmarks.measuring import agree, measured
 from benchmarks.result import Bar, Result, Row
 from benchmarks.state_size import state_bytes
-from penstock.operators.operator import Item
-from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
-from penstock.operators.windows.buffering import Buffering
-from penstock.operators.windows.paned import Paned
+from penstock.kernel.operator import Item
+from penstock.kernel.windows.adapt_wid import AdaptWid, Thresholds
+from penstock.kernel.windows.buffering import Buffering
+from penstock.kernel.windows.paned import Paned
 
 SMALL = {"DS1": 0.01, "DS2": 0.03, "DS3": 0.05, "DS4": 0.07, "DS5": 0.09}
 MEDIUM = 0.2

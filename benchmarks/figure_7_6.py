@@ -21,16 +21,15 @@ import penstock as ps
 from benchmarks import plotting
 from benchmarks.measuring import agree
 from benchmarks.result import Bar, Result, Row
+from penstock.kernel.batch import Batch
+from penstock.kernel.build import operator_for
+from penstock.kernel.joins.oa_join import OaJoin
+from penstock.kernel.joins.ordered_joins import OpibJoin, OpobJoin
+from penstock.kernel.operator import Item, Operator, Progress
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.build import operator_for
-from penstock.operators.joins.oa_join import OaJoin
-from penstock.operators.joins.ordered.opib_join import OpibJoin
-from penstock.operators.joins.ordered.opob_join import OpobJoin
-from penstock.operators.operator import Item, Operator, Progress
-from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.joins import Join
+from penstock.optimizer.lowering import lower_node
+from penstock.plan.nodes.aggregation import WindowAggregate
+from penstock.plan.nodes.join import Join
 
 JOINS = {"OA": OaJoin, "OPOB": OpobJoin, "OPIB": OpibJoin}
 COLOURS = {"OA": "C2", "OPOB": "C3", "OPIB": "C0"}

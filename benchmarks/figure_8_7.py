@@ -21,10 +21,9 @@ from benchmarks import plotting
 from benchmarks.driving import aggregation, drive, ingested
 from benchmarks.measuring import agree
 from benchmarks.result import Result, Row
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Item
-from penstock.operators.windows.low_level import LazyFlush, PartialRows, SlowFlush
-from penstock.operators.windows.two_level import TwoLevel
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Item
+from penstock.kernel.windows.two_level import LazyFlush, PartialRows, SlowFlush, TwoLevel
 
 SQL = "SELECT k, count(*) AS n [RANGE 60000, SLIDE 60000, WA ts] FROM s GROUP BY k"
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64())])

@@ -1,4 +1,4 @@
-"""Measures penstock/optimizer/dataflow/work.py: plans of random joins are run with a stop-watch
+"""Measures penstock/optimizer/join_costs.py: plans of random joins are run with a stop-watch
 around every step.  What a step takes is a part for every call and a part for everything that it is
 done to; these are the numbers that make up its times best.  To keep tuples takes the more the
 longer they stay, and what waits for its turn is measured by itself.  No bar is about these joins.
@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.join_orders import JoinOrders, StreamOf
-from penstock.operators.joins import condition, keys, oa_join, results
-from penstock.operators.joins.multiway import combinations, multiway_join, probe, window_index
-from penstock.operators.joins.partners import arrivals, side, sorted_run
-from penstock.operators.waiting import WaitingRows
-from penstock.optimizer.dataflow.work import CELL, Work
+from penstock.kernel.joins import join_side, multiway_join, oa_join, pairing, probes, sorted_run
+from penstock.kernel.joins import oa_join as keys
+from penstock.kernel.joins import oa_join as results
+from penstock.kernel.order import WaitingRows
+from penstock.optimizer.join_costs import CELL, Work
 
 TRAINING = 16  # joins
 PLANS = 6  # of each
@@ -36,22 +36,22 @@ STEPS: dict[str, list[tuple[Any, str]]] = {
     "placed": [
         (sorted_run.SortedRun, "of"),
         (keys.JoinKeys, "of"),
-        (window_index.WindowIndex, "tuples"),
+        (probes.WindowIndex, "tuples"),
     ],
     "recorded": [
-        (arrivals.ManyArrivals, "keep"),
-        (arrivals.FewArrivals, "keep"),
-        (window_index.WindowIndex, "record"),
-        (side.Side, "forget"),
+        (join_side.ManyArrivals, "keep"),
+        (join_side.FewArrivals, "keep"),
+        (probes.WindowIndex, "record"),
+        (join_side.Side, "forget"),
     ],
-    "asked": [(probe.Probe, "extend"), (window_index.WindowIndex, "find")],
-    "looked": [(arrivals, "find_many"), (window_index, "find_many")],
+    "asked": [(probes.Probe, "extend"), (probes.WindowIndex, "find")],
+    "looked": [(join_side, "find_many"), (probes, "find_many")],
     "found": [
-        (combinations.Combinations, "with_partners"),
-        (probe, "pieces_of"),
-        (probe.CombinationTest, "among"),
+        (probes.Combinations, "with_partners"),
+        (probes, "pieces_of"),
+        (probes.CombinationTest, "among"),
         (oa_join, "pairs_of"),
-        (condition.Condition, "among"),
+        (pairing.Condition, "among"),
     ],
     "cells": [(results.JoinResults, "pairs"), (multiway_join.MultiwayJoin, "_made")],
 }

@@ -20,22 +20,21 @@ import penstock as ps
 from benchmarks.measuring import agree, all_times
 from benchmarks.plotting import figure
 from benchmarks.result import Bar, Result
-from penstock.engine import local
-from penstock.engine.options import Scheduling
+from penstock.local.graph_options import Scheduling
+from penstock.local.scheduling import scheduler
 from penstock.model.clock import SystemClock
-from penstock.optimizer.dataflow.join_costs import JoinCosts
-from penstock.optimizer.dataflow.join_statistics import statistics_of
-from penstock.optimizer.dataflow.search import Search
-from penstock.optimizer.logical.arrange_joins import chosen, put_together
-from penstock.optimizer.physical.lower import lower
-from penstock.optimizer.rewrite import with_inputs
-from penstock.optimizer.settings import Settings
-from penstock.plan.join_trees.join_tree import Joined, JoinTree, flat, orders_of
-from penstock.plan.nodes.joins import Join
+from penstock.optimizer.join_costs import JoinCosts
+from penstock.optimizer.join_order import chosen, put_together
+from penstock.optimizer.join_search import Search
+from penstock.optimizer.join_statistics import statistics_of
+from penstock.optimizer.lowering import lower
+from penstock.optimizer.rewrite import Settings, with_inputs
+from penstock.plan.join_properties import Equality, conditions_of
+from penstock.plan.join_trees import Joined, JoinTree, flat, orders_of
+from penstock.plan.nodes.join import Join
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.properties.equalities import Equality, conditions_of
-from penstock.runs.adapting.adaptation import Adaptation
+from penstock.runs.run_options import Adaptation
 
 SECONDS = 20
 _AS_GIVEN = Scheduling(adaptation=Adaptation(on=False))  # every plan is kept to its end
@@ -96,7 +95,7 @@ class JoinOrders:
             return put_together(node, tree) if isinstance(node, Join) else node
 
         plan = lower(with_inputs(self.query, change), Settings())
-        return local.answer(plan, SystemClock(), scheduling=_AS_GIVEN).table
+        return scheduler.answer(plan, SystemClock(), scheduling=_AS_GIVEN).table
 
     def plans(self) -> dict[str, Joined]:
         """All trees, each with the best orders; and one operator for all inputs with all orders in

@@ -13,17 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
+from penstock.local.run import LocalRun
 from penstock.model.clock import SystemClock
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.rewrite import with_inputs
-from penstock.optimizer.settings import Settings
-from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.optimizer.rewrite import Settings, with_inputs
+from penstock.plan.nodes.join import Join, JoinKind
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
+from penstock.runs.answer import Outlet
 
 KEYS = 10_000
 PER_SECOND = 1_000

@@ -19,12 +19,12 @@ from benchmarks.joining import BAND, C_LEFT, SCHEMA, C, Fed, Joining, fed_altern
 from benchmarks.measuring import agree, measured
 from benchmarks.offline_joins import SECOND, DuckDBJoins, PolarsJoins
 from benchmarks.result import Bar, Result, Row, shown
+from penstock.kernel.batch import Batch
+from penstock.kernel.build import operator_for
+from penstock.kernel.operator import Progress
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.build import operator_for
-from penstock.operators.operator import Progress
-from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.nodes.joins import Join
+from penstock.optimizer.lowering import lower_node
+from penstock.plan.nodes.join import Join
 
 LARGE, SMALL = "Penstock, 64 Ki rows", "Penstock, 1 Ki rows"
 BATCHES = {LARGE: 1 << 16, SMALL: 1 << 10}

@@ -17,12 +17,11 @@ from benchmarks.measuring import Work, agree, measured
 from benchmarks.result import Bar, Result, Row
 from benchmarks.throughput import answered
 from benchmarks.workloads import A, S, Workload, cut, events
-from penstock.engine.graph import operator_node
-from penstock.operators.batch import Batch
-from penstock.operators.measured import Measured
-from penstock.operators.operator import Item, Progress
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Item, Measured, Progress
+from penstock.local.graph import operator_node
 from penstock.plan.nodes.query import QueryPlan
-from penstock.runs.latency import Latencies
+from penstock.runs.answer import Latencies
 
 LIMIT = 1.05  # times the engine that measures nothing
 MEASURED, UNMEASURED = "measured", "not measured"

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from benchmarks.driving import feed, ingested
 from benchmarks.workloads import A, slices
-from penstock.operators.batch import Batch
-from penstock.operators.windows.paned import Paned
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.kernel.batch import Batch
+from penstock.kernel.windows.paned import Paned
+from penstock.plan.nodes.aggregation import WindowAggregate
 
 
 class Fresh:

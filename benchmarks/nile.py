@@ -20,12 +20,10 @@ import pyarrow as pa
 import penstock as ps
 from benchmarks import plotting
 from benchmarks.result import Bar, Row
-from penstock.operators.batch import Batch
-from penstock.operators.joins.ordered.adaptive_join import AdaptiveJoin
-from penstock.operators.joins.ordered.filter_order import FilterOrderJoin
-from penstock.operators.joins.ordered.sync_filter import SyncFilterJoin
-from penstock.operators.operator import Item, Progress
-from penstock.plan.nodes.joins import Join
+from penstock.kernel.batch import Batch
+from penstock.kernel.joins.ordered_joins import AdaptiveJoin, FilterOrderJoin, SyncFilterJoin
+from penstock.kernel.operator import Item, Progress
+from penstock.plan.nodes.join import Join
 
 Agreed = dict[str, int]
 

@@ -16,12 +16,12 @@ import penstock as ps
 from benchmarks import plotting
 from benchmarks.measuring import agree, best_times
 from benchmarks.result import Bar, Result, Row
-from penstock.engine.local import answer
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import ManualClock
 from penstock.optimizer.optimize import RULES, optimize, physical_plan
-from penstock.optimizer.settings import Settings
-from penstock.physical.host import Host
+from penstock.optimizer.rewrite import Settings
 from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.physical import Host
 
 LIMIT = 50.0  # ms
 NODES = 20

@@ -22,16 +22,16 @@ import penstock as ps
 from benchmarks import plotting
 from benchmarks.measuring import agree
 from benchmarks.result import Bar, Result, Row
+from penstock.io.sources.rejects import RejectLog
+from penstock.io.sources.source import Chunk
+from penstock.kernel.batch import Batch
+from penstock.kernel.progress.ingest import Ingest
+from penstock.kernel.progress.sub_sources import SubSources
+from penstock.kernel.state import MemoryStore
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.plan.nodes.stateless import Scan
-from penstock.promises.ingest import Ingest
-from penstock.promises.sub_sources import SubSources
-from penstock.sources.rejects import RejectLog
-from penstock.sources.source import Chunk
+from penstock.plan.nodes.node import Scan
 from penstock.spark.stateful.registers import SourceRegister
-from penstock.spark.tasks.bounds import TaskBounds
-from penstock.state.chunks import MemoryStore
+from penstock.spark.tasks.messages import TaskBounds
 
 KNOWN = (10, 100, 1_000, 10_000, 100_000)
 DELAY = 1_000

@@ -16,7 +16,7 @@ from benchmarks.measuring import agree, measured
 from benchmarks.plotting import figure
 from benchmarks.result import Bar, Result
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregation import WindowAggregate
 
 ALGORITHMS = (Algorithm.PANED, Algorithm.WID, Algorithm.BUFFERING, Algorithm.TWO_LEVEL)
 DELAYS = (0.0, 0.25, 1.0, 4.0)  # seconds

@@ -17,10 +17,10 @@ from benchmarks.driving import aggregation, answer, drive, ingested
 from benchmarks.measuring import agree, best_times
 from benchmarks.result import Bar, Result, Row
 from benchmarks.workloads import SCHEMA, cut, events
-from penstock.operators.operator import Item
-from penstock.operators.windows.paned import Paned
-from penstock.operators.windows.wid import Wid
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.kernel.operator import Item
+from penstock.kernel.windows.paned import Paned
+from penstock.kernel.windows.wid import Wid
+from penstock.plan.nodes.aggregation import WindowAggregate
 
 RATIOS = (1, 2, 10, 60, 600, 3600)
 SLIDE = 50  # ms

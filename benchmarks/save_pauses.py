@@ -20,8 +20,8 @@ import pyarrow as pa
 import penstock as ps
 from benchmarks import plotting
 from benchmarks.result import Bar, Result, Row
-from penstock.engine.live.checkpoint import LiveCheckpoint
-from penstock.engine.live.queries import LiveQueries
+from penstock.local.live.checkpoint import LiveCheckpoint
+from penstock.local.live.queries import LiveQueries
 
 LIMIT = 2.0  # times as long with the most state as with the least
 GROUPS = 10  # in every pane

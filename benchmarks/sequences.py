@@ -21,14 +21,14 @@ from benchmarks import plotting
 from benchmarks.measuring import agree, measured
 from benchmarks.offline import pl
 from benchmarks.result import Bar, Result, Row, shown
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
+from penstock.local.run import LocalRun
 from penstock.model.clock import SystemClock
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
+from penstock.optimizer.rewrite import Settings
 from penstock.plan.nodes.query import QueryPlan
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
+from penstock.runs.answer import Outlet
 
 KEYS = 10_000
 PER_SECOND = 1_000

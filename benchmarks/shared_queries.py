@@ -18,13 +18,13 @@ import penstock as ps
 from benchmarks import plotting
 from benchmarks.measuring import agree, measured
 from benchmarks.result import Bar, Result, Row
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Collected
+from penstock.local.run import LocalRun
 from penstock.model.clock import SystemClock
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
+from penstock.optimizer.rewrite import Settings
 from penstock.plan.nodes.query import QueryPlan
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
+from penstock.runs.answer import Outlet
 
 LIMIT = 10.0  # times one query, for 100
 MINUTE = 60

@@ -19,16 +19,15 @@ import penstock as ps
 from benchmarks import plotting
 from benchmarks.measuring import agree
 from benchmarks.result import Row
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
+from penstock.local.run import LocalRun
 from penstock.model.clock import ManualClock
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
-from penstock.physical.node import OperatorKind, PhysicalNode
-from penstock.physical.plan import PhysicalPlan
+from penstock.optimizer.rewrite import Settings
 from penstock.plan.nodes.query import QueryPlan
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
+from penstock.plan.physical import OperatorKind, PhysicalNode, PhysicalPlan
+from penstock.runs.answer import Outlet
 
 SCHEMA = pa.schema([("src", pa.int64()), ("dst", pa.int64()), ("ts", pa.int64())])  # milliseconds
 COLOURS = {"IOP": "C3", "OOP": "C2"}

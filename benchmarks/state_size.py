@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.operators.windows.buffering import Buffering
-from penstock.operators.windows.paned import Paned
+from penstock.kernel.windows.buffering import Buffering
+from penstock.kernel.windows.paned import Paned
 
 
 def state_bytes(operator: Paned | Buffering) -> int:

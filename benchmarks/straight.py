@@ -11,20 +11,20 @@ from functools import partial
 
 import pyarrow as pa
 
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.rejects import RejectLog
+from penstock.io.sources.source import Chunk
+from penstock.kernel.batch import Batch
+from penstock.kernel.build import operator_for
+from penstock.kernel.operator import Item, Operator, Progress
+from penstock.kernel.progress.ingest import Ingest
 from penstock.model.clock import Clock
-from penstock.operators.batch import Batch
-from penstock.operators.build import operator_for
-from penstock.operators.operator import Item, Operator, Progress
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
-from penstock.physical.node import OperatorKind, PhysicalNode
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.nodes.node import Scan
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Scan
-from penstock.promises.ingest import Ingest
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.rejects import RejectLog
-from penstock.sources.source import Chunk
+from penstock.plan.physical import OperatorKind, PhysicalNode
+from penstock.runs.answer import Outlet
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from benchmarks.measuring import agree, measured
 from benchmarks.offline import DuckDB, Polars
 from benchmarks.result import Bar, Result, Row, shown
 from benchmarks.workloads import A, B, Workload, cut, events
-from penstock.engine.local import answer
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import SystemClock
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
+from penstock.optimizer.rewrite import Settings
 from penstock.plan.nodes.query import QueryPlan
 
 LARGE, SMALL = "Penstock, 64 Ki rows", "Penstock, 1 Ki rows"

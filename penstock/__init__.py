@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.api.database import Database, connect, sql
-    from penstock.api.explanation import Explanation
-    from penstock.api.live import Live
-    from penstock.api.live_query import LiveQuery
-    from penstock.api.progress_clause import progress
+    from penstock.api.display import Explanation
+    from penstock.api.live import Live, LiveQuery
     from penstock.api.query import Query
+    from penstock.api.streams import progress
     from penstock.errors import (
         BindError,
         CheckpointError,
@@ -61,11 +60,10 @@ __all__ = [
 _HOMES = {
     "penstock.runs.answer": ("Account",),
     "penstock.api.database": ("Database", "connect", "sql"),
-    "penstock.api.explanation": ("Explanation",),
-    "penstock.api.live": ("Live",),
-    "penstock.api.live_query": ("LiveQuery",),
+    "penstock.api.display": ("Explanation",),
+    "penstock.api.live": ("Live", "LiveQuery"),
     "penstock.model.clock": ("ManualClock", "SystemClock"),
-    "penstock.api.progress_clause": ("progress",),
+    "penstock.api.streams": ("progress",),
     "penstock.api.query": ("Query",),
 }
 

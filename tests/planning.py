@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
-from penstock.physical.host import Host
-from penstock.physical.plan import PhysicalPlan
+from penstock.optimizer.rewrite import Settings
 from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.physical import Host, PhysicalPlan
 
 
 def in_process(query: QueryPlan) -> PhysicalPlan:

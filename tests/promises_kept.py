@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.kernel.aggregates.sums import halves
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Item, Measured, Progress
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.operators.aggregates.totals.sums import halves
-from penstock.operators.batch import Batch
-from penstock.operators.measured import Measured
-from penstock.operators.operator import Item, Progress
 
 
 class Kept:

@@ -11,11 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 
 import penstock as ps
+from penstock.io.sinks.text import write_json_lines
 from penstock.optimizer.rewrite import rewritten
-from penstock.plan.nodes.node import Node
-from penstock.plan.nodes.stateless import Scan
-from penstock.runs.tables import AnswerSource
-from penstock.sinks.text import write_json_lines
+from penstock.plan.nodes.node import Node, Scan
+from penstock.runs.lookup_tables import AnswerSource
 from tests.engine.helpers import recut
 from tests.reference.helpers import Row, bag, tuples
 

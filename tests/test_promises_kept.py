@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.kernel.batch import Batch
+from penstock.kernel.joins.oa_join import OaJoin
+from penstock.kernel.operator import Item, Progress
+from penstock.kernel.windows.paned import Paned
 from penstock.model.punctuation import JointPunctuation
-from penstock.operators.batch import Batch
-from penstock.operators.joins.oa_join import OaJoin
-from penstock.operators.operator import Item, Progress
-from penstock.operators.windows.paned import Paned
 from tests.engine.helpers import locally
 from tests.promises_kept import Kept
 from tests.reference.helpers import Stream, ask

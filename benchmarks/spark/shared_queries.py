@@ -21,7 +21,7 @@ from benchmarks.measuring import agree
 from benchmarks.result import Bar, Result, Row
 from benchmarks.shared_queries import stream, text
 from benchmarks.spark.contest import CORES, files, spark_session
-from penstock.sinks.sink import Collected
+from penstock.io.sinks.sink import Collected
 
 LIMIT = 10.0  # times one query, for 100
 CUTS = 4

@@ -1,4 +1,4 @@
-"""The Python interface: a database of streams and queries."""
+"""Functions that users write in Python, as a database knows them."""
 
 from __future__ import annotations
 
@@ -13,52 +13,117 @@ from penstock.api.arguments import (
     check_number,
     check_paths,
     check_text,
+    check_texts,
     check_texts_by_name,
     check_whole,
     path_of,
 )
-from penstock.api.executing import execute, refuse_lost
-from penstock.api.explanation import Explanation
-from penstock.api.given import (
+from penstock.api.display import Explanation
+from penstock.api.execution import ENGINES, Setting
+from penstock.api.live import Live
+from penstock.api.query import Query, run_options, run_together
+from penstock.api.spark_execution import SparkSetting
+from penstock.api.statements import execute, refuse_lost
+from penstock.api.streams import (
+    ProgressOptions,
     SchemaLike,
+    by_stream,
+    checked,
     complete,
     is_spark,
     is_stamped,
     schema_of,
     source_of,
+    type_of,
 )
-from penstock.api.live import Live
-from penstock.api.progress_clause import ProgressOptions, by_stream, checked
-from penstock.api.query import Query, run_options, run_together
-from penstock.api.registered import aggregate_of, function_of
-from penstock.api.running import ENGINES, Setting
-from penstock.api.running_on_spark import SparkSetting
-from penstock.engine.options import Scheduling
 from penstock.errors import BindError, EngineError, SinkError, described, nearest, shortened
-from penstock.functions.aggregates import PythonAggregate
-from penstock.language.binding.definitions.streams import with_progress
-from penstock.language.parse import parse_script, pointing_into
-from penstock.language.parsing.parameters import is_scalar
-from penstock.language.syntax.statements import Statement
+from penstock.functions.aggregate_functions import AggregateFunction, PythonAggregate
+from penstock.functions.signatures import Family, Signature
+from penstock.functions.user_functions import UserFunction
+from penstock.io.access import Allowed
+from penstock.io.sources.source import LiveSource
+from penstock.kernel.joins.ordered_joins import ALPHA
+from penstock.local.graph_options import Scheduling
 from penstock.model.clock import Clock, SystemClock
-from penstock.model.schema import Field, Schema
-from penstock.model.types import TIMESTAMP
-from penstock.operators.joins.ordered.adaptive_join import ALPHA
-from penstock.optimizer.settings import BROADCAST_ROWS, STATE_BUDGET
+from penstock.model.types import TIMESTAMP, Field, Kind, Schema, Type
+from penstock.optimizer.rewrite import BROADCAST_ROWS, STATE_BUDGET
 from penstock.plan.catalog import Catalog
 from penstock.plan.streams import StreamDefinition
-from penstock.runs.adapting.adaptation import Adaptation
 from penstock.runs.answer import Account
-from penstock.runs.options import AVAILABLE_NOW
-from penstock.runs.targets import SinkLike
-from penstock.sources.allowed import Allowed
-from penstock.sources.live import LiveSource
-from penstock.spark.session.names import SessionNames
+from penstock.runs.delivery import SinkLike
+from penstock.runs.run_options import AVAILABLE_NOW, Adaptation
+from penstock.spark.session.catalog import SessionNames
 from penstock.spark.session.session import BUCKETS
 from penstock.spark.sources.dataframe import DataFrameSource
+from penstock.sql.binder.definitions import with_progress
+from penstock.sql.binder.peer_functions import COMPOSED
+from penstock.sql.parser.statements import parse_script, pointing_into
+from penstock.sql.parser.tokens import is_scalar
+from penstock.sql.syntax import Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def aggregate_of(
+    name: str, implementation: PythonAggregate, returns: str, arguments: Sequence[str]
+) -> AggregateFunction:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise BindError(f"{name!r} is not the name of a function", hint="letters and digits")
+    check_texts("arguments", arguments, '["DOUBLE"]')
+    if isinstance(implementation, type) or not isinstance(implementation, PythonAggregate):
+        raise BindError(
+            f"{implementation!r} is not an aggregate",
+            expected="an object with the methods init, accumulate, merge and finish",
+        )
+    families = tuple(family_of(type_of(text)) for text in arguments)
+    result = type_of(returns)
+    return AggregateFunction(
+        name.lower(),
+        Signature(families),
+        lambda _: result,
+        "registered",
+        implementation=implementation,
+    )
+
+
+def function_of(
+    name: str,
+    function: Callable[..., Any],
+    returns: str,
+    args: Sequence[str] | None,
+    by_row: bool,
+    nulls: bool,
+) -> UserFunction:
+    if not callable(function):
+        raise BindError(f"{function!r} is not a function")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise BindError(f"{name!r} is not the name of a function", hint="letters and digits")
+    if name.lower() in COMPOSED:
+        raise BindError(f"{name} is a built-in function", hint="another name")
+    if isinstance(args, str):
+        raise BindError(f"{args!r} is one type", expected="a list of types", hint=f"[{args!r}]")
+    if args is not None:
+        check_texts("args", args, '["INT"]')
+    check_flags(by_row=by_row, nulls=nulls)
+    types = None if args is None else tuple(map(type_of, args))
+    return UserFunction(name.lower(), function, type_of(returns), types, by_row, nulls)
+
+
+def family_of(sql_type_: Type) -> Family:
+    families = {
+        Kind.DOUBLE: Family.DOUBLE,
+        Kind.INT: Family.INTEGER,
+        Kind.BIGINT: Family.INTEGER,
+        Kind.STRING: Family.STRING,
+        Kind.BOOLEAN: Family.BOOLEAN,
+        Kind.TIMESTAMP: Family.TIMESTAMP,
+        Kind.DECIMAL: Family.NUMBER,
+    }
+    return families.get(sql_type_.kind, Family.ANY)
+
+
+# The Python interface: a database of streams and queries.
 
 
 class Database:

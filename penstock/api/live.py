@@ -1,69 +1,99 @@
-"""A live engine: queries are created, altered and dropped in SQL while others run."""
+"""A SELECT on a live engine."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.api.definitions import RememberingCatalog, definition_of, text_of
-from penstock.api.executing import refuse_lost
-from penstock.api.explanation import Explanation
-from penstock.api.listing import list_running
-from penstock.api.live_outputs import (
+import pyarrow as pa
+
+from penstock.api.display import Explanation, explain_stall, list_running
+from penstock.api.live_state import (
     NOWHERE,
     Fans,
     LiveOutputs,
-    Sinks,
-    check_apart,
-    closing,
-    refuse_to_drop,
-)
-from penstock.api.live_query import LiveQuery
-from penstock.api.query import Query
-from penstock.api.restoring import (
+    RememberingCatalog,
     Restored,
+    Sinks,
     bound_again,
+    check_apart,
     check_can_come_back,
+    closing,
+    definition_of,
     places_of,
+    refuse_to_drop,
     streams_again,
+    text_of,
 )
-from penstock.api.stalls import explain_stall
-from penstock.engine.live.altering import Altering
-from penstock.engine.live.engine import LiveEngine
-from penstock.engine.live.queries import Lasting
-from penstock.engine.live.records import Definition, QueryRecord
-from penstock.engine.live.status import QueryStatus
-from penstock.engine.reading.overload import Overload
-from penstock.engine.status import GraphStatus
-from penstock.errors import EngineError, PenstockError, SinkError, Span
-from penstock.language.binding.select import bind_query
-from penstock.language.parse import parse_script, pointing_at, pointing_into
-from penstock.language.syntax.statements import (
-    AlterQuery,
-    CreateQuery,
-    CreateStream,
-    Drop,
-    Show,
-    Statement,
-)
-from penstock.plan.identity.source_text import SourceText
+from penstock.api.query import Query
+from penstock.api.statements import refuse_lost
+from penstock.errors import EngineError, PenstockError, RunError, SinkError, Span
+from penstock.io.sinks.sink import Backlog, Callback, Kept, QueuePolicy, SubscriberQueue, rows_of
+from penstock.local.live.engine import Altering, LiveEngine
+from penstock.local.live.queries import Definition, Lasting, QueryRecord, QueryStatus
+from penstock.local.scheduling.reading import Overload
+from penstock.local.status import GraphStatus
+from penstock.plan.identity import SourceText
+from penstock.plan.nodes.node import Scan
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Scan
 from penstock.runs.answer import Account
-from penstock.runs.delivery import Delivery
-from penstock.runs.options import RunOptions
-from penstock.runs.places import check_places
-from penstock.runs.targets import SinkLike
-from penstock.sinks.callback import Callback
-from penstock.sinks.kept import Kept
-from penstock.sinks.subscribers import Backlog, QueuePolicy, SubscriberQueue
+from penstock.runs.delivery import Delivery, SinkLike, check_places
+from penstock.runs.run_options import RunOptions
+from penstock.sql.binder.select import bind_query
+from penstock.sql.parser.statements import parse_script, pointing_at, pointing_into
+from penstock.sql.syntax import AlterQuery, CreateQuery, CreateStream, Drop, Show, Statement
 
 if TYPE_CHECKING:
     from penstock.api.database import Database
+
+
+class LiveQuery:
+    """A SELECT at work beside the program."""
+
+    def __init__(self, live: Live, name: str, kept: Kept) -> None:
+        self._live = live
+        self._kept = kept
+        self.name = name
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until its streams end, and its sink has got everything; whether it is so within so many
+        seconds."""
+        over = self._live.wait(self.name, timeout)
+        self._raise_if_failed(self._live.error(self.name))
+        return over
+
+    def explain_stall(self) -> str:
+        """Which source holds back its oldest window that is still open."""
+        return self._live.explain_stall(self.name)
+
+    def stop(self, *, drain: bool = True) -> Account:
+        """It leaves; whoever has not waited for it hears here that it has failed.  What waits for
+        its sink is handed over first, unless `drain` is false: then it is gone."""
+        error = self._live.error(self.name)
+        account = self._live.drop(self.name, drain=drain)
+        self._raise_if_failed(error)
+        return account
+
+    def _raise_if_failed(self, error: BaseException | None) -> None:
+        if error is not None:
+            kind = "" if isinstance(error, PenstockError) else f"{type(error).__name__}: "
+            raise RunError(f"query {self.name} has failed: {kind}{error}") from error
+
+    @property
+    def table(self) -> pa.Table:
+        """The rows so far, if no sink takes them: the first 10,000."""
+        return self._kept.table
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows so far.  A time that `datetime` cannot hold is an ISO 8601 text."""
+        return (row for batch in self.table.to_batches() for row in rows_of(batch))
+
+
+# A live engine: queries are created, altered and dropped in SQL while others run.
 
 
 class Live:

@@ -1,46 +1,186 @@
-"""Query objects: what can be done with a query once its text has been understood."""
+"""Runs on an event loop: the work in a thread, sources and sinks of the program on its loop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+import inspect
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.api import showing
-from penstock.api.analyzing import analyze_query
+from penstock.api import display
 from penstock.api.arguments import check_flags, check_text, check_whole, path_of
-from penstock.api.last_run import RememberedAnswer, RememberedRun
-from penstock.api.running import Running, Setting
-from penstock.api.running_async import calling_on, drive_on_loop
-from penstock.api.running_on_spark import computed_by_spark
-from penstock.api.started import StartedQuery
-from penstock.errors import BindError, SinkError, Span, described
-from penstock.language.parse import pointing_into
-from penstock.optimizer.dataflow.explain import explain_dataflow
-from penstock.optimizer.optimize import rewrite
-from penstock.optimizer.scheduling.explain import explain_conflicts
-from penstock.physical.explain import explain_physical
-from penstock.physical.plan import PhysicalPlan
-from penstock.plan.explain import explain
+from penstock.api.execution import RememberedAnswer, RememberedRun, Running, Setting
+from penstock.api.spark_execution import computed_by_spark
+from penstock.api.started_query import StartedQuery
+from penstock.errors import BindError, EngineError, SinkError, Span, described
+from penstock.io.sinks.sink import Callback, Collected, rows_of
+from penstock.io.sources.asynchronous import HOST, Host
+from penstock.local.analysis import Analyzed, analyze
+from penstock.optimizer.conflicts import explain_conflicts
+from penstock.optimizer.estimates import ExpectedWork, expected_work
+from penstock.optimizer.explain_dataflow import explain_dataflow, expressions_of
+from penstock.optimizer.optimize import executed_query, rewrite
+from penstock.plan.algorithms import duration, size_text
+from penstock.plan.explain import explain, explain_physical
 from penstock.plan.nodes import query as plan
-from penstock.runs.adapting.decision import Decision
-from penstock.runs.answer import Account
-from penstock.runs.delivery import Delivery
-from penstock.runs.options import AVAILABLE_NOW, RunOptions
-from penstock.runs.places import check_places
-from penstock.runs.tables import with_answers
-from penstock.runs.targets import SinkLike, Target
-from penstock.sinks.callback import Callback, rows_of
-from penstock.sinks.sink import Collected
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.physical import PhysicalNode, PhysicalPlan
+from penstock.plan.properties import scans_of
+from penstock.runs.answer import Account, Decision, NodeWork
+from penstock.runs.delivery import Delivery, Outcome, SinkLike, Target, check_places
+from penstock.runs.lookup_tables import with_answers
+from penstock.runs.run_options import AVAILABLE_NOW, RunOptions
+from penstock.sql.parser.statements import pointing_into
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     from pyspark.sql import DataFrame, Observation
+
+
+async def drive_on_loop(running: Running) -> list[Outcome]:
+    """Drive a run without holding up the loop; to cancel it is to stop it."""
+    told = HOST.set(Host(asyncio.get_running_loop(), waits=True))
+    try:
+        work = asyncio.create_task(asyncio.to_thread(running.drive, beside=True))
+    finally:
+        HOST.reset(told)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        running.stop()
+        await asyncio.wait([work])
+        raise
+
+
+def calling_on(
+    loop: asyncio.AbstractEventLoop, function: Callable[[Any], object]
+) -> Callable[[Any], object]:
+    """The function as the thread of a run may call it: it runs on the loop, and is waited for."""
+
+    async def call(argument: Any) -> None:
+        outcome = function(argument)
+        if inspect.isawaitable(outcome):
+            await outcome
+
+    @wraps(function)
+    def hand_over(argument: Any) -> None:
+        asyncio.run_coroutine_threadsafe(call(argument), loop).result()
+
+    return hand_over
+
+
+# EXPLAIN ANALYZE: a plan with what was measured of it, beside what was expected.
+
+
+def analyze_query(query: QueryPlan, setting: Setting) -> str:
+    """Run a query over what is there; nothing of its answer is kept."""
+    if setting.engine == "spark":
+        return "\n".join(_on_spark(query, setting))
+    if setting.engine != "local":
+        raise EngineError(
+            f"EXPLAIN ANALYZE measures operators, and the {setting.engine} engine has none",
+            hint="connect('local'), or connect('spark')",
+        )
+    plan = setting.planned(query)
+    # what is expected is what was known before: a stream may be one that is read once
+    expected = expected_work(plan.root)
+    found = expressions_of(executed_query(query, setting.settings))
+    told = [(str(each), each.time()) for each in found.expressions]
+    analyzed = analyze(plan, setting.clock, setting.strict, setting.scheduling)
+    return "\n".join(_in_process(analyzed, expected, told))
+
+
+def _on_spark(query: QueryPlan, setting: Setting) -> Iterator[str]:
+    plan = setting.planned(query)
+    streams = {scan.stream.name: scan.stream for scan in scans_of(plan.query.input)}
+    expected = expected_work(plan.root, streams)
+    analyzed = setting.on_spark.analyze(plan, setting.strict)
+
+    def more(node: PhysicalNode) -> Iterable[str]:
+        return _of_node(analyzed.works[id(node)], expected[id(node)])
+
+    yield explain_physical(plan, more)
+    yield _account(analyzed.account, analyzed.written, analyzed.nanoseconds)
+    if analyzed.stages:
+        yield "Stages"
+        yield from (f"  {line}" for line in analyzed.stages)
+
+
+def _in_process(
+    analyzed: Analyzed, expected: dict[int, ExpectedWork], told: list[tuple[str, float]]
+) -> Iterator[str]:
+    current, lines = analyzed.top.current, {}
+    for measured, node in zip(analyzed.top.walk(), current.walk(), strict=True):
+        lines[id(node)] = list(_of_node(measured.work, expected[id(measured.planned)]))
+
+    def more(node: PhysicalNode) -> Iterable[str]:
+        return lines[id(node)]
+
+    plan = analyzed.plan
+    shown = type(plan)(plan.query, current, plan.host, plan.simplified)
+    yield explain_physical(shown, more)
+    account = analyzed.run.account(analyzed.outlet)
+    yield _account(account, analyzed.outlet.written, analyzed.nanoseconds)
+    times = analyzed.stream_times()
+    if len(times) == len(told):
+        yield "Dataflow"
+        for (expression, time), taken in zip(told, times, strict=True):
+            yield expression
+            measured_time = "nothing" if taken is None else duration(taken)
+            yield f"  T = {measured_time} a tuple; expected {duration(time)}"
+    decisions = analyzed.run.adapting.decisions
+    looks = analyzed.run.adapting.looks
+    yield f"Changes of the plan: {len(decisions)}, in {looks:,} look{'s' * (looks != 1)}"
+    for decision in decisions:
+        yield f"  {decision}"
+
+
+def _account(account: Account, written: int, nanoseconds: int) -> str:
+    beside = f"{account.late:,} late, {account.rejected:,} rejected"
+    return f"{account.read:,} rows read, {written:,} written, {beside}, in {duration(nanoseconds)}"
+
+
+def _of_node(work: NodeWork, expected: ExpectedWork) -> Iterator[str]:
+    if work.is_source:
+        known = "" if expected.rows_out is None else f"; expected {expected.rows_out:,.0f}"
+        yield f"measured: {work.rows_out:,} rows{known}"
+        return
+    parts = [f"{work.rows_in:,} in, {work.rows_out:,} out"]
+    if work.rows_in:
+        parts.append(f"f = {work.rows_out / work.rows_in:.3g}")
+        parts.append(f"τ = {duration(work.nanoseconds / work.rows_in)}")
+    if work.kept:
+        parts.append(f"kept {work.kept:,} tuples at most")
+    if work.size is not None:
+        parts.append(f"{size_text(work.size)} of state")
+    yield f"measured: {', '.join(parts)}"
+    yield from work.notes
+    told = list(_expected(expected))
+    if told:
+        yield f"expected: {', '.join(told)}"
+
+
+def _expected(work: ExpectedWork) -> Iterator[str]:
+    if work.rows_in is not None:
+        out = "" if work.rows_out is None else f", {work.rows_out:,.0f} out"
+        yield f"{work.rows_in:,.0f} in{out}"
+    if work.factor is not None:
+        yield f"f = {work.factor:.3g}"
+    if work.time is not None:
+        yield f"τ = {duration(work.time)}"
+    if work.kept is not None:
+        yield f"kept {work.kept:,.0f} tuples"
+    if work.size is not None:
+        yield f"{size_text(work.size)} of state"
+
+
+# Query objects: what can be done with a query once its text has been understood.
 
 
 class Query:
@@ -234,11 +374,11 @@ class Query:
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows of the answer as a pandas frame."""
-        return showing.to_pandas(self.collect())
+        return display.to_pandas(self.collect())
 
     def to_polars(self) -> pl.DataFrame:
         """All rows of the answer as a Polars frame."""
-        return showing.to_polars(self.collect())
+        return display.to_polars(self.collect())
 
     def show(self, n: int = 20) -> None:
         """Print the first rows, as the command does.  On the local engine the run is left when they
@@ -247,9 +387,9 @@ class Query:
         check_whole("n", n, 0)
         if self._comes_while_it_runs:
             with closing(self._released()) as batches:
-                showing.show_first(batches, self.schema, n)
+                display.show_first(batches, self.schema, n)
         else:
-            showing.show(self.collect(), n)
+            display.show(self.collect(), n)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The rows as dictionaries, on the local engine while they are released: a stream may go on
@@ -318,7 +458,7 @@ class Query:
 
     def _repr_html_(self) -> str:
         """For notebooks: what is asked, and the columns.  Nothing is run, which might not end."""
-        return showing.html_of(self.name, self._own_text, self.plan.schema, self.setting.engine)
+        return display.html_of(self.name, self._own_text, self.plan.schema, self.setting.engine)
 
 
 def run_options(

@@ -13,20 +13,17 @@ import typer
 from rich.console import Console
 
 from penstock.api.database import Database
-from penstock.api.explanation import Explanation
+from penstock.api.display import Explanation
+from penstock.api.execution import Running
 from penstock.api.query import Query
-from penstock.api.running import Running
-from penstock.cli.progress_bars import ProgressBars
-from penstock.cli.report import count, report_outcome
+from penstock.cli.report import ProgressBars, count, report_outcome
 from penstock.cli.stopping import StoppedError, stopped_by_signals
 from penstock.errors import SinkError
-from penstock.language.parse import pointing_into
-from penstock.runs.delivery import Delivery
-from penstock.runs.options import RunOptions
-from penstock.runs.places import check_places
-from penstock.runs.targets import Outcome, SinkLike, Target
-from penstock.sinks.output import ONE_RESULT, Output, OutputFormat
-from penstock.sinks.text import SCREENFUL
+from penstock.io.sinks.output import ONE_RESULT, Output, OutputFormat
+from penstock.io.sinks.text import SCREENFUL
+from penstock.runs.delivery import Delivery, Outcome, SinkLike, Target, check_places
+from penstock.runs.run_options import RunOptions
+from penstock.sql.parser.statements import pointing_into
 
 
 @dataclass(frozen=True, slots=True)

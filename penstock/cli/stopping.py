@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from penstock.api.running import Running
+from penstock.api.execution import Running
 from penstock.model.clock import SystemClock
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.experiments.conducting import Conduct
-from penstock.experiments.costs import Costs
+from penstock.experiments.experiment_clock import Conduct
 from penstock.experiments.figure import Expectation, Figure
 from penstock.experiments.idle_waiting import IN_ORDER, STREAMS, WITHOUT_STAMPS
-from penstock.experiments.trial import Trial
-from penstock.experiments.tuple_times import poisson
+from penstock.experiments.trial import Costs, Trial, poisson
 
 RATES = (1000.0, 0.5)
 COST = 20  # c, in microseconds: the engine is idle for most of the time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.experiments.bursts import burst_sizes
-from penstock.experiments.conducting import Conduct
+from penstock.experiments.experiment_clock import Conduct
 from penstock.experiments.figure import Figure
 from penstock.experiments.idle_waiting import latency, queues
 from penstock.experiments.nested_unions import burstiness, carriage

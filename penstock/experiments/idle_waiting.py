@@ -10,11 +10,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from penstock.experiments.conducting import Conduct
+from penstock.experiments.experiment_clock import Conduct
 from penstock.experiments.figure import Expectation, Figure
-from penstock.experiments.observed import Observed
-from penstock.experiments.trial import FILTER, Trial
-from penstock.experiments.tuple_times import poisson
+from penstock.experiments.trial import FILTER, Observed, Trial, poisson
 
 RATES = (50.0, 0.05)  # tuples a second
 FASTER = (50.0, 0.5)

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.experiments.conducting import Conduct
+from penstock.experiments.experiment_clock import Conduct
 from penstock.experiments.figure import Expectation, Figure
-from penstock.experiments.observed import Observed
-from penstock.experiments.trial import FILTER, Trial
-from penstock.experiments.tuple_times import poisson
+from penstock.experiments.trial import FILTER, Observed, Trial, poisson
 
 STREAMS = ("a", "b", "c")
 RATES = (200.0, 5.0, 500.0)

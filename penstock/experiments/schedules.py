@@ -6,12 +6,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from penstock.experiments.conducting import Conduct
+from penstock.experiments.experiment_clock import Conduct
 from penstock.experiments.figure import Draw, Expectation, Figure
-from penstock.optimizer.dataflow.expression import DataflowExpression, Operation
-from penstock.optimizer.scheduling.conflicts import Conflicts, Removal
-from penstock.optimizer.scheduling.explain import STEPS
-from penstock.optimizer.scheduling.scheduling_graph import SchedulingGraph, Step
+from penstock.optimizer.conflicts import STEPS, Conflicts, Removal, SchedulingGraph, Step
+from penstock.optimizer.dataflow import DataflowExpression, Operation
 
 _OUT = Operation("→", "w_out")
 _WAYS = (

@@ -1,20 +1,96 @@
-"""Between Arrow columns and NumPy values, without copying what can be shared.
+"""What the compiler passes around: nodes that run on a batch, and kernels that nodes are made of.
 
-Values under NULLs are whatever lies there: they may be computed with but must not be believed.
+A kernel either gives exactly what the reference evaluator gives, or raises one of `FAILURES`.  It
+need not say which tuple is to blame: whoever catches the failure asks the reference (`rows.py`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.expressions.node import too_large
+from penstock.errors import RunError
+from penstock.expressions.evaluation import evaluator
 from penstock.model.arrays import Ints, Mask
-from penstock.model.types import Kind, Type
+from penstock.model.types import NESTED, Field, Kind, Schema, Type
+from penstock.model.value_limits import check_together, size_of
+from penstock.model.values import to_arrow, to_python
+from penstock.plan.expressions import Call, Cast, Column, Expression, Literal
+
+FAILURES = (pa.ArrowInvalid, RunError)
+
+Compiled: TypeAlias = Callable[[pa.RecordBatch], pa.Array]
+# The arguments come as columns, constants as scalars; at least one of them is a column.
+Kernel: TypeAlias = Callable[..., pa.Array]
+# Gets the call and, for each argument, the literal it was folded to, or None.  Unless it is meant
+# for them, it never gets a NULL literal.  No kernel: the call has to go row by row.
+Builder: TypeAlias = Callable[[Call, Sequence[Literal | None]], Kernel | None]
+
+
+def arrow(name: str, options: pc.FunctionOptions | None = None) -> Kernel:
+    """The Arrow function of that name; `call` has less overhead than the functions of `pc`.
+
+    >>> arrow("add")(pa.array([1, 2]), pa.scalar(3)).to_pylist()
+    [4, 5]
+    """
+    call = pc.get_function(name).call
+    if options is None:
+        return lambda *data: call(data)
+    return lambda *data: call(data, options)
+
+
+def always(kernel: Kernel) -> Builder:
+    """The same kernel for every call."""
+    return lambda _call, _literals: kernel
+
+
+def row_by_row(_call: Call, _literals: Sequence[Literal | None]) -> Kernel | None:
+    """No kernel: nothing computes it for whole columns."""
+    return None
+
+
+def scalar_of(literal: Literal) -> pa.Scalar:
+    return to_arrow([literal.value], literal.type)[0]
+
+
+def zero_of(sql_type: Type) -> pa.Scalar:
+    return to_arrow([Decimal(0) if sql_type.kind is Kind.DECIMAL else 0], sql_type)[0]
+
+
+def too_large(sql_type: Type) -> RunError:
+    return RunError(f"a value is too large for {sql_type}")
+
+
+def same(column: pa.Array, *_: pa.Scalar) -> pa.Array:
+    """The kernel of functions that leave their argument as it is."""
+    return column
+
+
+def all_null(sql_type: Type) -> Kernel:
+    """The kernel of calls that are NULL whatever their columns hold."""
+    arrow_type = sql_type.arrow
+
+    def kernel(*data: pa.Array | pa.Scalar) -> pa.Array:
+        return pa.nulls(length(data), arrow_type)
+
+    return kernel
+
+
+def length(data: Sequence[pa.Array | pa.Scalar]) -> int:
+    """The number of rows that a kernel is called for."""
+    return next(len(each) for each in data if isinstance(each, pa.Array))
+
+
+# Between Arrow columns and NumPy values, without copying what can be shared.
+#
+# Values under NULLs are whatever lies there: they may be computed with but must not be believed.
 
 _NUMPY: dict[Kind, np.dtype[Any]] = {
     Kind.INT: np.dtype(np.int32),
@@ -142,3 +218,62 @@ def holds_somewhere(flags: Mask, *inputs: pa.Array | pa.Scalar) -> bool:
 def without(column: pa.Array, flags: Mask) -> pa.Array:
     """The column with NULL where a flag is set."""
     return _IF_ELSE([pa.array(flags), pa.scalar(None, column.type), column])
+
+
+# The slow road: the reference evaluator, one row after the other.
+#
+# Two reasons lead here.  A call has no columnar kernel (an unusual function, a pattern that is not
+# a constant): then that call alone goes row by row.  Or a kernel failed: then the whole expression
+# does, because the reference knows the tuple to blame and how to put it; and should it find an
+# answer after all, that is the answer.
+
+
+def by_rows(expression: Call | Cast) -> Kernel:
+    """The kernel of one call; its arguments that are literals stay where they are.
+
+    >>> from penstock.model.types import STRING
+    >>> by_rows(Call("reverse", (Column("t", STRING),), STRING))(pa.array(["ab", None])).to_pylist()
+    ['ba', None]
+    """
+    operands = expression.arguments if isinstance(expression, Call) else (expression.operand,)
+    inner: list[Expression] = []
+    fields: list[Field] = []
+    for operand in operands:
+        if not isinstance(operand, Literal):
+            fields.append(Field(f"argument {len(inner) + 1}", operand.type))
+            operand = Column.of(fields[-1])
+        inner.append(operand)
+    schema = Schema(tuple(fields))
+    if isinstance(expression, Call):
+        over_columns: Expression = replace(expression, arguments=tuple(inner))
+    else:
+        over_columns = replace(expression, operand=inner[0])
+
+    def kernel(*data: pa.Array | pa.Scalar) -> pa.Array:
+        columns = [each for each in data if isinstance(each, pa.Array)]
+        return evaluate_rows(over_columns, schema, columns, length(data))
+
+    return kernel
+
+
+def evaluate_rows(
+    expression: Expression, schema: Schema, columns: Sequence[pa.Array], count: int
+) -> pa.Array:
+    """The column of an expression's values, or the error of the first row that has none."""
+    plain = [to_python(each, field.type) for each, field in zip(columns, schema, strict=True)]
+    rows = zip(*plain, strict=True) if plain else iter([()] * count)
+    evaluate = evaluator(expression, schema)
+    if expression.type.kind not in (Kind.STRING, Kind.BINARY, *NESTED):
+        return to_arrow([evaluate(row) for row in rows], expression.type)
+    values, size = [], 0
+    for row in rows:
+        values.append(evaluate(row))
+        size += size_of(values[-1], expression.type)
+        check_together(size)
+    return to_arrow(values, expression.type)
+
+
+def constant(expression: Expression) -> Any:
+    """The value of an expression without columns."""
+    column = evaluate_rows(expression, Schema(()), [], 1)
+    return to_python(column, expression.type)[0]

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import RunError
-from penstock.expressions.columns import present
-from penstock.expressions.node import Kernel, length
+from penstock.expressions.columns import Kernel, length, present
+from penstock.expressions.growth import grows, may_grow
+from penstock.functions.regular_expressions import at_most_replaced
 from penstock.model.arrays import Ints
 from penstock.model.types import Kind, Type
 from penstock.model.value_limits import (
@@ -30,8 +31,6 @@ from penstock.model.value_limits import (
     too_large_value,
 )
 from penstock.plan.expressions import Call, Expression
-from penstock.scalars.growth import grows, may_grow
-from penstock.scalars.regular_expressions import at_most_replaced
 
 Datum: TypeAlias = pa.Array | pa.Scalar
 _VARIABLE = (Kind.STRING, Kind.BINARY, Kind.ARRAY, Kind.MAP, Kind.STRUCT)
@@ -72,7 +71,7 @@ def sizes_of(column: Datum) -> Ints:
 
 
 def _of_items(lists: pa.Array, items: Ints) -> Ints:
-    from penstock.expressions.nested.nested import bounds_of
+    from penstock.expressions.nested_kernels import bounds_of
 
     begins, sizes = bounds_of(lists)
     before = np.concatenate([[0], np.cumsum(items)])

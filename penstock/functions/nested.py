@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.functions.signature import Family
-from penstock.functions.type_rules import Entry, always, takes
+from collections.abc import Callable
+from typing import Any
+
+from penstock.errors import RunError
+from penstock.functions.signatures import Entry, Family, always, takes
+from penstock.model.ordering import canonical, exact_key
 from penstock.model.types import BIGINT, BOOLEAN, STRING, Type, array_of
 
 _F = Family
@@ -17,7 +21,7 @@ def _values(arguments: tuple[Type, ...]) -> Type:
     return array_of(arguments[0].item)
 
 
-NESTED: list[Entry] = [
+NESTED_SIGNATURES: list[Entry] = [
     ("cardinality", takes(_F.COLLECTION), always(BIGINT), "how many items or pairs"),
     ("array_contains", takes(_F.ARRAY, _F.ANY), always(BOOLEAN), "whether it is among the items"),
     ("map_keys", takes(_F.MAP), _keys, "the keys of a MAP, as an ARRAY"),
@@ -35,3 +39,85 @@ NESTED: list[Entry] = [
         "the texts of an ARRAY that are not NULL, with a separator between them",
     ),
 ]
+
+
+# Functions on ARRAYs, STRUCTs and MAPs, which are tuples here (see `model/types.py`).
+
+
+def element(items: tuple[Any, ...], place: int) -> Any:
+    """From 1 on; from −1 on, from the end; NULL where there is none."""
+    at = place - 1 if place > 0 else len(items) + place
+    return items[at] if place and 0 <= at < len(items) else None
+
+
+def map_value(pairs: tuple[tuple[Any, Any], ...], key: Any) -> Any:
+    """Of several, the last."""
+    return next((value for known, value in reversed(pairs) if known == key), None)
+
+
+def contains(items: tuple[Any, ...], wanted: Any) -> bool | None:
+    """As IN: NULL if it is not found and might be one of those that are unknown."""
+    if any(canonical(each) == canonical(wanted) for each in items if each is not None):
+        return True
+    return None if None in items else False
+
+
+def map_with(given: list[Any]) -> tuple[tuple[Any, Any], ...]:
+    """Of keys and values in turn."""
+    if None in given[::2]:
+        raise RunError("NULL cannot be the key of a MAP")
+    return tuple(zip(given[::2], given[1::2], strict=True))
+
+
+def _distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Each once, where it comes first."""
+    first: dict[Any, Any] = {}
+    for each in items:
+        first.setdefault(None if each is None else (canonical(each),), each)
+    return tuple(first.values())
+
+
+def _position(items: tuple[Any, ...], wanted: Any) -> int:
+    same = (place for place, each in enumerate(items, start=1) if _equal(each, wanted))
+    return next(same, 0)
+
+
+def _equal(item: Any, wanted: Any) -> bool:
+    return item is not None and canonical(item) == canonical(wanted)
+
+
+def _slice(items: tuple[Any, ...], begin: int, end: int) -> tuple[Any, ...]:
+    """From one place to another, both among them; below 0, they count from the end."""
+    first = len(items) + begin if begin < 0 else begin - 1
+    last = len(items) + end + 1 if end < 0 else end
+    return items[max(0, first) : max(0, last)]
+
+
+def _extreme(largest: bool) -> Callable[[tuple[Any, ...]], Any]:
+    def compute(items: tuple[Any, ...]) -> Any:
+        known = sorted((each for each in items if each is not None), key=exact_key)
+        return known[-1 if largest else 0] if known else None
+
+    return compute
+
+
+NESTED_MEANINGS: dict[str, Callable[..., Any]] = {
+    "element": element,
+    "map_value": map_value,
+    "struct_field": lambda values, place: values[place],
+    "cardinality": len,
+    "array_contains": contains,
+    "array_concat": lambda *arrays: tuple(each for items in arrays for each in items),
+    "array_reverse": lambda items: items[::-1],
+    "array_distinct": _distinct,
+    "array_position": _position,
+    "array_slice": _slice,
+    "array_max": _extreme(largest=True),
+    "array_min": _extreme(largest=False),
+    "map_keys": lambda pairs: tuple(key for key, _ in pairs),
+    "map_values": lambda pairs: tuple(value for _, value in pairs),
+    "string_split": lambda text, separator: tuple(text.split(separator)) if separator else (text,),
+    "array_join": lambda items, separator: separator.join(
+        each for each in items if each is not None
+    ),
+}

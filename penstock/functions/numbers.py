@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from penstock.functions.signature import Family
-from penstock.functions.type_rules import Entry, always, like_first, round_type, rounded, takes
+import math
+from collections.abc import Callable
+from typing import Any
+
+from penstock.errors import RunError
+from penstock.functions.signatures import (
+    Entry,
+    Family,
+    always,
+    like_first,
+    round_type,
+    rounded,
+    takes,
+)
 from penstock.model.types import BIGINT, DOUBLE
 
 _F = Family
@@ -61,3 +73,75 @@ NUMBERS: list[Entry] = [
     ("greatest", takes(_F.ALIKE, variadic=True), like_first, "the largest, without NULLs"),
     ("least", takes(_F.ALIKE, variadic=True), like_first, "the smallest, without NULLs"),
 ]
+
+
+# Bits of whole numbers, which have 64 of them, the first for the sign.
+
+_WHOLE = 1 << 64
+
+
+def _shifted(left: bool) -> Callable[[int, int], int]:
+    def shift(number: int, places: int) -> int:
+        if not 0 <= places < 64:
+            raise RunError(f"bits cannot be moved by {places} places", expected="0 to 63")
+        if not left:
+            return number >> places
+        moved = (number << places) % _WHOLE  # what is moved out is gone
+        return moved - _WHOLE if moved >> 63 else moved
+
+    return shift
+
+
+BITS: dict[str, Callable[..., Any]] = {
+    "bitand": lambda a, b: a & b,
+    "bitor": lambda a, b: a | b,
+    "bitxor": lambda a, b: a ^ b,
+    "bitnot": lambda a: ~a,
+    "bit_count": lambda a: (a % _WHOLE).bit_count(),
+    "shiftleft": _shifted(left=True),
+    "shiftright": _shifted(left=False),
+}
+
+
+# Angles, in radians; NaN where there is none, infinity where it is too large.
+
+
+def _somewhere(function: Callable[[float], float]) -> Callable[[float], float]:
+    def compute(value: float) -> float:
+        try:
+            return function(value)
+        except ValueError:
+            return math.nan
+        except OverflowError:
+            negative = value < 0 and function is math.sinh
+            return -math.inf if negative else math.inf
+
+    return compute
+
+
+def _to_the_end(function: Callable[[float], float], end: float) -> Callable[[float], float]:
+    """Infinite at the end of what it is defined for, on the side of the end."""
+
+    def compute(value: float) -> float:
+        if abs(value) == abs(end) and (value == end or end > 0):
+            return math.copysign(math.inf, value)
+        try:
+            return function(value)
+        except ValueError:
+            return math.nan
+
+    return compute
+
+
+TRIGONOMETRY: dict[str, Callable[..., Any]] = {
+    **{
+        name: _somewhere(getattr(math, name))
+        for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
+    },
+    **{name: _somewhere(getattr(math, name)) for name in ("asinh", "acosh", "expm1")},
+    "atanh": _to_the_end(math.atanh, 1.0),
+    "log1p": _to_the_end(math.log1p, -1.0),
+    "atan2": math.atan2,
+    "degrees": math.degrees,
+    "radians": math.radians,
+}

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from penstock.functions.signature import Family
-from penstock.functions.type_rules import Entry, always, takes
+import base64
+import hashlib
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from penstock.errors import RunError
+from penstock.functions.signatures import Entry, Family, always, takes
 from penstock.model.types import BIGINT, BOOLEAN, STRING
 
 _F = Family
@@ -119,3 +126,59 @@ TEXTS: list[Entry] = [
         "the object or array at a path in a JSON text, as JSON",
     ),
 ]
+
+
+# Texts as bytes and code points, repeated and translated.
+
+CODES = 128  # what chr() knows: beyond, systems differ
+
+
+def _repeat(text: str, count: int) -> str:
+    return text * max(0, count)
+
+
+def _chr(code: int) -> str:
+    if not 0 <= code < CODES:
+        raise no_character(code)
+    return chr(code)
+
+
+def no_character(code: int) -> RunError:
+    return RunError(f"chr knows the characters 0 to {CODES - 1}, and not {code}")
+
+
+def _translate(text: str, old: str, new: str) -> str:
+    """Each character of the second text becomes the one at its place in the third, or nothing."""
+    places: dict[str, str | int | None] = {}
+    for place, each in enumerate(old):
+        places.setdefault(each, new[place] if place < len(new) else None)
+    return text.translate(str.maketrans(places))
+
+
+ENCODED: dict[str, Callable[..., Any]] = {
+    "repeat": _repeat,
+    "chr": _chr,
+    "ascii": lambda text: ord(text[0]) if text else 0,
+    "octet_length": lambda text: len(text.encode()),
+    "to_base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "translate": _translate,
+}
+
+
+# Hashes of texts, as small hexadecimal digits; crc32 as a number.
+
+
+def _hex(function: Callable[..., Any]) -> Callable[[str], str]:
+    hashed = partial(function, usedforsecurity=False)
+    return lambda text: str(hashed(text.encode()).hexdigest())
+
+
+HASHES: dict[str, Callable[[str], str | int]] = {
+    "md5": _hex(hashlib.md5),
+    "sha1": _hex(hashlib.sha1),
+    "sha224": _hex(hashlib.sha224),
+    "sha256": _hex(hashlib.sha256),
+    "sha384": _hex(hashlib.sha384),
+    "sha512": _hex(hashlib.sha512),
+    "crc32": lambda text: zlib.crc32(text.encode()),
+}

@@ -1,14 +1,30 @@
-"""Punctuations: promises about all later tuples of a stream.
-
-A bound `v` on an attribute says that every later tuple has a value `>= v`; it completes whatever
-lies wholly below `v`.  Bounds are ticks of the attribute's domain (see `domain.py`).
+"""Signs of items: a negative item takes back an equal positive one, because a window expired or a
+revision replaced a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, TypeAlias
+
+from penstock.errors import PlanError
+from penstock.model.types import HIDDEN, free_name
+
+SIGN = f"{HIDDEN}sign"  # inside; `sign_name` is what it is called outside
+
+
+def sign_name(names: Iterable[str]) -> str:
+    """What the column of signs is called beside the columns of an answer."""
+    return free_name("_sign", names)
+
+
+# Punctuations: promises about all later tuples of a stream.
+#
+# A bound `v` on an attribute says that every later tuple has a value `>= v`; it completes whatever
+# lies wholly below `v`.  Bounds are ticks of the attribute's domain (see `domain.py`).
 
 Bound: TypeAlias = int | float
 """A tick, or one of the two ends below; Python compares the three exactly."""
@@ -77,3 +93,116 @@ class JointPunctuation:
     def completes(self, ends: tuple[Bound, Bound]) -> bool:
         """Whether the box below both `ends` is complete."""
         return self.bounds[0] >= ends[0] and self.bounds[1] >= ends[1]
+
+
+# How a stream says that it moves on: the promise a source makes tuple by tuple.
+#
+# The bound before a tuple follows from the tuples before it alone, so lateness is a function of the
+# data.  `RunningBound` is that function for one (sub-)source; `LowWatermark` joins several.
+
+
+class TimestampKind(Enum):
+    EXTERNAL = "EXTERNAL"  # a column of the input
+    INTERNAL = "INTERNAL"  # stamped when the tuple enters
+    LATENT = "LATENT"  # stamped by the operator that needs it
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Values never go down: the bound is the highest value so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """No tuple is later than `ticks`: the bound is the highest value so far minus that."""
+
+    ticks: int
+
+    def __post_init__(self) -> None:
+        if self.ticks < 0:
+            raise PlanError("DELAY must not be negative")
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """No tuple is overtaken by more than `rows`: the highest value without the last `rows`."""
+
+    rows: int
+
+    def __post_init__(self) -> None:
+        if self.rows < 0:
+            raise PlanError("SLACK must not be negative")
+
+
+@dataclass(frozen=True, slots=True)
+class Punctuated:
+    """The input itself carries the bounds, in rows that are not data."""
+
+
+Rule: TypeAlias = Ordered | Delay | Slack | Punctuated
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressPolicy:
+    """The promise of a stream.  Which column, which sub-sources and which rows punctuate is said
+    by the stream's definition, because those are expressions; lengths here are ticks."""
+
+    rule: Rule
+    timestamps: TimestampKind = TimestampKind.EXTERNAL
+    idle_after: int | None = None
+    future_limit: int | None = None
+    skew: int | None = None
+
+    def __post_init__(self) -> None:
+        stamped = self.timestamps is not TimestampKind.EXTERNAL
+        if stamped and not isinstance(self.rule, Ordered):
+            raise PlanError(f"{self.timestamps.value} timestamps are always ORDERED")
+        if stamped and self.skew is not None:
+            raise PlanError(f"{self.timestamps.value} timestamps have no SKEW")
+        for name, length in (("IDLE AFTER", self.idle_after), ("FUTURE LIMIT", self.future_limit)):
+            if length is not None and length <= 0:
+                raise PlanError(f"{name} must be longer than zero")
+
+
+class RunningBound:
+    """The bound of one (sub-)source, tuple by tuple.
+
+    >>> running = RunningBound(Delay(5))
+    >>> [running.observe(value) for value in (10, 12, 3)]
+    [-inf, 5, 7]
+    >>> running.bound
+    7
+    """
+
+    def __init__(self, rule: Rule, start: Bound = BEGINNING) -> None:
+        self._rule = rule
+        self._recent: deque[int] = deque()  # the last rows that SLACK leaves out
+        self.highest: Bound = BEGINNING
+        self.bound: Bound = start
+
+    def observe(self, value: int) -> Bound:
+        """Take in a tuple; return the bound that held before it."""
+        before = self.bound
+        self.highest = max(self.highest, value)
+        match self._rule:
+            case Ordered():
+                self.raise_to(value)
+            case Delay(ticks):
+                self.raise_to(value - ticks)
+            case Slack(rows):
+                self._recent.append(value)
+                if len(self._recent) > rows:
+                    self.raise_to(self._recent.popleft())
+            case Punctuated():
+                pass
+        return before
+
+    def raise_to(self, bound: Bound) -> None:
+        """A punctuation from the input or an enabling timestamp; bounds never move back."""
+        self.bound = max(self.bound, bound)
+
+    def enabling_timestamp(self, elapsed: int) -> Bound:
+        """What a source that has been silent for `elapsed` ticks may promise: highest value +
+        elapsed − delay (Stream Mill's on-demand ETS)."""
+        delay = self._rule.ticks if isinstance(self._rule, Delay) else 0
+        return self.highest + elapsed - delay

@@ -8,13 +8,14 @@ STRUCT a tuple of the values of its fields, a MAP a tuple of pairs.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 import pyarrow as pa
 
-from penstock.errors import PlanError
+from penstock.errors import PlanError, shortened
 
 
 class Kind(Enum):
@@ -291,3 +292,111 @@ def as_decimal(number: Type) -> Type:
     if number.kind is Kind.BIGINT:
         return decimal_type(19, 0)
     return number
+
+
+# Names of columns that Penstock adds to those of the user, which are never hidden by them.
+#
+# Inside, such columns have names that nobody can write.  Where they are handed out, they are called
+# as the documentation says, or the same with a number behind it if the user has such a column.
+
+HIDDEN = "\0"  # what names of columns begin with that are never handed out
+LATE = ("late_bound", "missed_first", "missed_last", "amended")
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """
+    >>> free_name("late_bound", ["k", "late_bound"])
+    'late_bound_1'
+    """
+    used = set(taken)
+    found, number = name, 0
+    while found in used:
+        number += 1
+        found = f"{name}_{number}"
+    return found
+
+
+def late_names(names: Iterable[str]) -> list[str]:
+    """What the columns of `LATE` are called beside columns with these names, which may have the
+    name of their relation before them and may be handed out without it.
+
+    >>> late_names(["s.k", "s.amended"])
+    ['late_bound', 'missed_first', 'missed_last', 'amended_1']
+    """
+    given = list(names)
+    taken = {*given, *(name.rpartition(".")[2] for name in given)}
+    return [free_name(name, taken) for name in LATE]
+
+
+# A schema: named, typed columns, each of which may belong to a relation of the FROM clause.
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    type: Type
+    relation: str | None = None
+
+    def __post_init__(self) -> None:
+        if HIDDEN in self.name:
+            raise PlanError(f"a column cannot be called {self.name!r}")
+
+    def __str__(self) -> str:
+        return f"{self.qualified} {self.type}"
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.relation}.{self.name}" if self.relation else self.name
+
+
+@dataclass(frozen=True)
+class Schema:
+    fields: tuple[Field, ...]
+
+    def __post_init__(self) -> None:
+        seen = set()
+        for field in self.fields:
+            if (field.relation, field.name) in seen:
+                raise PlanError(f"two columns are called {field.qualified}")
+            seen.add((field.relation, field.name))
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.fields))
+
+    def __add__(self, other: Schema) -> Schema:
+        return Schema(self.fields + other.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        return pa.schema([pa.field(each.qualified, each.type.arrow) for each in self.fields])
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str | None], int]:
+        return {(each.name, each.relation): place for place, each in enumerate(self.fields)}
+
+    def __reduce__(self) -> tuple[type[Schema], tuple[tuple[Field, ...]]]:
+        """What follows from the fields does not travel."""
+        return Schema, (self.fields,)
+
+    def index(self, name: str, relation: str | None = None) -> int:
+        """The position of a column; both parts of its name must be exactly as declared."""
+        place = self._places.get((name, relation))
+        if place is not None:
+            return place
+        known = ", ".join(field.qualified for field in self.fields)
+        wanted = f"{relation}.{name}" if relation else name
+        raise PlanError(f"no column {wanted} among {shortened(known)}")
+
+    def under(self, relation: str | None) -> Schema:
+        """The same columns, belonging to `relation`."""
+        return Schema(tuple(Field(field.name, field.type, relation) for field in self.fields))

@@ -7,39 +7,43 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from penstock.optimizer.logical.arrange_joins import arrange_joins
-from penstock.optimizer.logical.canonical_order import canonical_order
-from penstock.optimizer.logical.choose_algorithm import choose_algorithm
-from penstock.optimizer.logical.derive_predicates import derive_predicates
-from penstock.optimizer.logical.difference_below_join import difference_below_join
-from penstock.optimizer.logical.drop_needless_distinct import drop_needless_distinct
-from penstock.optimizer.logical.filter_below_project import filter_below_project
-from penstock.optimizer.logical.filter_below_union import filter_below_union
-from penstock.optimizer.logical.filter_below_windows import filter_below_windows
-from penstock.optimizer.logical.filter_into_join import filter_into_join
-from penstock.optimizer.logical.flatten_subqueries import flatten_subqueries
-from penstock.optimizer.logical.fold_constants import fold_constants
-from penstock.optimizer.logical.leave_room import leave_room
-from penstock.optimizer.logical.limit_numbered_rows import limit_numbered_rows
-from penstock.optimizer.logical.merge_adjacent import merge_adjacent
-from penstock.optimizer.logical.prune_columns import prune_columns
-from penstock.optimizer.logical.share_subplans import share_subplans
-from penstock.optimizer.logical.split_over_join import split_over_join
-from penstock.optimizer.physical.choose_join import choose_join
-from penstock.optimizer.physical.count_in_one_place import count_in_one_place
-from penstock.optimizer.physical.drop_needless_order import drop_needless_order
-from penstock.optimizer.physical.expect_state import expect_state
-from penstock.optimizer.physical.find_unseen import find_unseen
-from penstock.optimizer.physical.keep_consistency import keep_consistency
-from penstock.optimizer.physical.leave_in_order import leave_in_order
-from penstock.optimizer.physical.lower import lower
-from penstock.optimizer.physical.pre_aggregate import pre_aggregate
-from penstock.optimizer.physical.shuffle_tables import shuffle_tables
-from penstock.optimizer.physical.slice_bands import slice_bands
-from penstock.optimizer.settings import Settings
-from penstock.physical.host import Host
-from penstock.physical.plan import PhysicalPlan
+from penstock.optimizer.distribution import (
+    count_in_one_place,
+    pre_aggregate,
+    shuffle_tables,
+    slice_bands,
+)
+from penstock.optimizer.join_choice import (
+    choose_join,
+    drop_needless_order,
+    expect_state,
+    keep_consistency,
+    leave_in_order,
+)
+from penstock.optimizer.join_order import arrange_joins, difference_below_join
+from penstock.optimizer.lowering import lower
+from penstock.optimizer.pruning import find_unseen, leave_room, prune_columns
+from penstock.optimizer.pushdown import (
+    derive_predicates,
+    filter_below_project,
+    filter_below_union,
+    filter_below_windows,
+    filter_into_join,
+    merge_adjacent,
+    split_over_join,
+)
+from penstock.optimizer.rewrite import Settings
+from penstock.optimizer.sharing import share_subplans
+from penstock.optimizer.simplification import (
+    canonical_order,
+    drop_needless_distinct,
+    flatten_subqueries,
+    fold_constants,
+    limit_numbered_rows,
+)
+from penstock.optimizer.window_choice import choose_algorithm
 from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.physical import Host, PhysicalPlan
 
 # From logical to logical plans before `lower`, from physical to physical ones after it.
 RewriteRule: TypeAlias = Callable[[Any, Settings], Any]

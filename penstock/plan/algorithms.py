@@ -1,9 +1,50 @@
-"""How sliding windows and joins can be computed, and what was chosen, by which numbers."""
+"""How closely the rows of a query follow its input: CONSISTENCY SERIAL, LEVEL k or WEAK."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+
+from penstock.errors import PlanError, Span
+
+
+class Following(Enum):
+    SERIAL = "SERIAL"  # after every tuple that comes
+    LEVEL = "LEVEL"  # at the latest when k rows have left
+    WEAK = "WEAK"  # at the end
+
+
+@dataclass(frozen=True, slots=True)
+class Consistency:
+    """Where the rows that have left are those that would have left if every tuple were handled
+    before the next one came.  With LEVEL, fewer than `rows` leave between such a moment and the
+    tuple that brings the next one about.
+
+    >>> str(Consistency(Following.LEVEL, 100)), Consistency(Following.SERIAL).at_most
+    ('CONSISTENCY LEVEL 100', 1)
+    """
+
+    following: Following
+    rows: int | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.rows is not None) is not (self.following is Following.LEVEL):
+            raise PlanError("a number of rows belongs to LEVEL")
+        if self.rows is not None and self.rows < 1:
+            raise PlanError(f"CONSISTENCY LEVEL {self.rows}", expected="1 row or more")
+
+    @property
+    def at_most(self) -> int | None:
+        """After how many rows they have to agree; None: nobody looks before the end."""
+        return 1 if self.following is Following.SERIAL else self.rows
+
+    def __str__(self) -> str:
+        words = f"CONSISTENCY {self.following.value}"
+        return words if self.rows is None else f"{words} {self.rows}"
+
+
+# How sliding windows and joins can be computed, and what was chosen, by which numbers.
 
 
 class Algorithm(Enum):
@@ -111,3 +152,47 @@ def _scaled(amount: float, units: tuple[str, ...]) -> str:
     while rounded >= 1000 and power < len(units) - 1:
         rounded, power = rounded / 1000, power + 1
     return f"{rounded:,.{1 if rounded < 10 and rounded % 1 else 0}f} {units[power]}"
+
+
+# How a join of two streams is computed, and by which numbers that was chosen.
+
+
+@dataclass(frozen=True, slots=True)
+class JoinEstimate:
+    """What an algorithm is expected to take: nanoseconds a tuple, and bytes of state."""
+
+    algorithm: JoinAlgorithm
+    time: float
+    state: float
+
+
+@dataclass(frozen=True, slots=True)
+class JoinChoice:
+    """An algorithm, why, and by which numbers; estimates are in the order of time.
+
+    >>> soon = JoinEstimate(JoinAlgorithm.OPOB, 250.0, 4e6)
+    >>> small = JoinEstimate(JoinAlgorithm.OPIB, 400.0, 1e6)
+    >>> print(*JoinChoice(JoinAlgorithm.OPOB, Reason.TIME, (soon, small)).lines(), sep=chr(10))
+    algorithm: OPOB (as tuples arrive, and results are put in order), the least time
+      OPOB: 250 ns a tuple, 4 MB
+      OPIB: 400 ns a tuple, 1 MB
+    """
+
+    algorithm: JoinAlgorithm
+    reason: Reason
+    estimates: tuple[JoinEstimate, ...]
+
+    @property
+    def chosen(self) -> JoinEstimate:
+        return next(each for each in self.estimates if each.algorithm is self.algorithm)
+
+    def lines(self) -> list[str]:
+        """For EXPLAIN."""
+        named = f"{self.algorithm.name} ({self.algorithm.value})"
+        return [
+            f"algorithm: {named}, {self.reason.value}",
+            *(
+                f"  {each.algorithm.name}: {duration(each.time)} a tuple, {size_text(each.state)}"
+                for each in self.estimates
+            ),
+        ]

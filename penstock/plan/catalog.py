@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.errors import BindError, PenstockError, Span, nearest, shortened
-from penstock.functions.aggregates import (
+from penstock.functions.aggregate_functions import (
     AGGREGATES,
     ALIASES,
     REWRITTEN,
     AggregateFunction,
     aggregate,
 )
-from penstock.functions.scalar import scalar
+from penstock.functions.scalar_functions import scalar
 from penstock.functions.user_functions import UserFunction
-from penstock.model.length import Length
-from penstock.plan.identity.source_text import SourceText
+from penstock.model.ticks import Length
+from penstock.plan.identity import SourceText
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.properties.reading import scans_of
+from penstock.plan.properties import scans_of
 from penstock.plan.streams import StreamDefinition
 
 

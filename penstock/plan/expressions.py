@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from penstock.errors import PlanError, Span
-from penstock.functions.aggregates import AggregateFunction
-from penstock.functions.operators import SYMBOLS
-from penstock.functions.scalar import SCALARS
+from penstock.functions.aggregate_functions import AggregateFunction
+from penstock.functions.scalar_functions import SCALARS
+from penstock.functions.signatures import SYMBOLS
 from penstock.functions.user_functions import UserFunction
-from penstock.model.calendar import format_date, format_timestamp
-from penstock.model.duration import format_duration
-from penstock.model.schema import Field, Schema
-from penstock.model.types import BIGINT, BOOLEAN, Kind, Type
+from penstock.model.durations import DAY, format_date, format_duration, format_timestamp, time_zone
+from penstock.model.types import (
+    BIGINT,
+    BOOLEAN,
+    INT64_MAX,
+    INT64_MIN,
+    Field,
+    Kind,
+    Schema,
+    Type,
+    as_decimal,
+)
 
 if TYPE_CHECKING:
     from penstock.plan.streams import StreamDefinition
@@ -257,3 +266,354 @@ def cast_to(expression: Expression, wanted: Type) -> Expression:
         if expression.type.is_number and wanted.kind is Kind.DOUBLE:
             return replace(expression, value=float(expression.value), type=wanted)
     return Cast(expression, wanted, span=expression.span)
+
+
+# Which expressions can fail on some tuple.
+#
+# Spark may skip what it does not need: the rest of a condition, an operand beside a NULL, a column
+# that nobody reads.  An expression that cannot fail may be skipped; one that can must not be.  And
+# only where something can fail, provisional rows are tried before they are given out.
+
+Range: TypeAlias = tuple[int, int]
+
+_INT32 = (-(2**31), 2**31 - 1)
+_INT64 = (INT64_MIN, INT64_MAX)
+_RANGES: dict[Kind, Range] = {
+    Kind.INT: _INT32,
+    Kind.DATE: _INT32,
+    Kind.BIGINT: _INT64,
+    Kind.TIMESTAMP: _INT64,
+    Kind.INTERVAL: _INT64,
+}
+_SMALL = {  # results that are far from the ends of a BIGINT, whatever the argument
+    **dict.fromkeys(("length", "strpos", "cardinality", "octet_length", "ascii"), (0, 2**31)),
+    **dict.fromkeys(("crc32", "bit_count"), (0, 2**32)),
+    **dict.fromkeys(("quarter", "month", "week", "day", "isodow", "dayofyear"), (0, 366)),
+    **dict.fromkeys(("hour", "minute", "second", "sign"), (-1, 60)),
+    "year": (-(2**23), 2**23),
+    "epoch": (INT64_MIN // 1_000_000, INT64_MAX // 1_000_000),
+    "epoch_ms": (INT64_MIN // 1_000, INT64_MAX // 1_000),
+}
+_BY_PATTERN = {"regexp_like", "regexp_count", "regexp_extract", "regexp_replace"}
+_BY_PATTERN |= {
+    "date_format",
+    "try_to_timestamp",
+    "json_get",
+    "json_text",
+    "json_value",
+    "json_query",
+}
+_FAILING = {"date_trunc", "time_bucket", "number_bucket"}  # below the first of all times
+_FAILING |= {"to_timestamp", "add_months", "at_time_zone", "shiftleft", "shiftright"}
+_FAILING |= {"repeat", "chr"}
+_FACTORS = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1_000, "timestamp_micros": 1}
+
+
+def may_fail(expression: Expression) -> bool:
+    """Whether some tuple makes it an error, as far as types and constants tell.
+
+    >>> from penstock.model.types import BIGINT, INT
+    >>> small, large = Cast(Column("a", INT), BIGINT), Column("b", BIGINT)
+    >>> [may_fail(Call("add", (each, Literal(1, BIGINT)), BIGINT)) for each in (small, large)]
+    [False, True]
+    """
+    if any(may_fail(child) for child in children(expression)):
+        return True
+    match expression:
+        case Cast():
+            return not expression.tries and _cast_may_fail(expression)
+        case Call():
+            return _call_may_fail(expression)
+        case _:
+            return False
+
+
+def aggregate_may_fail(call: AggregateCall) -> bool:
+    """The same for the result over some tuples: a sum may leave its type, and nobody knows what the
+    aggregates of users do."""
+    given = [*call.arguments, *([call.where] if call.where is not None else [])]
+    sums = call.function.name == "sum" and call.type.kind is not Kind.DOUBLE
+    return sums or call.function.implementation is not None or any(map(may_fail, given))
+
+
+def _cast_may_fail(cast: Cast) -> bool:
+    given, wanted = cast.operand.type, cast.type
+    if given == wanted or given.kind is Kind.NULL:
+        return False
+    if given.kind in (Kind.STRING, Kind.BINARY) or wanted.is_nested:
+        return True
+    match wanted.kind:
+        case Kind.STRING | Kind.BOOLEAN | Kind.DOUBLE | Kind.DATE:
+            return False
+        case Kind.DECIMAL if given.is_number and given.kind is not Kind.DOUBLE:
+            exact = as_decimal(given)
+            carries = exact.scale > wanted.scale  # 9.99 may become 10.0
+            return exact.precision - exact.scale + carries > wanted.precision - wanted.scale
+        case Kind.INT | Kind.BIGINT if given.is_integer or given.kind is Kind.BOOLEAN:
+            return given.is_integer and not _within(range_of(cast.operand), _RANGES[wanted.kind])
+        case Kind.TIMESTAMP if given.kind is Kind.DATE:
+            low, high = range_of(cast.operand)
+            return not _within((low * DAY, high * DAY), _INT64)
+    return True
+
+
+def _call_may_fail(call: Call) -> bool:
+    if call.user is not None:
+        return True
+    if call.type.kind is Kind.DECIMAL:
+        return _decimals_may_fail(call)
+    if call.function in _BY_PATTERN:
+        return any(not isinstance(each, Literal) for each in call.arguments[1:])
+    if call.function == "map":
+        return any(not isinstance(key, Literal) or key.value is None for key in call.arguments[::2])
+    if call.function in _FAILING:
+        return True
+    computed = _computed(call)
+    return computed is not None and not _within(computed, _RANGES[call.type.kind])
+
+
+def _decimals_may_fail(call: Call) -> bool:
+    """The type of a sum or product has room for it, up to 38 digits."""
+    if call.function in ("add", "subtract", "multiply", "div"):
+        return call.type.precision == 38
+    if call.function in ("round", "floor", "ceil"):
+        return call.arguments[0].type.precision == 38 or len(call.arguments) > 1
+    return False
+
+
+def range_of(expression: Expression) -> Range:
+    """Between which numbers the value lies, of a type that is a number inside."""
+    everything = _RANGES[expression.type.kind]
+    match expression:
+        case Literal():
+            value = 0 if expression.value is None else int(expression.value)
+            return value, value
+        case Cast() if expression.operand.type.is_integer:
+            return _narrowed(range_of(expression.operand), everything)
+        case Cast() if expression.operand.type.kind is Kind.DATE:
+            low, high = range_of(expression.operand)
+            return _narrowed((low * DAY, high * DAY), everything)
+        case Call():
+            return _narrowed(_computed(expression) or everything, everything)
+        case Column() | Cast() | Case() | TableValue():
+            return everything
+
+
+def _computed(call: Call) -> Range | None:
+    """The range before it is cut to that of the type; None if nothing is computed."""
+    if call.type.kind not in _RANGES:
+        return None
+    if call.function in _SMALL:
+        return _SMALL[call.function]
+    if call.function in ("coalesce", "if", "greatest", "least", "nullif"):
+        return None
+    if not all(argument.type.kind in _RANGES for argument in call.arguments):
+        return None
+    given = [range_of(argument) for argument in call.arguments]
+    match call.function, given:
+        case "add", [(a, b), (c, d)]:
+            return a + c, b + d
+        case "subtract", [(a, b), (c, d)]:
+            return a - d, b - c
+        case "multiply", [(a, b), (c, d)]:
+            products = (a * c, a * d, b * c, b * d)
+            return min(products), max(products)
+        case "div", [(a, b), (c, d)]:
+            if c <= -1 <= d:  # the only divisor that can leave the type
+                return min(a, -b), max(b, -a)
+            return min(a, -b, 0), max(b, min(-a, INT64_MAX), 0)
+        case "mod", [(a, b), _]:
+            return min(a, 0), max(b, 0)
+        case "round", [(a, b), (places, _)]:
+            unit = 10 ** min(max(0, -places), 20)  # to tens and hundreds: also up, beyond the type
+            return a - unit // 2, b + unit // 2
+        case "negate", [(a, b)]:
+            return -b, -a
+        case "abs", [(a, b)]:
+            return 0, max(abs(a), abs(b))
+        case name, [(a, b)] if name in _FACTORS:
+            return a * _FACTORS[name], b * _FACTORS[name]
+    return None
+
+
+def _within(inner: Range, outer: Range) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def _narrowed(inner: Range, outer: Range) -> Range:
+    return max(inner[0], outer[0]), min(inner[1], outer[1])
+
+
+# Which expressions pass progress on: those that never go down while their columns go up.
+
+_PROGRESSING_KINDS = (Kind.TIMESTAMP, Kind.DATE, Kind.INT, Kind.BIGINT, Kind.DECIMAL)
+
+
+# What clocks show is put back at the end of summer time; their bounds allow for that.
+AT_TIME_ZONE = ("at_time_zone", "lowest_at_time_zone", "highest_at_time_zone")
+
+
+def rises_with(expression: Expression) -> tuple[Column, ...]:
+    """The columns that the expression never goes down with; none if it may go down.
+
+    `ts`, `ts + INTERVAL 1 MINUTE`, `date_trunc('hour', ts)`, `CAST(ts AS DATE)` rise with `ts`,
+    and `greatest(a.ts, b.ts)` with both.  So does `ts AT TIME ZONE 'Europe/Berlin'`, but for the
+    hour that is there twice: bounds are lower by as much before it (see `scalars/bounds.py`).
+    """
+    if isinstance(expression, Column):
+        return (expression,) if expression.type.kind in _PROGRESSING_KINDS else ()
+    risen = [rises_with(operand) for operand in rising_operands(expression)]
+    return tuple(column for each in risen for column in each) if all(risen) else ()
+
+
+def rising_operands(expression: Expression) -> tuple[Expression, ...]:
+    """The operands that the expression never goes down with, all others being constant; none if it
+    may go down."""
+    if expression.type.kind not in _PROGRESSING_KINDS:
+        return ()
+    match expression:
+        case Cast(operand, _, False) if operand.type.kind in _PROGRESSING_KINDS:
+            return (operand,)
+        case Call("add" | "subtract", (inner, constant)) if written(constant) is not None:
+            return (inner,)
+        case Call("add", (constant, inner)) if written(constant) is not None:
+            return (inner,)
+        case Call("multiply", (factor, inner)) if _positive(factor):
+            return (inner,)
+        case Call("multiply", (inner, factor)) if _positive(factor):
+            return (inner,)
+        case Call("add_months", (inner, months)) if expression.type.kind is Kind.DATE:
+            return (inner,) if written(months) is not None else ()
+        case Call("greatest" | "least", arguments):
+            return arguments
+        case Call("promised_as", (_, lower)):
+            return (lower,)
+        case Call(name, (inner, zone)) if name in AT_TIME_ZONE and _is_time_zone(zone):
+            return (inner,)
+        case Call("time_bucket" | "number_bucket", (width, inner, *origin)) if _positive(width):
+            return (inner,) if all(written(each) is not None for each in origin) else ()
+        case Call(name, arguments, _, None) if name in SCALARS and SCALARS[name].monotone:
+            rest = all(written(argument) is not None for argument in arguments[:-1])
+            return arguments[-1:] if rest else ()
+        case _:
+            return ()
+
+
+def written(constant: Expression) -> Any:
+    """The value of a literal as it was written, also where the types of the operands made another
+    type of it: `1` in `price + 1`.  None if it is none, or NULL."""
+    while isinstance(constant, Cast) and not constant.tries:
+        constant = constant.operand
+    return constant.value if isinstance(constant, Literal) else None
+
+
+def is_steady(expression: Expression) -> bool:
+    """Whether values never go down where what they rise with goes up: only bounds do for windows
+    of other lengths than the earliest, and for what clocks show."""
+    if isinstance(expression, Call) and expression.function in ("promised_as", *AT_TIME_ZONE):
+        return False
+    return all(is_steady(each) for each in rising_operands(expression))
+
+
+def _is_time_zone(zone: Expression) -> bool:
+    name = written(zone)
+    return isinstance(name, str) and time_zone(name) is not None
+
+
+def _positive(factor: Expression) -> bool:
+    value = written(factor)
+    return isinstance(value, int | float | Decimal) and value > 0
+
+
+# Comparisons of something with constants: how, what, and the constants.
+
+ORDERED = (Kind.INT, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP, Kind.DOUBLE)
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+class Comparison(NamedTuple):
+    function: str  # "eq" also for one of several constants
+    value: Expression
+    constants: list[Any]
+
+
+def comparison(condition: Expression) -> Comparison | None:
+    """The comparison that a condition is, if it is one; `x IN (1, 2)` is one with two constants."""
+    if not isinstance(condition, Call):
+        return None
+    first, *others = condition.arguments
+    function = condition.function
+    if function in COMPARISONS and isinstance(first, Literal):
+        first, others, function = others[0], [first], _MIRRORED.get(function, function)
+    if function == "in":
+        function = "eq"
+    elif function not in COMPARISONS:
+        return None
+    constants = [each.value for each in others if isinstance(each, Literal)]
+    if isinstance(first, Literal) or len(constants) < len(others):
+        return None
+    if any(each is None or each != each for each in constants):
+        return None
+    return Comparison(function, first, constants)
+
+
+class BetweenConstants(NamedTuple):
+    """A value lies between two others, which are possible themselves; None: there is no end."""
+
+    value: Expression
+    low: Any
+    high: Any
+
+
+def needed_for(predicate: Expression) -> BetweenConstants | None:
+    """What a tuple must have at least to pass a filter; rows without a value do not, and of NaN
+    nothing is said.
+
+    >>> from penstock.model.types import BIGINT, BOOLEAN
+    >>> from penstock.plan.expressions import Column
+    >>> x = Column("x", BIGINT)
+    >>> above = Call("gt", (x, Literal(3, BIGINT)), BOOLEAN)
+    >>> below = Call("lt", (x, Literal(9, BIGINT)), BOOLEAN)
+    >>> found = needed_for(Call("and", (above, below), BOOLEAN))
+    >>> found.low, found.high
+    (4, 8)
+    """
+    found: dict[Expression, BetweenConstants] = {}
+    for each in conjuncts(predicate):
+        within = _between_constants(each)
+        if within is not None:
+            known = found.get(within.value)
+            found[within.value] = within if known is None else _both(known, within)
+    return max(found.values(), key=_ends, default=None)
+
+
+def _between_constants(condition: Expression) -> BetweenConstants | None:
+    compared = comparison(condition)
+    if compared is None or not compared.constants:
+        return None
+    function, value, constants = compared
+    if value.type.kind is Kind.STRING:
+        return BetweenConstants(value, min(constants), max(constants)) if function == "eq" else None
+    if value.type.kind not in ORDERED:
+        return None
+    step = 0 if value.type.kind is Kind.DOUBLE else 1
+    match function:
+        case "eq":
+            return BetweenConstants(value, min(constants), max(constants))
+        case "lt" | "le":
+            return BetweenConstants(value, None, constants[0] - (step if function == "lt" else 0))
+        case "gt" | "ge":
+            return BetweenConstants(value, constants[0] + (step if function == "gt" else 0), None)
+        case _:
+            return None
+
+
+def _both(one: BetweenConstants, other: BetweenConstants) -> BetweenConstants:
+    lows = [each.low for each in (one, other) if each.low is not None]
+    highs = [each.high for each in (one, other) if each.high is not None]
+    return BetweenConstants(one.value, max(lows, default=None), min(highs, default=None))
+
+
+def _ends(within: BetweenConstants) -> int:
+    """How much it says: a single value more than a range, and that more than half of one."""
+    return sum(each is not None for each in within[1:]) + int(within.low == within.high)

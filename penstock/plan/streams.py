@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PlanError, SourceError
-from penstock.model.domain import Domain
-from penstock.model.duration import format_duration
-from penstock.model.progress import (
+from penstock.io.sources.source import Source
+from penstock.model.durations import format_duration
+from penstock.model.punctuation import (
     Delay,
     Ordered,
     ProgressPolicy,
@@ -16,10 +16,9 @@ from penstock.model.progress import (
     Slack,
     TimestampKind,
 )
-from penstock.model.schema import Field, Schema
-from penstock.model.types import BOOLEAN
+from penstock.model.ticks import Domain
+from penstock.model.types import BOOLEAN, Field, Schema
 from penstock.plan.expressions import Column, Expression, Literal
-from penstock.sources.source import Source
 
 if TYPE_CHECKING:
     from penstock.plan.nodes.node import Node

@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from penstock.model.schema import Schema
+from penstock.model.types import Schema
 from penstock.plan.expressions import Column, TableValue
-from penstock.plan.nodes.joins import JoinKind
-from penstock.plan.nodes.lookup import Lookup
-from penstock.plan.nodes.node import Node
-from penstock.plan.nodes.stateless import Filter, Scan
+from penstock.plan.nodes.join import JoinKind, Lookup
+from penstock.plan.nodes.node import Filter, Node, Scan
 from penstock.plan.streams import StreamDefinition
 
 _LEAVES = (Node, Schema, StreamDefinition)

@@ -7,43 +7,29 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import RunError
-from penstock.model.batch import sign_name
+from penstock.io.sources.rejects import RejectLog
 from penstock.model.clock import Clock
-from penstock.model.plain_values import to_arrow
-from penstock.model.schema import Field
+from penstock.model.ordering import sort_key
+from penstock.model.punctuation import sign_name
+from penstock.model.types import Field
+from penstock.model.values import to_arrow
 from penstock.optimizer.optimize import rewrite
-from penstock.optimizer.settings import Settings
+from penstock.optimizer.rewrite import Settings
 from penstock.plan.expressions import Column
-from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.nodes.difference import Difference
-from penstock.plan.nodes.distinct_on import DistinctOn
-from penstock.plan.nodes.joins import Join
-from penstock.plan.nodes.lookup import Lookup
-from penstock.plan.nodes.node import Node
-from penstock.plan.nodes.over import Over
+from penstock.plan.nodes.aggregation import Distinct, DistinctOn, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.join import Difference, Join, Lookup, RunningJoin, Sequence
+from penstock.plan.nodes.node import Filter, Node, Project, Scan, Stamp, Union, Unnest
+from penstock.plan.nodes.over import Over, RunningOver
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.running_join import RunningJoin
-from penstock.plan.nodes.running_over import RunningOver
-from penstock.plan.nodes.sequence import Sequence
-from penstock.plan.nodes.stateless import Filter, Project, Scan, Stamp, Union
 from penstock.plan.nodes.tables import OrderedRows, OrElse
-from penstock.plan.nodes.unnest import Unnest
 from penstock.plan.streams import StreamDefinition
-from penstock.reference.difference import difference
-from penstock.reference.distinct_on import distinct_on
-from penstock.reference.group_aggregate import distinct, group_aggregate, in_time
-from penstock.reference.join import join, lookup, running_join
-from penstock.reference.over import over, running_over
-from penstock.reference.relation import Relation
-from penstock.reference.run import Run
-from penstock.reference.scan import scan
-from penstock.reference.sequence import sequence
-from penstock.reference.stateless import filter_, project, stamp, union, unnest
-from penstock.reference.whole_tables import or_else, ordered_rows
-from penstock.reference.window_aggregate import window_aggregate
+from penstock.reference.extents import window_aggregate
+from penstock.reference.groups import distinct, distinct_on, group_aggregate, in_time
+from penstock.reference.joins import difference, join, lookup, running_join, sequence
+from penstock.reference.over_calls import over, running_over
+from penstock.reference.relation import Relation, Run, or_else, ordered_rows
+from penstock.reference.scan import filter_, project, scan, stamp, union, unnest
 from penstock.runs.answer import Answer
-from penstock.scalars.ordering import sort_key
-from penstock.sources.rejects import RejectLog
 
 
 def answer(query: QueryPlan, clock: Clock, strict: bool = False) -> Answer:

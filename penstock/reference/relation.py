@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from penstock.model.domain import Domain
-from penstock.model.punctuation import BEGINNING, Bound
-from penstock.model.schema import Field, Schema
-from penstock.plan.expressions import Column, Expression
-from penstock.plan.properties.monotone import rises_with
-from penstock.scalars.bounds import Bounding, bounding, reached
+import pyarrow as pa
+
+from penstock.expressions.evaluation import Bounding, bounding, evaluator, reached
+from penstock.io.sources.rejects import RejectLog
+from penstock.model.clock import Clock, SystemClock
+from penstock.model.ordering import exact_key, sort_key
+from penstock.model.punctuation import BEGINNING, END, Bound
+from penstock.model.ticks import Domain
+from penstock.model.types import BIGINT, BOOLEAN, Field, Schema, Type, late_names
+from penstock.model.values import to_arrow
+from penstock.plan.expressions import Column, Expression, rises_with
+from penstock.plan.nodes.over import OrderKey
+from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.nodes.tables import OrderedRows, OrElse
+from penstock.runs.answer import join_tables
 
 Key: TypeAlias = tuple[str, str | None]
 Bounds: TypeAlias = dict[Key, Any]
@@ -76,3 +87,165 @@ def carried(bounds: Bounds, renamed: list[tuple[Key, Callable[[Bounds], Any]]]) 
 
 def field_key(field_: Field | Column) -> Key:
     return (field_.name, field_.relation)
+
+
+# A run: what is shared by the nodes of a plan while it is answered, and what is found late.
+
+
+@dataclass(frozen=True, slots=True)
+class LateTuple:
+    """A tuple that came below its bound, the ids of the first and the last window that had been
+    closed (None where it is late as a whole), and whether it counts in all of them after all."""
+
+    values: tuple[Any, ...]
+    bound: Any
+    missed: tuple[Any, Any] | None
+    amended: bool
+
+
+@dataclass
+class LateTuples:
+    """The late tuples of one operator."""
+
+    schema: Schema
+    bound_type: Type
+    id_type: Type
+    says_amended: bool
+    tuples: list[LateTuple] = field(default_factory=list)
+
+    def table(self) -> pa.Table:
+        names = self.schema.names
+        unique = len(set(names)) == len(names)
+        columns = {
+            (each.name if unique else each.qualified): to_arrow(
+                [late.values[i] for late in self.tuples], each.type
+            )
+            for i, each in enumerate(self.schema)
+        }
+        bound, *missed, amended = late_names(each.qualified for each in self.schema)
+        columns[bound] = to_arrow([late.bound for late in self.tuples], self.bound_type)
+        for i, name in enumerate(missed):
+            ids = [late.missed[i] if late.missed else None for late in self.tuples]
+            columns[name] = to_arrow(ids, self.id_type)
+        if self.says_amended:
+            columns[amended] = to_arrow([late.amended for late in self.tuples], BOOLEAN)
+        return pa.table(columns)
+
+
+@dataclass
+class Run:
+    query: QueryPlan | None = None  # None drops late tuples
+    clock: Clock = field(default_factory=SystemClock)
+    rejects: RejectLog = field(default_factory=RejectLog)
+    tuples_read: int = 0
+    late_tuples: list[LateTuples] = field(default_factory=list)
+    scanned: dict[int, Relation] = field(default_factory=dict)  # by stream: each is read once
+    is_of_tables: bool = False
+
+    @cached_property
+    def of_tables(self) -> Run:
+        """What tuples are looked up in is not among the tuples that are read."""
+        if self.is_of_tables:
+            return self
+        return Run(self.query, self.clock, self.rejects, is_of_tables=True)
+
+    def gone(self, bound: Bound, domain: Domain) -> Bound:
+        """Up to where a tuple with this bound before it does not count: what is late above it is
+        amended."""
+        if bound == BEGINNING or self.query is None:
+            return bound
+        grace = self.query.grace(domain)
+        return BEGINNING if grace is None else bound - grace
+
+    def late_at(self, schema: Schema, bound_type: Type, id_type: Type = BIGINT) -> LateTuples:
+        """Where an operator puts the late tuples that it meets."""
+        amends = self.query is not None and self.query.amend_for is not None
+        self.late_tuples.append(LateTuples(schema, bound_type, id_type, amends))
+        return self.late_tuples[-1]
+
+    def late_table(self) -> pa.Table:
+        return join_tables([each.table() for each in self.late_tuples], self.query)
+
+
+# Signed items as tuples that are there for a while: from a positive item to the negative one that
+# takes it back.
+
+
+class Presence(NamedTuple):
+    """The number of a positive item, the item, since when it is there, and until before when."""
+
+    number: int
+    row: Row
+    since: int
+    until: Bound
+
+
+def presences(items: Sequence[tuple[Row, int]]) -> list[Presence]:
+    """Of items with their times, in the order in which they come."""
+    found: dict[int, Presence] = {}
+    for number, taken_back in matched(items):
+        row, since = items[number]
+        until = END if taken_back is None else items[taken_back][1]
+        found[number] = Presence(number, row, since, until)
+    return [found[number] for number in sorted(found)]
+
+
+P = TypeVar("P", int, float)
+
+
+def matched(items: Sequence[tuple[Row, P]]) -> Iterable[tuple[int, int | None]]:
+    """The numbers of positive items, each with that of the negative one that takes it back: among
+    those of its lineage, the next one that finds nothing later to take back.  A negative item that
+    finds nothing is without effect."""
+    open_: dict[Hashable, list[int]] = defaultdict(list)
+    partners: dict[int, int | None] = {}
+    for number in sorted(range(len(items)), key=lambda number: _order(*items[number])):
+        row = items[number][0]
+        if row.sign > 0:
+            open_[row.lineage].append(number)
+            partners[number] = None
+        elif open_[row.lineage]:
+            partners[open_[row.lineage].pop()] = number
+    return partners.items()
+
+
+def _order(row: Row, position: P) -> tuple[P, int, tuple[int, ...]]:
+    """By position.  At one position, items of one tuple come as they happened; those of joined
+    tuples may be brought about by one tuple, in no order.  There, what is given comes first, and
+    what came first is taken back first: so the latest is left."""
+    if len(row.lineage) < 2:
+        return position, 0, ()
+    return position, -row.sign, tuple(-turn for turn in row.turns)
+
+
+# Nodes over tables alone: all rows in order, and rows that stand for none.
+
+
+def ordered_rows(node: OrderedRows, given: Relation) -> Relation:
+    """Sorted by the last key first: sorting is stable."""
+    rows = given.rows
+    for tie in reversed([each for each in node.ties if not each.type.is_nested]):
+        value = evaluator(tie, given.schema)
+        rows = sorted(rows, key=lambda row: exact_key(value(row.values)))
+    for key in reversed(node.order):
+        rows = _sorted(rows, key, given)
+    return Relation(node.schema, rows)
+
+
+def _sorted(rows: list[Row], key: OrderKey, given: Relation) -> list[Row]:
+    value = evaluator(key.expression, given.schema)
+
+    def known(row: Row) -> Any:
+        return sort_key(value(row.values))
+
+    nulls = [row for row in rows if value(row.values) is None]
+    others = [row for row in rows if value(row.values) is not None]
+    others.sort(key=known, reverse=key.descending)
+    return [*nulls, *others] if key.nulls_first else [*others, *nulls]
+
+
+def or_else(node: OrElse, given: Relation) -> Relation:
+    if node.single and len(given.rows) > 1:
+        raise node.several(len(given.rows))
+    otherwise = [Row(tuple(each.value for each in row)) for row in node.otherwise]
+    return Relation(node.schema, given.rows or otherwise)

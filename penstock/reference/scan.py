@@ -1,27 +1,120 @@
-"""Reading a stream: timestamps, sub-sources, and the bound before every tuple."""
+"""How far a stream has come: the low-watermark over several origins, and the high-watermark."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush, heapreplace
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.model.calendar import format_timestamp
+from penstock.expressions.evaluation import evaluator
+from penstock.expressions.growth import row_sizes
+from penstock.io.sources.rejects import RejectKind, StreamRejects, no_room
 from penstock.model.clock import Clock, SteadyClock
-from penstock.model.domain import Domain
-from penstock.model.plain_values import to_python
-from penstock.model.progress import RunningBound, TimestampKind
-from penstock.model.punctuation import BEGINNING, Bound
-from penstock.model.room import TICKS
-from penstock.model.watermark import HighWatermark, LowWatermark
-from penstock.plan.nodes.stateless import Scan
+from penstock.model.durations import format_timestamp
+from penstock.model.ordering import canonical
+from penstock.model.punctuation import BEGINNING, END, Bound, Ordered, RunningBound, TimestampKind
+from penstock.model.ticks import TICKS, Domain
+from penstock.model.types import Kind
+from penstock.model.values import to_python
+from penstock.plan.nodes.node import Filter, Project, Scan, Stamp, Union, Unnest
 from penstock.plan.streams import StreamDefinition, StreamProgress, no_source
-from penstock.reference.relation import Bounds, Relation, Row, field_key
-from penstock.reference.run import Run
-from penstock.scalars.evaluate import evaluator
-from penstock.scalars.ordering import canonical
-from penstock.sources.rejects import RejectKind, StreamRejects, no_room
+from penstock.reference.relation import (
+    Bounds,
+    Relation,
+    Row,
+    Run,
+    bound_evaluator,
+    carried,
+    field_key,
+    reach_evaluator,
+)
+
+
+class LowWatermark:
+    """The minimum over the latest bound of every origin: what all of them together promise.
+
+    Bounds never move back.  An origin that ends no longer holds the others back.
+
+    >>> low = LowWatermark(["A", "B"])
+    >>> low.advance("A", 20), low.advance("B", 19), low.advance("B", 22)
+    (-inf, 19, 20)
+    """
+
+    def __init__(self, origins: list[Hashable] | None = None) -> None:
+        self._bounds: dict[Hashable, Bound] = {}
+        # A bound that each origin has had, lowest first; what it is now is looked up only when
+        # that one has become the lowest of all.
+        self._queue: list[tuple[Bound, int, Hashable]] = []
+        self._numbers: dict[Hashable, int] = {}  # the entry of each origin there
+        self._entries = 0
+        self.value: Bound = BEGINNING
+        for origin in origins or []:
+            self.add(origin)
+
+    def add(self, origin: Hashable) -> Bound:
+        """Let a newcomer in.  It joins at the watermark, because that much has been released."""
+        if origin not in self._bounds:
+            self._bounds[origin] = self.value
+            self._numbers[origin] = self._entries
+            heappush(self._queue, (self.value, self._entries, origin))
+            self._entries += 1
+        return self._bounds[origin]
+
+    def advance(self, origin: Hashable, bound: Bound) -> Bound:
+        before = self.add(origin)
+        if bound > before:
+            self._bounds[origin] = bound
+            if before == self.value:  # otherwise somebody else holds the others back
+                self._settle()
+        return self.value
+
+    def _settle(self) -> None:
+        while self._queue:
+            bound, number, origin = self._queue[0]
+            if self._numbers.get(origin) != number:
+                heappop(self._queue)  # has left
+            elif self._bounds[origin] > bound:
+                heapreplace(self._queue, (self._bounds[origin], number, origin))
+            else:
+                self.value = max(self.value, bound)
+                return
+
+    def end(self, origin: Hashable) -> Bound:
+        return self.advance(origin, END)
+
+    def leave(self, origin: Hashable) -> Bound:
+        """Wait for the others alone; the origin may be added again."""
+        del self._bounds[origin], self._numbers[origin]
+        self._settle()
+        return self.value
+
+    def raise_to(self, bound: Bound) -> Bound:
+        """Promise a bound for all origins, and for those to come."""
+        for origin in self._bounds:
+            self._bounds[origin] = max(self._bounds[origin], bound)
+        self.value = max(self.value, bound)
+        return self.value
+
+    @property
+    def held_back_by(self) -> list[Hashable]:
+        """The origins that the watermark waits for."""
+        return [origin for origin, bound in self._bounds.items() if bound == self.value]
+
+
+class HighWatermark:
+    """The highest value seen so far."""
+
+    def __init__(self) -> None:
+        self.value: Bound = BEGINNING
+
+    def observe(self, value: int) -> Bound:
+        self.value = max(self.value, value)
+        return self.value
+
+
+# Reading a stream: timestamps, sub-sources, and the bound before every tuple.
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,3 +336,98 @@ def _with_stamp(
 ) -> tuple[Any, ...]:
     position = stream.schema.index(stream.attribute.name)
     return (*values[:position], stamp, *values[position:])
+
+
+# Stamp, filter, project and union: one tuple at a time.
+
+
+def stamp(node: Stamp, given: Relation, run: Run) -> Relation:
+    position = node.column.position(given.schema)
+    key = field_key(node.column)
+    running = RunningBound(Ordered())
+    domain = Domain(node.column.type)
+    clock = SteadyClock(run.clock)
+    rows = []
+    for row in given.rows:
+        now = clock.now()
+        before = running.observe(now)
+        bounds: Bounds = dict(row.bounds)
+        if before != BEGINNING:
+            bounds[key] = domain.value(int(before))
+        values = (*row.values[:position], now, *row.values[position + 1 :])
+        rows.append(replace(row, values=values, bounds=bounds))
+    high = {**given.high, key: int(running.highest)} if rows else given.high
+    return Relation(node.schema, rows, high)
+
+
+def filter_(node: Filter, given: Relation) -> Relation:
+    holds = evaluator(node.predicate, given.schema)
+    rows = [row for row in given.rows if holds(row.values) is True]
+    return Relation(node.schema, rows, given.high)
+
+
+def project(node: Project, given: Relation) -> Relation:
+    columns = [evaluator(column.expression, given.schema) for column in node.columns]
+    check = row_sizes([column.expression for column in node.columns])
+    by_name = {column.name: column.expression for column in node.columns}
+    bounds = [
+        (field_key(progressing.field), bound_evaluator(by_name[progressing.field.name]))
+        for progressing in node.progress
+    ]
+    reached = [
+        (field_key(progressing.field), reach_evaluator(by_name[progressing.field.name]))
+        for progressing in node.progress
+    ]
+    rows = [
+        replace(
+            row,
+            values=tuple(column(row.values) for column in columns),
+            bounds=carried(row.bounds, bounds),
+        )
+        for row in given.rows
+    ]
+    if check is not None:
+        for row in rows:
+            check(row.values)
+    return Relation(node.schema, rows, carried(given.high, reached))
+
+
+def unnest(node: Unnest, given: Relation) -> Relation:
+    collection = evaluator(node.expression, given.schema)
+    nothing = (None,) * len(node.fields)
+    rows = []
+    for row in given.rows:
+        items = collection(row.values) or ()
+        made = [_item(node, each, number) for number, each in enumerate(items, start=1)]
+        if not made and node.outer:
+            made = [nothing]
+        rows += [replace(row, values=(*row.values, *each)) for each in made]
+    return Relation(node.schema, rows, given.high)
+
+
+def _item(node: Unnest, item: Any, number: int) -> tuple[Any, ...]:
+    several = node.spread or node.expression.type.kind is Kind.MAP
+    width = len(node.fields) - node.numbered
+    parts = (item if item is not None else (None,) * width) if several else (item,)
+    if node.from_zero:
+        return (number - 1, *parts)
+    return (*parts, number) if node.numbered else tuple(parts)
+
+
+def union(node: Union, given: list[Relation]) -> Relation:
+    rows: list[Row] = []
+    high: Bounds = {}
+    for number, relation in enumerate(given):
+        names = {
+            field_key(old): field_key(new)
+            for old, new in zip(relation.schema, node.schema, strict=True)
+        }
+        for row in relation.rows:
+            bounds = {names[key]: bound for key, bound in row.bounds.items() if key in names}
+            # two branches may have it from the same tuple
+            lineage = tuple((number, part) for part in row.lineage)
+            rows.append(replace(row, bounds=bounds, lineage=lineage))
+        for key, reached in relation.high.items():
+            if key in names:
+                high[names[key]] = max(reached, high.get(names[key], reached))
+    return Relation(node.schema, rows, high)

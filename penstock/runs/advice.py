@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.model.domain import Domain
-from penstock.model.progress import Delay, Ordered, Slack
+from penstock.io.sources.rejects import Reject, RejectKind
+from penstock.model.punctuation import Delay, Ordered, Slack
+from penstock.model.ticks import Domain
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.properties.reading import scans_of
+from penstock.plan.properties import scans_of
 from penstock.plan.streams import StreamDefinition
 from penstock.runs.answer import Account
-from penstock.sources.rejects import Reject, RejectKind
 
 # Texts that other programs write where there is no value.
 _NO_VALUES = ("null", "none", "nil", "na", "n/a", "nan", "-", "--", "?", "\\n", "\\\\n")

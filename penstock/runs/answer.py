@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
-from penstock.model.names import free_name
+from penstock.errors import SinkError
+from penstock.io.sinks.sink import Backlog, Ledger, Sink
+from penstock.io.sources.rejects import REJECT_COLUMNS, Reject, RejectKind, RejectLog, rejects_batch
+from penstock.kernel.batch import Batch
+from penstock.kernel.state import Tree
+from penstock.model.punctuation import sign_name
+from penstock.model.types import free_name
+from penstock.plan.algorithms import duration
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.properties.late_columns import late_schemas
-from penstock.sources.rejects import RejectKind, RejectLog
+from penstock.plan.properties import late_schemas, plain_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +76,10 @@ class LateColumns:
     def __init__(self, schemas: Sequence[pa.Schema]) -> None:
         types: dict[str, list[pa.DataType]] = {}
         for schema in schemas:
-            for field in schema:
-                found = types.setdefault(field.name, [])
-                if field.type not in found:
-                    found.append(field.type)
+            for column in schema:
+                found = types.setdefault(column.name, [])
+                if column.type not in found:
+                    found.append(column.type)
         self.names: dict[tuple[str, pa.DataType], str] = {}
         taken = {name.lower() for name in types}  # Spark does not look at the case of letters
         for name, several in types.items():
@@ -106,3 +113,345 @@ def join_tables(tables: Sequence[pa.Table], query: QueryPlan | None = None) -> p
     return pa.concat_tables(
         [columns.schema.empty_table(), *(columns.aligned(table) for table in filled)]
     )
+
+
+# What one node of a plan has done in a run that was measured.
+
+
+@dataclass(slots=True)
+class NodeWork:
+    """Rows that came and left, nanoseconds, and the most tuples and bytes that it has kept; `size`
+    is None for what keeps nothing.  A source has only rows.  `notes` are further lines."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    nanoseconds: int = 0
+    kept: int = 0
+    size: int | None = None
+    is_source: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+# What has been decided about an operator at work, in words for people.
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An operator of some queries was exchanged for another: what it was called before and after,
+    what a tuple was expected to take in each, in nanoseconds, if that decided, and what that was
+    decided by; `tuples` had come to it by then; `took` nanoseconds to move its state.
+
+    >>> told = Decision("Join-1", 9_000, "WID", "PANED", 900.0, 300.0, "seen", 1_000_000)
+    >>> print(told)
+    Join-1, after 9,000 tuples: WID -> PANED, 300 ns instead of 900 ns a tuple (seen); moved in 1 ms
+    """
+
+    operator: str
+    tuples: int
+    before: str
+    after: str
+    time_before: float | None
+    time_after: float | None
+    because: str
+    took: int
+
+    def save(self) -> Tree:
+        return list(astuple(self))
+
+    @staticmethod
+    def load(saved: Tree) -> Decision:
+        return Decision(*saved)
+
+    def __str__(self) -> str:
+        what = f"{self.operator}, after {self.tuples:,} tuples: {self.before} -> {self.after}"
+        if self.time_before is not None and self.time_after is not None:
+            times = f"{duration(self.time_after)} instead of {duration(self.time_before)}"
+            what += f", {times} a tuple"
+        return f"{what} ({self.because}); moved in {duration(self.took)}"
+
+
+# How long results took: a histogram with fixed buckets, so that it costs the same for any number.
+#
+# Eight buckets for every doubling: what it tells of a time is right within 7 %.
+
+_FINE = 3  # bits: eight buckets for a doubling
+_LEAST = 10  # below 2^10 ns, about a microsecond, nobody tells the difference
+_MOST = 45  # 2^45 ns are almost ten hours
+_BUCKETS = (_MOST - _LEAST) << _FINE
+_MICROSECOND = 1_000
+_WIDTHS = np.repeat(2.0 ** np.arange(_LEAST, _MOST), 1 << _FINE) / (1 << _FINE)
+_MIDDLES = np.cumsum(_WIDTHS) - _WIDTHS / 2 + 2.0**_LEAST
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySummary:
+    """In microseconds, of so many results; None of none."""
+
+    results: int = 0
+    mean: float | None = None
+    median: float | None = None
+    p99: float | None = None
+    highest: float | None = None
+
+    def __str__(self) -> str:
+        if self.median is None or self.p99 is None:
+            return "no results yet"
+        return f"median {time_text(self.median)}, p99 {time_text(self.p99)}"
+
+
+class Latencies:
+    """Of results, from the arrival of what let them leave.
+
+    >>> found = Latencies()
+    >>> found.add(50_000, 99)
+    >>> found.add(8_000_000, 1)
+    >>> print(found.summary())
+    median 51 µs, p99 51 µs
+    """
+
+    __slots__ = ("counts", "highest", "results", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * _BUCKETS
+        self.results = 0
+        self.total = 0  # nanoseconds of all of them
+        self.highest = 0
+
+    def add(self, nanoseconds: int, results: int) -> None:
+        """Some results that all took so long."""
+        if nanoseconds > self.highest:
+            self.highest = nanoseconds
+        self.results += results
+        self.total += nanoseconds * results
+        octave = nanoseconds.bit_length() - 1 - _LEAST
+        if octave < 0:
+            self.counts[0] += results
+        elif octave >= _MOST - _LEAST:
+            self.counts[-1] += results
+        else:
+            within = (nanoseconds >> (octave + _LEAST - _FINE)) & ((1 << _FINE) - 1)
+            self.counts[(octave << _FINE) | within] += results
+
+    def quantile(self, share: float) -> float | None:
+        """The time, in microseconds, that this share of the results did not exceed."""
+        upto = np.cumsum(self.counts)
+        if not upto[-1]:
+            return None
+        bucket = int(np.searchsorted(upto, share * upto[-1]))
+        return min(float(_MIDDLES[bucket]), self.highest) / _MICROSECOND
+
+    def summary(self) -> LatencySummary:
+        if not self.results:
+            return LatencySummary()
+        mean = self.total / self.results / _MICROSECOND
+        highest = self.highest / _MICROSECOND
+        return LatencySummary(self.results, mean, self.quantile(0.5), self.quantile(0.99), highest)
+
+
+def time_text(microseconds: float) -> str:
+    """
+    >>> [time_text(each) for each in (0.0312, 73.4, 2_900, 41_000_000)]
+    ['31 ns', '73 µs', '2.9 ms', '41 s']
+    """
+    units = (("s", 1e6), ("ms", 1e3), ("µs", 1.0))
+    unit, size = next((each for each in units if microseconds >= each[1]), ("ns", 1e-3))
+    return f"{microseconds / size:,.{0 if microseconds >= 10 * size else 1}f} {unit}"
+
+
+# Where a query ends: counts what comes out and hands it to sinks, batch by batch.
+
+SHOWN = 3  # rejects that a message can name
+
+
+class Outlet:
+    """The rows of a query go to `sink`, with a sign if they may be taken back; late tuples and
+    rejects to sinks of their own, or are counted and gone."""
+
+    def __init__(
+        self,
+        query: QueryPlan,
+        sink: Sink,
+        late: Sink | None = None,
+        rejected: Sink | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        """The `ledger` is where outputs that a later run goes on with are noted."""
+        self._ledger = ledger
+        self._schema = query.schema.arrow
+        self._signed = query.revises or query.signed
+        if self._signed:
+            refuse_for_good(sink)
+            name = sign_name(self._schema.names)
+            self._schema = self._schema.append(pa.field(name, pa.int8()))
+        self._sink = sink
+        self._late_sink = late
+        self._rejected_sink = rejected
+        self.written = 0
+        self.late = 0
+        self.rejected = 0
+        self.latencies = Latencies()  # told by hosts that know when tuples came
+        self.first_rejects: list[Reject] = []  # enough for a message
+        self.plain_names = plain_names(query)  # of late tuples
+        self._late_schemas = late_schemas(query)
+        self._late_columns: LateColumns | None = None  # once there are late tuples
+        sink.begin(self._schema)
+        if rejected is not None:
+            rejected.begin(REJECT_COLUMNS)
+
+    def on_rows(self, batch: Batch) -> None:
+        count = batch.num_rows
+        if count:
+            self.written += count
+            rows = batch.rows
+            if self._signed:
+                signs = np.ones(len(rows), np.int8) if batch.signs is None else batch.signs
+                columns = [*rows.columns, pa.array(signs, pa.int8())]
+                rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+            self._sink.write(rows)
+
+    def on_late(self, batch: pa.RecordBatch) -> None:
+        if self._late_sink is not None and batch.num_rows and _is_wanted(self._late_sink):
+            batch = plainly_named(batch, self.plain_names)
+            if self._late_columns is None:  # which ones they have depends on the operators
+                self._late_columns = LateColumns([*self._late_schemas, batch.schema])
+                self._late_sink.begin(self._late_columns.schema)
+            for each in self._late_columns.aligned(pa.Table.from_batches([batch])).to_batches():
+                self._late_sink.write(each)
+        self.late += batch.num_rows
+
+    def on_rejects(self, rejects: Sequence[Reject]) -> None:
+        self.rejected += len(rejects)
+        self.first_rejects += rejects[: max(0, SHOWN - len(self.first_rejects))]
+        if self._rejected_sink is not None and _is_wanted(self._rejected_sink):
+            self._rejected_sink.write(rejects_batch(rejects))
+
+    @property
+    def waiting(self) -> int:
+        """Rows that have not been handed to subscribers, where these have queues."""
+        return 0
+
+    @property
+    def dropped(self) -> int:
+        """Rows that there was no room for in such queues."""
+        return 0
+
+    @property
+    def sinks(self) -> list[Sink]:
+        sinks = (self._sink, self._late_sink, self._rejected_sink)
+        return [sink for sink in sinks if sink is not None]
+
+    def flush(self) -> None:
+        for sink in self.sinks:
+            sink.flush()
+
+    @property
+    def commits(self) -> bool:
+        """Whether a sink wants to know where epochs end."""
+        return any(hasattr(sink, "commit") for sink in self.sinks)
+
+    def prepare(self, epoch: int) -> None:
+        """An epoch is about to be committed: outputs that this run has not written to are cut back
+        to what they held before it."""
+        for sink in self.sinks:
+            prepare = getattr(sink, "prepare", None)
+            if prepare is not None:
+                prepare(epoch)
+
+    def commit(self, epoch: int) -> None:
+        """An epoch is complete: whatever of it was handed over is kept now.  One that failed comes
+        again."""
+        self.prepare(epoch)
+        if self._ledger is not None:
+            self._ledger.write()
+        for sink in self.sinks:
+            commit = getattr(sink, "commit", None)
+            if commit is not None:
+                commit(epoch)
+            else:
+                sink.flush()
+        if self._ledger is not None:
+            self._ledger.write()
+
+    def end(self) -> None:
+        self._sink.end()
+        if self._late_sink is not None and self.late:
+            self._late_sink.end()
+        if self._rejected_sink is not None:
+            self._rejected_sink.end()
+
+
+def refuse_for_good(sink: Sink) -> None:
+    """Rows that may be taken back are not for a sink that says it cannot take any back."""
+    if not getattr(sink, "takes_back", True):
+        raise SinkError(
+            f"rows of the query may be taken back, and {type(sink).__name__} keeps them for good",
+            expected="a sink that understands the column _sign",
+            hint="leave EMIT CHANGES, EMIT EARLY and LATE AMEND out, or query.collect()",
+        )
+
+
+def _is_wanted(sink: Sink) -> bool:
+    """Sinks that hand on to others may have nobody to hand on to."""
+    return bool(getattr(sink, "wanted", True))
+
+
+# An outlet whose failure is that of its query alone.
+
+
+class IsolatedOutlet(Outlet):
+    """A sink that fails is given nothing more.  Who runs the query asks for the `failure`."""
+
+    failure: BaseException | None = None
+    told: Callable[[IsolatedOutlet], None] | None = None  # whoever wants to know of it at once
+    noted: Callable[[], None] | None = None  # called when something comes, if that is saved
+    backlog: Backlog | None = None  # of its subscribers
+
+    @property
+    def waiting(self) -> int:
+        return 0 if self.backlog is None else self.backlog.waiting
+
+    @property
+    def dropped(self) -> int:
+        return 0 if self.backlog is None else self.backlog.dropped
+
+    def on_rows(self, batch: Batch) -> None:
+        self._note()
+        self._try(lambda: super(IsolatedOutlet, self).on_rows(batch))
+
+    def on_late(self, batch: pa.RecordBatch) -> None:
+        self._note()
+        self._try(lambda: super(IsolatedOutlet, self).on_late(batch))
+
+    def on_rejects(self, rejects: Sequence[Reject]) -> None:
+        self._note()
+        self._try(lambda: super(IsolatedOutlet, self).on_rejects(rejects))
+
+    def flush(self) -> None:
+        self._try(super().flush)
+
+    def prepare(self, epoch: int) -> None:
+        self._try(lambda: super(IsolatedOutlet, self).prepare(epoch))
+
+    def commit(self, epoch: int) -> None:
+        self._try(lambda: super(IsolatedOutlet, self).commit(epoch))
+
+    def end(self) -> None:
+        self._try(super().end)
+
+    def _note(self) -> None:
+        if self.noted is not None:
+            self.noted()
+
+    def _try(self, hand_over: Callable[[], None]) -> None:
+        if self.failure is not None:
+            return
+        try:
+            hand_over()
+        except BaseException as error:  # the threads of an engine are not the program's to leave
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing more is given to its sinks; from any thread."""
+        self.failure = error
+        if self.told is not None:
+            self.told(self)

@@ -1,25 +1,119 @@
-"""From what a program or the command names to sinks: functions, files, directories, the terminal.
-
-Without a checkpoint a file appears when the run has ended, whole.  With one, rows are kept epoch by
-epoch, in a file that grows or in a directory of files, and a run that goes on later goes on there.
-"""
+"""Where the rows of queries go, and what became of them."""
 
 from __future__ import annotations
 
+import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from penstock.errors import SinkError
-from penstock.runs.options import RunOptions
-from penstock.runs.targets import SinkLike, Target
-from penstock.sinks.appended_file import AppendedFile
-from penstock.sinks.callback import Callback
-from penstock.sinks.ledger import Ledger
-from penstock.sinks.output import Output, OutputFormat, format_by_ending
-from penstock.sinks.part_files import PartFiles
-from penstock.sinks.sink import Sink
+from penstock.io.sinks.file_sinks import A_PART, AppendedFile, PartFiles
+from penstock.io.sinks.output import Output, OutputFormat, format_by_ending
+from penstock.io.sinks.sink import Callback, Ledger, Sink
+from penstock.io.sources.files import FileSource
+from penstock.io.sources.rejects import Reject
+from penstock.plan.nodes.join import Lookup
+from penstock.plan.nodes.node import Scan
+from penstock.plan.nodes.query import QueryPlan
+from penstock.runs.answer import Account
+from penstock.runs.run_options import RunOptions
+
+SinkLike: TypeAlias = Sink | Callable[[Any], object] | str | Path
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the rows of one query go, its late tuples, and the rows that were kept aside."""
+
+    rows: Sink
+    late: Sink | None = None
+    rejected: Sink | None = None
+    ledger: Ledger | None = None  # where outputs that a later run goes on with are noted
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the tuples of a query that was run."""
+
+    account: Account
+    written: int
+    first_rejects: list[Reject]
+    total: Account | None = None  # of all runs on the checkpoint, if there is one
+    open_windows: int | None = None  # that wait in the checkpoint for a later run
+
+
+# Files and directories that runs write: each by one output alone, and none that they read.
+
+_WHAT = ("rows", "late tuples", "rejected rows")
+
+
+def check_places(queries: Iterable[QueryPlan], sinks: Sequence[Sequence[SinkLike | None]]) -> None:
+    """`sinks` are for rows, late tuples and rejected rows: of some queries, or of all together."""
+    taken: dict[Path, str] = {}
+    for number, given in enumerate(sinks):
+        of = f" of query {number + 1}" if len(sinks) > 1 else ""
+        for sink, what in zip(given, _WHAT, strict=True):
+            place = place_of(sink)
+            if place is not None and place in taken:
+                raise SinkError(
+                    f"the {taken[place]} go to {sink} already, where the {what}{of} are to go",
+                    expected="a place of its own for each",
+                )
+            if place is not None:
+                taken[place] = f"{what}{of}"
+    for name, source in _files_read(queries):
+        for place in taken:
+            if source.reads(place / A_PART if _is_directory(place) else place):
+                raise SinkError(
+                    f"{_shown(place)} is one of the files that {name} is read from"
+                    f" ({source.describe()})",
+                    expected="a place that nobody reads, because rows are written to it",
+                    hint="another directory",
+                )
+
+
+def place_of(sink: SinkLike | None) -> Path | None:
+    """The file or the directory, through links; None for what is no place of its own: functions,
+    pipes, devices."""
+    if not isinstance(sink, str | Path):
+        return None
+    path = Path(os.path.realpath(sink))
+    return None if path.exists() and not path.is_file() and not path.is_dir() else path
+
+
+def _files_read(queries: Iterable[QueryPlan]) -> Iterator[tuple[str, FileSource]]:
+    """The streams and tables that are in files."""
+    for query in queries:
+        for node in _with_tables(query):
+            if isinstance(node, Scan) and isinstance(node.stream.source, FileSource):
+                yield node.stream.name, node.stream.source
+
+
+def _with_tables(query: QueryPlan) -> Iterator[object]:
+    for node in query.walk():
+        yield node
+        if isinstance(node, Lookup):
+            yield from node.table.walk()
+
+
+def _is_directory(place: Path) -> bool:
+    return place.is_dir() or not place.suffix
+
+
+def _shown(place: Path) -> str:
+    here = Path.cwd()
+    return str(place.relative_to(here) if place.is_relative_to(here) else place)
+
+
+# From what a program or the command names to sinks: functions, files, directories, the terminal.
+#
+# Without a checkpoint a file appears when the run has ended, whole.  With one, rows are kept
+# epoch by epoch, in a file that grows or in a directory of files, and a run that goes on later
+# goes on there.
 
 SIDES = ("rows", "late", "rejected")
 

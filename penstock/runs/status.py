@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from penstock.model.domain import Domain
+from penstock.kernel.operator import OperatorStatus
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators.measured import OperatorStatus
+from penstock.model.ticks import Domain
 from penstock.plan.streams import StreamDefinition
-from penstock.runs.latency import LatencySummary
+from penstock.runs.answer import LatencySummary
 
 _NAMED = 3  # sub-sources that are shown by their names
 _MEGABYTE = 1_000_000

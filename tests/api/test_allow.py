@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.sources.formats.data_file import DataFile
+from penstock.io.formats.data_file import DataFile
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 
 import penstock as ps
 from penstock.cli.main import app
-from penstock.engine.analysis import analyze
-from penstock.engine.options import Scheduling
 from penstock.errors import EngineError
+from penstock.local.analysis import analyze
+from penstock.local.graph_options import Scheduling
 from penstock.model.clock import ManualClock
-from penstock.runs.adapting.adaptation import Adaptation
+from penstock.runs.run_options import Adaptation
 from tests.planning import in_process
 
 JOIN = (

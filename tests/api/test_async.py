@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.sources.rows import BATCH
+from penstock.io.formats.rows import ROWS_A_BATCH
 from tests.waiting import LONGEST, wait_for
 
 SCHEMA = "k STRING, t INT"
@@ -69,7 +69,7 @@ def test_explain() -> None:
     assert "source: ASYNC (async_generator)" in ask(database(numbers())).explain()
 
 
-@pytest.mark.parametrize("count", [0, 1, BATCH, 3 * BATCH + 1])
+@pytest.mark.parametrize("count", [0, 1, ROWS_A_BATCH, 3 * ROWS_A_BATCH + 1])
 def test_every_row_comes_through(count: int) -> None:
     assert ask(database(numbers(count)), "SELECT t FROM s").collect().num_rows == count
 

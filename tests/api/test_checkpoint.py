@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.engine.checkpoints.checkpoint import Checkpoints
+from penstock.local.checkpoint import Checkpoints
 from tests.engine.checkpoints.resumed import Part
 from tests.waiting import LONGEST, wait_for
 

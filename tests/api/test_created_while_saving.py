@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.engine.checkpoints.checkpoint import Checkpoints
-from penstock.engine.checkpoints.resuming import LIVE
-from penstock.state.chunks import Tree
+from penstock.kernel.state import Tree
+from penstock.local.checkpoint import LIVE, Checkpoints
 from tests.waiting import join, wait_for
 
 STREAM = "CREATE STREAM s (v INT) FROM VALUES (1), (2) PROGRESS ON v ORDERED"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.io.sinks.sink import LIMIT
 from penstock.runs.answer import Account
-from penstock.sinks.kept import LIMIT
 
 COUNT = "SELECT count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s"
 ROWS: list[Any] = [{"t": 1}, {"t": "x"}, {"t": 25}, {"t": None}, {"t": 3}, {"t": 40}]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.api.running import Setting
-from penstock.engine.checkpoints.checkpoint import Checkpoints
+from penstock.api.execution import Setting
 from penstock.errors import BindError, CheckpointError, EngineError, SinkError
-from penstock.physical.plan import PhysicalPlan
+from penstock.local.checkpoint import Checkpoints
+from penstock.plan.physical import PhysicalPlan
 from tests.engine.live.scripted import speak
 from tests.engine.scheduling.test_scheduler import Spoken
 from tests.waiting import LONGEST, wait_for

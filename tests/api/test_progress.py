@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.language.parse import parse_script
-from penstock.language.syntax.statements import CreateStream, ProgressClause
+from penstock.sql.parser.statements import parse_script
+from penstock.sql.syntax import CreateStream, ProgressClause
 
 DAY1 = datetime.datetime(2026, 1, 1)
 # Arrivals on an integer attribute: 2 is overtaken by 9.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import penstock as ps
-from penstock.api.stalls import explain_stall
+from penstock.api.display import explain_stall
 from penstock.model.punctuation import BEGINNING
 from penstock.plan.streams import StreamDefinition
 from penstock.runs.status import SourceStatus

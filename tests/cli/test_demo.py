@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.cli.demo.links import BEGIN, LINKS, SCHEMA, Link, portions
+from penstock.cli.demo.packets import BEGIN, LINKS, SCHEMA, Link, portions
 
 SECONDS, EVERY = 200.0, 10.0
 

@@ -125,7 +125,7 @@ def test_memory_that_runs_out(
     detail = ": malloc of size 1000000000000 failed" if said else ""
     message = f"error: there is not enough memory{detail}\n  try: smaller values"
     (here / "script.sql").write_text("CREATE STREAM s (t INT) FROM VALUES (1); SELECT t FROM s")
-    monkeypatch.setattr("penstock.api.running.Running.drive", fail)
+    monkeypatch.setattr("penstock.api.execution.Running.drive", fail)
     monkeypatch.setattr(sys, "argv", ["penstock", "run", "--engine", "local", "script.sql"])
     with pytest.raises(SystemExit) as left:
         main()

@@ -14,11 +14,11 @@ import pytest
 from rich.console import Console
 
 import penstock as ps
-from penstock.api.running import Running, Target
-from penstock.cli.progress_bars import ProgressBars
+from penstock.api.execution import Running, Target
+from penstock.cli.report import ProgressBars
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
 from penstock.runs.status import WorkInProgress
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
 from tests.waiting import LONGEST
 
 ROWS = 30_000

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import reproduce
-from penstock.experiments.conducting import Conduct
+from penstock.cli import main
+from penstock.experiments.experiment_clock import Conduct
 from penstock.experiments.figure import Expectation, Figure
 
 FIGURE = Figure(
@@ -31,7 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Conduct]:
         conducts.append(conduct)
         return FIGURE
 
-    monkeypatch.setattr(reproduce, "EXPERIMENTS", {"figure-7": experiment})
+    monkeypatch.setattr(main, "EXPERIMENTS", {"figure-7": experiment})
     return conducts
 
 
@@ -48,7 +48,7 @@ def test_a_figure(penstock: Callable[..., Any], asked: list[Conduct]) -> None:
 def test_all_of_them_without_matplotlib(
     penstock: Callable[..., Any], asked: list[Conduct], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reproduce, "find_spec", lambda _: None)
+    monkeypatch.setattr(main, "find_spec", lambda _: None)
     done = penstock("reproduce", "all", "--quick")
     assert asked == [Conduct(quick=True)]
     assert done.code == 1

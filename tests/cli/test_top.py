@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from penstock.cli.graph_tables import size_text
+from penstock.cli.top import size_text
 from tests.cli.conftest import STREAM, Outcome
 
 COUNT = "CREATE QUERY counts AS SELECT count(*) AS n [RANGE 1 MINUTE, SLIDE 1 MINUTE, WA ts] FROM s"

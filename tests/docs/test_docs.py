@@ -41,9 +41,9 @@ from unittest import mock
 
 import pytest
 
-from penstock.api import running_on_spark
+from penstock.api import spark_execution
 from penstock.api.database import Database
-from penstock.api.running import ENGINES
+from penstock.api.execution import ENGINES
 from penstock.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -291,7 +291,7 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def refuse(*_: object) -> None:
         raise AssertionError(f"{page.name} uses Spark, and is not listed in ON_SPARK")
 
-    monkeypatch.setattr(running_on_spark, "session", refuse)
+    monkeypatch.setattr(spark_execution, "session", refuse)
     assert_right(page, tmp_path)
 
 

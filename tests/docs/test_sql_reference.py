@@ -15,17 +15,17 @@ import typer
 
 import penstock
 from penstock.cli.main import app
-from penstock.functions import aggregates, scalar
-from penstock.functions.signature import Family, Signature
-from penstock.language.binding.scalars.literals import TYPE_NAMES
-from penstock.language.parsing import progress_clause
-from penstock.language.parsing.collections import WINDOW_PARTS
-from penstock.model.duration import MICROSECONDS
+from penstock.functions import aggregate_functions, scalar_functions
+from penstock.functions.signatures import Family, Signature
+from penstock.io.sinks.output import OutputFormat
+from penstock.io.sinks.sink import column_texts
+from penstock.io.sources.files import _ENDINGS, FileFormat
+from penstock.io.sources.rejects import RejectKind
+from penstock.model.durations import MICROSECONDS
 from penstock.plan.algorithms import Algorithm
-from penstock.sinks.cells import column_texts
-from penstock.sinks.output import OutputFormat
-from penstock.sources.files import _ENDINGS, FileFormat
-from penstock.sources.rejects import RejectKind
+from penstock.sql.binder.literals import TYPE_NAMES
+from penstock.sql.parser import statements as progress_clause
+from penstock.sql.parser.parser import WINDOW_PARTS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
 GRAMMAR = "\n".join(re.findall(r"^```ebnf\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
@@ -60,11 +60,16 @@ def arguments(signature: Signature) -> str:
 
 
 KINDS: list[tuple[str, dict[str, Any], dict[str, str], str]] = [
-    ("Scalar functions", dict(scalar.SCALARS), scalar.ALIASES, "SELECT {} AS v FROM one"),
+    (
+        "Scalar functions",
+        dict(scalar_functions.SCALARS),
+        scalar_functions.ALIASES,
+        "SELECT {} AS v FROM one",
+    ),
     (
         "Aggregate functions",
-        dict(aggregates.AGGREGATES),
-        aggregates.ALIASES,
+        dict(aggregate_functions.AGGREGATES),
+        aggregate_functions.ALIASES,
         "SELECT {} AS v [RANGE 10, SLIDE 10, WA t] FROM five",
     ),
 ]

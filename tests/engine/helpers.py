@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import settings
 
 import penstock as ps
-from penstock.engine.local import answer
+from penstock.io.sources.rejects import StreamRejects
+from penstock.io.sources.source import Chunk, Source
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import Clock, ManualClock
-from penstock.model.schema import Schema
+from penstock.model.types import Schema
 from penstock.runs.answer import Answer
-from penstock.sources.rejects import StreamRejects
-from penstock.sources.source import Chunk, Source
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, Table, bag, database, tuples
 

@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock.engine.checkpoints.resuming import load_run, save_run
-from penstock.engine.run import LocalRun
-from penstock.model.batch import sign_name
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
+from penstock.kernel.state import MemoryStore
+from penstock.local.checkpoint import load_run, save_run
+from penstock.local.run import LocalRun
 from penstock.model.clock import ManualClock
+from penstock.model.punctuation import sign_name
 from penstock.plan.nodes.query import QueryPlan
-from penstock.runs.final_rows import final_rows
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
-from penstock.state.chunks import MemoryStore
+from penstock.runs.answer import Outlet
+from penstock.runs.collected_answer import final_rows
 from tests.planning import in_process
 from tests.reference.helpers import Row, bag, tuples
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.kernel.batch import Batch
+from penstock.kernel.bounds import to_ticks
+from penstock.kernel.operator import Item, Metrics, OpenResults, Progress
+from penstock.kernel.state import ChunkStore
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.model.types import Type
-from penstock.operators.batch import Batch
-from penstock.operators.metrics import Metrics
-from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, Progress
-from penstock.operators.ticks import to_ticks
-from penstock.state.chunks import ChunkStore
 
 
 class Watched:

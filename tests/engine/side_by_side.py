@@ -11,18 +11,18 @@ from typing import NamedTuple
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from penstock.engine.checkpoints.resuming import load_run, save_run
-from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Progress
+from penstock.kernel.state import MemoryStore
+from penstock.local.checkpoint import load_run, save_run
+from penstock.local.graph.source_node import SourceNode
+from penstock.local.run import LocalRun
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Progress
-from penstock.physical.plan import PhysicalPlan
 from penstock.plan.nodes.query import QueryPlan
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
-from penstock.state.chunks import MemoryStore
+from penstock.plan.physical import PhysicalPlan
+from penstock.runs.answer import Outlet
 from tests.planning import in_process
 
 Planning = Callable[[QueryPlan], PhysicalPlan]

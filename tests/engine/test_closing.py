@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine.run import LocalRun
-from penstock.engine.scheduling.scheduler import Scheduler
+from penstock.io.sinks.sink import Collected
+from penstock.local.run import LocalRun
+from penstock.local.scheduling.scheduler import Scheduler
 from penstock.model.clock import ManualClock
+from penstock.plan.final_bounds import closing_reach
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.properties.closing import closing_reach
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
+from penstock.runs.answer import Outlet
 from tests.planning import in_process
 from tests.queries import NAMES, bound, lines
 from tests.reference.helpers import Stream, database

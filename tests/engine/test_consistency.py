@@ -14,15 +14,15 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.options import Scheduling
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
+from penstock.kernel.joins import multiway_join
+from penstock.local.graph.source_node import SourceNode
+from penstock.local.graph_options import Scheduling
+from penstock.local.run import LocalRun
 from penstock.model.clock import ManualClock
-from penstock.operators.joins.multiway import multiway_join
-from penstock.runs.adapting.adaptation import Adaptation
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
+from penstock.runs.answer import Outlet
+from penstock.runs.run_options import Adaptation
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, database
 

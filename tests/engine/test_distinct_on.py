@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.model.batch import sign_name
+from penstock.kernel.state import MemoryStore
 from penstock.model.clock import ManualClock
-from penstock.runs.final_rows import final_rows
-from penstock.state.chunks import MemoryStore
+from penstock.model.punctuation import sign_name
+from penstock.runs.collected_answer import final_rows
 from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import assert_same, locally, recut
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.functions.aggregates import AGGREGATES
+from penstock.functions.aggregate_functions import AGGREGATES
+from penstock.kernel.state import MemoryStore
 from penstock.plan.algorithms import Algorithm
-from penstock.state.chunks import MemoryStore
 from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import locally, recut
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples

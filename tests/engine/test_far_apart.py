@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.sources.source import Chunk
+from penstock.io.sources.source import Chunk
 from tests.engine.helpers import assert_same
 from tests.reference.helpers import Stream, ask, database
 from tests.spark.without_spark import Given, WithoutSpark, rows_of

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.run import LocalRun
-from penstock.engine.scheduling.scheduler import Scheduler
+from penstock.io.sinks.sink import Collected
+from penstock.local.run import LocalRun
+from penstock.local.scheduling.scheduler import Scheduler
 from penstock.model.clock import ManualClock
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
+from penstock.runs.answer import Outlet
 from tests.engine.helpers import assert_same, recut
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, ask, database, tuples

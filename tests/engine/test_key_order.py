@@ -13,9 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.local import answer as local
+from penstock.kernel.grouping.keys import KeyCodes
+from penstock.local.scheduling.scheduler import answer as local
 from penstock.model.clock import ManualClock
-from penstock.model.plain_values import to_arrow, to_python
+from penstock.model.ordering import sort_key
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -28,12 +29,11 @@ from penstock.model.types import (
     Type,
     decimal_type,
 )
-from penstock.operators.folding.keys import KeyCodes
-from penstock.optimizer.logical.canonical_order import canonical_order
-from penstock.optimizer.settings import Settings
+from penstock.model.values import to_arrow, to_python
+from penstock.optimizer.rewrite import Settings
+from penstock.optimizer.simplification import canonical_order
 from penstock.plan.algorithms import Algorithm
 from penstock.reference.engine import answer as reference
-from penstock.scalars.ordering import sort_key
 from tests.engine.helpers import locally
 from tests.planning import in_process, on_spark
 from tests.reference.helpers import Row, Stream, ask, bag, tuples

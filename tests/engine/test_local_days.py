@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.scalars.months import at_time_zone, highest_at_time_zone, lowest_at_time_zone
+from penstock.functions.times import at_time_zone, highest_at_time_zone, lowest_at_time_zone
 from tests.engine.helpers import assert_same
 from tests.reference.helpers import Row, Stream, ask
 

@@ -7,14 +7,14 @@ from functools import cache
 import pytest
 
 import penstock as ps
-from penstock.engine.local import answer
 from penstock.errors import EngineError
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import ManualClock
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregation import WindowAggregate
 from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.window_kinds import Sliding
 from penstock.runs.answer import Answer
-from penstock.windows.sliding import Sliding
 from tests.engine.helpers import CUTS, locally
 from tests.planning import in_process
 from tests.queries import NAMES, assert_late, bound, expected, is_strict, lines

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import RunError
+from penstock.kernel.state import MemoryStore
 from penstock.plan.algorithms import Algorithm
-from penstock.state.chunks import MemoryStore
 from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import assert_same, locally, recut
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import RunError
+from penstock.kernel.state import MemoryStore
 from penstock.model.clock import Clock
-from penstock.runs.final_rows import final_rows
-from penstock.state.chunks import MemoryStore
+from penstock.runs.collected_answer import final_rows
 from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import locally, recut
 from tests.engine.test_only_what_counts import found_or_error

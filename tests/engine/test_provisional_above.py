@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import RunError
-from penstock.state.chunks import MemoryStore
+from penstock.kernel.state import MemoryStore
 from tests.engine.checkpoints.resumed import Part
 from tests.engine.helpers import locally, recut
 from tests.engine.test_only_what_counts import found_or_error

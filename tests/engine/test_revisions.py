@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import BindError, ParseError, PenstockError
-from penstock.model.batch import SIGN, sign_name
+from penstock.kernel.revisions.amendment import EarlyTimer
 from penstock.model.clock import Clock, ManualClock
-from penstock.operators.revising.early import EarlyTimer
-from penstock.runs.final_rows import final_rows
+from penstock.model.punctuation import SIGN, sign_name
+from penstock.runs.collected_answer import final_rows
 from tests.engine.helpers import assert_same, locally, recut
 from tests.reference.helpers import Stream, ask, bag, database, tuples
 

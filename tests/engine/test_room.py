@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.local import answer
+from penstock.io.sources.source import Chunk
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import ManualClock
-from penstock.model.room import Interval
-from penstock.plan.nodes.stateless import Scan
+from penstock.model.ticks import Interval
+from penstock.plan.nodes.node import Scan
 from penstock.runs.answer import Account
-from penstock.sources.source import Chunk
 from tests.engine.helpers import CUTS, assert_same, recut
 from tests.planning import in_process
 from tests.reference.helpers import Stream, bag, database, tuples

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.run import LocalRun
-from penstock.engine.scheduling.scheduler import Scheduler
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.rejects import StreamRejects
+from penstock.io.sources.source import Chunk, Source
+from penstock.local.run import LocalRun
+from penstock.local.scheduling.scheduler import Scheduler
 from penstock.model.clock import ManualClock
-from penstock.model.schema import Schema
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.rejects import StreamRejects
-from penstock.sources.source import Chunk, Source
+from penstock.model.types import Schema
+from penstock.runs.answer import Outlet
 from tests.engine.helpers import examples
 from tests.planning import in_process
 from tests.reference.helpers import Stream, bag, database, tuples

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.graph.source_node import SourceNode
-from penstock.sources.source import Chunk
-from penstock.state.chunks import MemoryStore
+from penstock.io.sources.source import Chunk
+from penstock.kernel.state import MemoryStore
+from penstock.local.graph.source_node import SourceNode
 from tests.engine.checkpoints.resumed import Part
 from tests.engine.helpers import recut
 from tests.reference.helpers import Stream, database, tuples

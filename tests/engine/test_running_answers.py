@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.runs.final_rows import final_rows
-from penstock.state.chunks import MemoryStore
+from penstock.kernel.state import MemoryStore
+from penstock.runs.collected_answer import final_rows
 from tests.engine.checkpoints.resumed import Part, run_in_parts
 from tests.engine.helpers import recut
 from tests.engine.test_every_way import CALLS, SCHEMA

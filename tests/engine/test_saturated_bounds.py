@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import RunError
-from penstock.plan.expressions import Column, Expression
-from penstock.plan.nodes.stateless import Project
-from penstock.plan.properties.monotone import rises_with
-from penstock.scalars.bounds import bounding
-from penstock.scalars.evaluate import evaluator
+from penstock.expressions.evaluation import bounding, evaluator
+from penstock.plan.expressions import Column, Expression, rises_with
+from penstock.plan.nodes.node import Project
 from tests.engine.helpers import assert_same, examples
 from tests.reference.helpers import Stream, ask, tuples
 from tests.spark.test_every_cut import asked, assert_reference, run_in_cuts

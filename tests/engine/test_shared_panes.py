@@ -11,19 +11,18 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.checkpoints.resuming import load_run, save_run, shared_as_begun
-from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
+from penstock.kernel.state import ChunkStore, MemoryStore, required
+from penstock.kernel.windows import pane_parts, shared_panes
+from penstock.kernel.windows.pane_windows import WindowsOfPanesOperator
+from penstock.kernel.windows.shared_panes import SharedPanesOperator
+from penstock.local.checkpoint import load_run, save_run, shared_as_begun
+from penstock.local.graph.source_node import SourceNode
+from penstock.local.run import LocalRun
 from penstock.model.clock import ManualClock
-from penstock.operators.windows.shared import cell_panes, shared_panes
-from penstock.operators.windows.shared.shared_panes import SharedPanesOperator
-from penstock.operators.windows.shared.windows_of_panes import WindowsOfPanesOperator
-from penstock.physical.node import OperatorKind
-from penstock.runs.answer import Account
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
-from penstock.state.chunks import ChunkStore, MemoryStore, required
+from penstock.plan.physical import OperatorKind
+from penstock.runs.answer import Account, Outlet
 from tests.engine.helpers import recut
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, bag, database, tuples
@@ -143,7 +142,7 @@ def test_every_query_has_its_own_answer(
     assert all(isinstance(query, ps.Query) for query in queries)
     several = Several(queries, one_by_one)  # type: ignore[arg-type]
     event(f"{several.kinds.count(OperatorKind.WINDOWS_OF_PANES)} share")
-    with patch.object(cell_panes, "_SPARSE", 1000 if by_cell else 0):
+    with patch.object(pane_parts, "_SPARSE", 1000 if by_cell else 0):
         several.drive()
     for number, query in enumerate(queries):
         assert isinstance(query, ps.Query)
@@ -268,7 +267,7 @@ def test_queries_that_come_and_go(
     texts: list[str], rows: list[Row], when: list[int], gone: int, by_cell: bool
 ) -> None:
     when = [0, *when[1 : len(texts)]]
-    with patch.object(cell_panes, "_SPARSE", 1000 if by_cell else 0):
+    with patch.object(pane_parts, "_SPARSE", 1000 if by_cell else 0):
         shared = Coming(texts, rows, when, gone, share=True)
     event(f"{shared.kinds.count(OperatorKind.WINDOWS_OF_PANES)} share")
     assert shared.outcome == Coming(texts, rows, when, gone, share=False).outcome
@@ -347,7 +346,7 @@ def test_they_go_on_together(
     recut(db, 2)
     queries = [query for query in map(db.sql, texts) if isinstance(query, ps.Query)]
     with (
-        patch.object(cell_panes, "_SPARSE", 1000 if by_cell else 0),
+        patch.object(pane_parts, "_SPARSE", 1000 if by_cell else 0),
         patch.object(shared_panes, "_FEW_ROWS", few),  # so many are saved as they are
     ):
         several = InParts(queries, chunks)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Collected
+from penstock.kernel.state import MemoryStore
+from penstock.local.run import LocalRun
 from penstock.model.clock import ManualClock
-from penstock.physical.explain import explain_physical
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.state.chunks import MemoryStore
+from penstock.plan.explain import explain_physical
+from penstock.runs.answer import Outlet
 from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import assert_same, recut
 from tests.planning import in_process

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine.graph.node import SMALL
-from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.run import LocalRun
-from penstock.engine.scheduling.scheduler import Scheduler
-from penstock.engine.status import AnswerStatus, GraphStatus, graph_status
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
+from penstock.local.graph.node import SMALL
+from penstock.local.graph.source_node import SourceNode
+from penstock.local.run import LocalRun
+from penstock.local.scheduling.scheduler import Scheduler
+from penstock.local.status import AnswerStatus, GraphStatus, graph_status
 from penstock.model.clock import ManualClock
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
+from penstock.runs.answer import Outlet
 from tests.planning import in_process
 from tests.reference.helpers import Stream, database
 

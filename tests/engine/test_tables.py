@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.kernel.state import MemoryStore
 from penstock.runs.answer import Account
-from penstock.state.chunks import MemoryStore
 from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import assert_same, locally, recut
 from tests.reference.helpers import Row, Stream, Table, ask, bag, database, tuples

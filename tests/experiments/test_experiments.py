@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.experiments.catalogue import EXPERIMENTS
-from penstock.experiments.conducting import Conduct
-from penstock.experiments.costs import Costs
+from penstock.experiments.experiment_clock import Conduct, simulated
 from penstock.experiments.idle_waiting import IN_ORDER, STREAMS, WITHOUT_STAMPS
-from penstock.experiments.simulated import simulated
-from penstock.experiments.trial import Trial, passing
-from penstock.experiments.tuple_times import SECOND, poisson
+from penstock.experiments.trial import SECOND, Costs, Trial, passing, poisson
 
 SMALL = Conduct(quick=True)
 

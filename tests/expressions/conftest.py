@@ -13,20 +13,18 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import RunError
-from penstock.expressions.alone import compile_alone
-from penstock.expressions.compile import compile_expression, compile_predicate
-from penstock.model.plain_values import to_arrow, to_python
-from penstock.model.row_form import RowForm
-from penstock.model.schema import Field, Schema
-from penstock.model.types import BOOLEAN, EXACT, Kind, Type
+from penstock.expressions import evaluation
+from penstock.expressions.compiler import compile_expression, compile_predicate
+from penstock.expressions.evaluation import compile_alone
+from penstock.model.types import BOOLEAN, EXACT, Field, Kind, Schema, Type
+from penstock.model.values import RowForm, to_arrow, to_python
 from penstock.plan.expressions import Expression
-from penstock.scalars import evaluate
 
 Rows = list[tuple[Any, ...]]
-_original = evaluate._evaluator
+_original = evaluation._evaluator
 
 
-def _without_negative_zeros(expression: Expression, schema: Schema) -> evaluate.Evaluator:
+def _without_negative_zeros(expression: Expression, schema: Schema) -> evaluation.Evaluator:
     """Python's decimals have a −0, which Arrow's do not; it shows when it becomes a text."""
     inner = _original(expression, schema)
 
@@ -39,8 +37,8 @@ def _without_negative_zeros(expression: Expression, schema: Schema) -> evaluate.
 
 def oracle(expression: Expression, schema: Schema, rows: Rows) -> list[Any]:
     """For each row its value, or a RunError."""
-    with mock.patch.object(evaluate, "_evaluator", _without_negative_zeros):
-        value_of = evaluate.evaluator(expression, schema)
+    with mock.patch.object(evaluation, "_evaluator", _without_negative_zeros):
+        value_of = evaluation.evaluator(expression, schema)
     found: list[Any] = []
     for row in rows:
         try:
@@ -111,7 +109,7 @@ def check_agreement(expression: Expression, schema: Schema, rows: Rows, before: 
         if not isinstance(outcome, RunError)
     ]
     batch = make_batch(schema, [row for row, _ in good], before)
-    with mock.patch("penstock.expressions.compile.evaluate_rows") as slow_road:
+    with mock.patch("penstock.expressions.compiler.evaluate_rows") as slow_road:
         column = compiled(batch)
     assert not slow_road.called, "a kernel failed although every row has a value"
     assert column.type == expression.type.arrow

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import RunError
-from penstock.expressions.compile import compile_expression
-from penstock.model.schema import Field, Schema
-from penstock.model.types import BIGINT, BOOLEAN, STRING
+from penstock.expressions.compiler import compile_expression
+from penstock.model.types import BIGINT, BOOLEAN, STRING, Field, Schema
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal
 
 SCHEMA = Schema((Field("a", BIGINT), Field("t", STRING)))

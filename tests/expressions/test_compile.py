@@ -8,9 +8,19 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import PlanError, RunError, Span
-from penstock.expressions.compile import compile_expression, compile_predicate
-from penstock.model.schema import Field, Schema
-from penstock.model.types import BIGINT, BOOLEAN, DOUBLE, INT, NULL, STRING, Type, decimal_type
+from penstock.expressions.compiler import compile_expression, compile_predicate
+from penstock.model.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    NULL,
+    STRING,
+    Field,
+    Schema,
+    Type,
+    decimal_type,
+)
 from penstock.plan.expressions import Call, Cast, Column, Expression, Literal
 from penstock.plan.expressions import Case as CaseWhen
 
@@ -63,7 +73,7 @@ def test_literals_need_no_columns() -> None:
 def test_constants_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     expression = plus(A, Call("length", (Literal("abc", STRING),), BIGINT))
     compiled = compile_expression(expression, SCHEMA)
-    monkeypatch.setattr("penstock.scalars.evaluate.FUNCTIONS", {})
+    monkeypatch.setattr("penstock.expressions.evaluation.FUNCTIONS", {})
     assert compiled(BATCH).to_pylist() == [4, None, 6]
 
 

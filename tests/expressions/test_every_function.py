@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import BindError
-from penstock.functions.operators import arithmetic
-from penstock.functions.scalar import SCALARS
-from penstock.functions.signature import Family
-from penstock.language.binding.scalars.expressions import castable
-from penstock.model.schema import Schema
+from penstock.functions.scalar_functions import SCALARS
+from penstock.functions.signatures import Family, arithmetic
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -29,10 +26,12 @@ from penstock.model.types import (
     STRING,
     TIMESTAMP,
     Kind,
+    Schema,
     Type,
     decimal_type,
 )
 from penstock.plan.expressions import Call, Cast, Column, Expression, Literal
+from penstock.sql.binder.expressions import castable
 
 LONG = 1_000
 SMALL, MIDDLE, LARGE = decimal_type(5, 2), decimal_type(18, 9), decimal_type(38, 12)

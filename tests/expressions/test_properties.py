@@ -13,11 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import BindError
-from penstock.functions.operators import arithmetic
-from penstock.functions.scalar import SCALARS
-from penstock.functions.signature import Family
-from penstock.language.binding.scalars.expressions import castable
-from penstock.model.schema import Field, Schema
+from penstock.functions.scalar_functions import SCALARS
+from penstock.functions.signatures import Family, arithmetic
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -30,11 +27,14 @@ from penstock.model.types import (
     NULL,
     STRING,
     TIMESTAMP,
+    Field,
     Kind,
+    Schema,
     Type,
     decimal_type,
 )
 from penstock.plan.expressions import Call, Case, Cast, Column, Expression, Literal, cast_to
+from penstock.sql.binder.expressions import castable
 
 DECIMALS = [decimal_type(*pair) for pair in ((5, 2), (18, 0), (18, 9), (20, 5), (38, 0), (38, 20))]
 TYPES = [BOOLEAN, INT, BIGINT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP, INTERVAL, *DECIMALS]

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.functions.aggregates import AGGREGATES, ALIASES, PythonAggregate, aggregate
-from penstock.functions.pair_statistics import PAIR_STATISTICS
-from penstock.functions.signature import Family
+from penstock.functions.aggregate_functions import (
+    AGGREGATES,
+    ALIASES,
+    PAIR_STATISTICS,
+    PythonAggregate,
+    aggregate,
+)
+from penstock.functions.signatures import Family
 
 BESIDE = {"min_by": "t", "max_by": "t", **dict.fromkeys(PAIR_STATISTICS, "x")}  # a second column
 CONSTANTS = {

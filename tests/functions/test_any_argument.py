@@ -12,17 +12,11 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.expressions.compile import compile_expression
-from penstock.functions.aggregates import AGGREGATES, REWRITTEN
-from penstock.functions.aggregates import ALIASES as AGGREGATE_ALIASES
-from penstock.functions.scalar import ALIASES, SCALARS
-from penstock.language.binding.scalars.compositions import COMPOSED
-from penstock.language.binding.scalars.expressions import ExpressionBinder
-from penstock.language.binding.scalars.structs import STRUCTS
-from penstock.language.binding.scope import Scope
-from penstock.language.parse import parse_expression
-from penstock.model.plain_values import to_arrow, to_python
-from penstock.model.schema import Field, Schema
+from penstock.expressions.compiler import compile_expression
+from penstock.expressions.evaluation import evaluator
+from penstock.functions.aggregate_functions import AGGREGATES, REWRITTEN
+from penstock.functions.aggregate_functions import ALIASES as AGGREGATE_ALIASES
+from penstock.functions.scalar_functions import ALIASES, SCALARS
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -33,13 +27,20 @@ from penstock.model.types import (
     INTERVAL,
     STRING,
     TIMESTAMP,
+    Field,
+    Schema,
     array_of,
     decimal_type,
     map_of,
     struct_of,
 )
+from penstock.model.values import to_arrow, to_python
 from penstock.plan.catalog import Catalog
-from penstock.scalars.evaluate import evaluator
+from penstock.sql.binder.expressions import ExpressionBinder
+from penstock.sql.binder.operators import STRUCTS
+from penstock.sql.binder.peer_functions import COMPOSED
+from penstock.sql.binder.scope import Scope
+from penstock.sql.parser.statements import parse_expression
 
 VALUES: dict[Any, list[Any]] = {
     BOOLEAN: [True, None, False],

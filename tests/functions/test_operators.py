@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import BindError
-from penstock.functions.operators import SYMBOLS, Arithmetic, arithmetic
+from penstock.functions.signatures import SYMBOLS, Arithmetic, arithmetic
 from penstock.model.types import (
     BIGINT,
     BOOLEAN,

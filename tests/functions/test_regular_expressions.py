@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.scalars.regular_expressions import counted, extracted, groups_of, matching, replaced
+from penstock.functions.regular_expressions import counted, extracted, groups_of, matching, replaced
 from tests.functions.helpers import answer
 
 texts = st.text("abc(\\[]é\n1 ", max_size=12)

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.functions.aggregates import AGGREGATES
-from penstock.functions.aggregates import ALIASES as AGGREGATE_ALIASES
-from penstock.functions.scalar import ALIASES, SCALARS, scalar
-from penstock.functions.signature import Family
-from penstock.model.schema import Field, Schema
-from penstock.model.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, Type
+from penstock.expressions.evaluation import evaluator
+from penstock.functions.aggregate_functions import AGGREGATES
+from penstock.functions.aggregate_functions import ALIASES as AGGREGATE_ALIASES
+from penstock.functions.scalar_functions import ALIASES, SCALARS, scalar
+from penstock.functions.signatures import Family
+from penstock.model.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, Field, Schema, Type
 from penstock.plan.expressions import Call, Column, Expression, Literal
-from penstock.scalars.evaluate import evaluator
 from tests.functions.helpers import answer
 from tests.model.strategies import decimal_types, values
 

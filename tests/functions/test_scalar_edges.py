@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.model.schema import Field, Schema
-from penstock.model.types import BIGINT, DATE, TIMESTAMP, Type
+from penstock.expressions.evaluation import evaluator
+from penstock.model.types import BIGINT, DATE, TIMESTAMP, Field, Schema, Type
 from penstock.plan.expressions import Call, Column
-from penstock.scalars.evaluate import evaluator
 from tests.functions.helpers import answer
 
 # What has no value of its type.

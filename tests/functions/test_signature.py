@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import BindError
-from penstock.functions.signature import Family, Signature, accept
+from penstock.functions.signatures import Family, Signature, accept
 from penstock.model.types import (
     BIGINT,
     BINARY,

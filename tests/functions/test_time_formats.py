@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.language.binding.scalars.time_formats import of_c
-from penstock.scalars.time_formats import format_time, read_time
+from penstock.functions.time_formats import format_time, read_time
+from penstock.sql.binder.time_functions import of_c
 from tests.functions.helpers import answer
 
 codes = st.lists(st.sampled_from("YmdHIMSfgpaAbBjy"), min_size=1, max_size=6, unique=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.plan.nodes.joins import Bands, Join
+from penstock.plan.join_windows import BandJoin
+from penstock.plan.nodes.join import Bands, Join
 from penstock.plan.nodes.node import Node
-from penstock.windows.joins import BandJoin
 
 STREAMS = """
 CREATE STREAM s (k STRING, v INT, ts TIMESTAMP) FROM VALUES ('a', 1, '2026-01-01')

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.functions.aggregates import AGGREGATES
-from penstock.functions.scalar import SCALARS
-from penstock.language.parse import parse_script
-from penstock.language.parsing.dialect import Penstock
+from penstock.functions.aggregate_functions import AGGREGATES
+from penstock.functions.scalar_functions import SCALARS
+from penstock.sql.parser.parser import Penstock
+from penstock.sql.parser.statements import parse_script
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 FILES = [path.read_text(encoding="utf-8") for path in sorted(FIXTURES.rglob("*.sql"))]

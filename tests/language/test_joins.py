@@ -6,14 +6,20 @@ import pytest
 
 import penstock as ps
 from penstock.plan.algorithms import Algorithm, JoinAlgorithm
-from penstock.plan.identity.identity import identity
-from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.joins import Bands, Join, JoinKind, Ranges, Tumbling
-from penstock.plan.nodes.lookup import Lookup
-from penstock.plan.nodes.node import Node
-from penstock.plan.nodes.sequence import Sequence, SequenceMode
-from penstock.plan.nodes.stateless import Filter, Project
-from penstock.windows.joins import BandJoin, SlidingJoin
+from penstock.plan.identity import identity
+from penstock.plan.join_windows import BandJoin, SlidingJoin
+from penstock.plan.nodes.aggregation import WindowAggregate
+from penstock.plan.nodes.join import (
+    Bands,
+    Join,
+    JoinKind,
+    Lookup,
+    Ranges,
+    Sequence,
+    SequenceMode,
+    Tumbling,
+)
+from penstock.plan.nodes.node import Filter, Node, Project
 
 STREAMS = """
 CREATE STREAM a (k STRING, x INT, t INT) PROGRESS ON t ORDERED;

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 import penstock as ps
-from penstock.language.parse import parse_script
-from penstock.language.syntax.statements import CreateQuery
-from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.windows.sliding import Sliding
+from penstock.plan.nodes.aggregation import WindowAggregate
+from penstock.plan.window_kinds import Sliding
+from penstock.sql.parser.statements import parse_script
+from penstock.sql.syntax import CreateQuery
 
 STREAM = "CREATE STREAM s (k STRING, v INT, ts TIMESTAMP) PROGRESS ON ts DELAY 5 SECONDS"
 COUNT = "SELECT k, count(*) AS n [RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts] FROM s GROUP BY k"

@@ -8,16 +8,11 @@ from typing import TypeVar
 import pytest
 
 import penstock as ps
-from penstock.plan.nodes.aggregates import GroupAggregate, WindowAggregate
-from penstock.plan.nodes.joins import Bands, Join, Ranges, Tumbling
-from penstock.plan.nodes.node import Node
-from penstock.plan.nodes.stateless import Filter, Project, Scan, Union
-from penstock.windows.category import Category
-from penstock.windows.joins import BandJoin, TumblingJoin
-from penstock.windows.landmark import Landmark
-from penstock.windows.rows import Order, RowWindow
-from penstock.windows.slide_by_tuple import SlideByTuple
-from penstock.windows.sliding import Sliding
+from penstock.plan.join_windows import BandJoin, TumblingJoin
+from penstock.plan.nodes.aggregation import GroupAggregate, WindowAggregate
+from penstock.plan.nodes.join import Bands, Join, Ranges, Tumbling
+from penstock.plan.nodes.node import Filter, Node, Project, Scan, Union
+from penstock.plan.window_kinds import Category, Landmark, Order, RowWindow, SlideByTuple, Sliding
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "thesis"
 NAMES = [

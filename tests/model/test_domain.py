@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
-from penstock.model.domain import Domain
-from penstock.model.duration import DAY
+from penstock.model.durations import DAY
+from penstock.model.ticks import Domain
 from penstock.model.types import (
     BIGINT,
     BINARY,

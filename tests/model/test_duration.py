@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
-from penstock.model.duration import (
+from penstock.model.durations import (
     MICROSECONDS,
     format_duration,
     microseconds,

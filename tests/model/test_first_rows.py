@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.model.arrays import Ints
-from penstock.model.first_rows import different, first_rows
+from penstock.model.arrays import Ints, different, first_rows
 
 CHANCE = np.random.default_rng(7)
 WIDE = CHANCE.integers(-(2**63), 2**63 - 1, 700)

@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PlanError
-from penstock.model.progress import (
+from penstock.model.punctuation import (
+    BEGINNING,
+    END,
+    Bound,
     Delay,
     Ordered,
     ProgressPolicy,
@@ -19,7 +22,6 @@ from penstock.model.progress import (
     Slack,
     TimestampKind,
 )
-from penstock.model.punctuation import BEGINNING, END, Bound
 
 VALUES = st.lists(st.integers(-20, 20), max_size=30)
 LENGTH = st.integers(0, 8)

@@ -7,10 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.plain_values import to_arrow, to_python
-from penstock.model.row_form import RowForm
-from penstock.model.schema import Field, Schema
-from penstock.model.types import BIGINT, STRING, Type, array_of
+from penstock.model.types import BIGINT, STRING, Field, Schema, Type, array_of
+from penstock.model.values import RowForm, to_arrow, to_python
 from tests.model.strategies import all_types, values
 
 types = all_types | st.just(array_of(BIGINT))

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import PlanError
-from penstock.model.schema import Field, Schema
-from penstock.model.types import INT, STRING, TIMESTAMP, decimal_type
+from penstock.model.types import INT, STRING, TIMESTAMP, Field, Schema, decimal_type
 
 READINGS = Schema((Field("id", INT), Field("at", TIMESTAMP), Field("price", decimal_type(9, 2))))
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.model.arrays import Ints
-from penstock.model.stable_order import stable_order, stable_order_by
+from penstock.model.arrays import Ints, stable_order, stable_order_by
 
 CHANCE = np.random.default_rng(5)
 WIDE = CHANCE.integers(-(2**63), 2**63 - 1, 700)

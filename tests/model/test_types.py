@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import PlanError
-from penstock.model.calendar import format_timestamp
-from penstock.model.plain_values import to_arrow, to_python
+from penstock.model.durations import format_timestamp
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -37,6 +36,7 @@ from penstock.model.types import (
     map_of,
     struct_of,
 )
+from penstock.model.values import to_arrow, to_python
 from tests.model.strategies import all_types, typed_columns
 
 FROM_ARROW = [

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.punctuation import BEGINNING, END
-from penstock.model.watermark import HighWatermark, LowWatermark
+from penstock.reference.scan import HighWatermark, LowWatermark
 
 ORIGINS = "ABC"
 MOVE = st.tuples(st.sampled_from(ORIGINS), st.integers(-9, 9) | st.just(END))

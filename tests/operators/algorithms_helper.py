@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock.api.database import Database
+from penstock.io.sources.memory import BatchSource
+from penstock.io.sources.rejects import RejectLog
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Item, LateRows, Operator, Progress
+from penstock.kernel.progress.ingest import Ingest
 from penstock.model.clock import SystemClock
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.node import Node
-from penstock.plan.nodes.stateless import Scan
-from penstock.promises.ingest import Ingest
+from penstock.plan.nodes.aggregation import WindowAggregate
+from penstock.plan.nodes.node import Node, Scan
 from penstock.reference.engine import evaluate
-from penstock.reference.run import Run
-from penstock.sources.memory import BatchSource
-from penstock.sources.rejects import RejectLog
+from penstock.reference.relation import Run
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("x", pa.float64()), ("t", pa.int64())])
 AGGREGATES = {

@@ -12,22 +12,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.io.sources.rejects import RejectLog
+from penstock.kernel.batch import Batch
+from penstock.kernel.bounds import to_ticks
+from penstock.kernel.operator import Item, LateRows, Operator, Progress
+from penstock.kernel.progress.ingest import Ingest
+from penstock.kernel.stateless import FilterOperator, Meld, ProjectOperator
 from penstock.model.clock import Clock, ManualClock
 from penstock.model.punctuation import BEGINNING, Bound
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.operators.stateless.filter import FilterOperator
-from penstock.operators.stateless.project import ProjectOperator
-from penstock.operators.stateless.union import Meld
-from penstock.operators.ticks import to_ticks
-from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.node import Filter, Node, Project, Scan, Union
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Filter, Project, Scan, Union
-from penstock.plan.properties.late_columns import plain_names
-from penstock.promises.ingest import Ingest
+from penstock.plan.properties import plain_names
 from penstock.reference.engine import answer
 from penstock.runs.answer import join_tables, plainly_named
-from penstock.sources.rejects import RejectLog
 from tests.operators.restarting import Restarting
 
 Row = tuple[Any, ...]

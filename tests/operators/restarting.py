@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from penstock.operators.batch import Batch
-from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, Operator, Progress
-from penstock.state.chunks import ChunkStore, MemoryStore
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Item, OpenResults, Operator, Progress
+from penstock.kernel.state import ChunkStore, MemoryStore
 
 
 class Restarting:

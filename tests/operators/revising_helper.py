@@ -9,26 +9,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.kernel.batch import Batch
+from penstock.kernel.bounds import to_ticks
+from penstock.kernel.operator import Item, LateRows, Metrics, OpenResults, Operator, Progress
+from penstock.kernel.revisions.revised_distinct import AmendingDistinct
+from penstock.kernel.revisions.revised_groups import RevisingGroups
+from penstock.kernel.revisions.revised_panes import RevisingLandmark, RevisingSliding
+from penstock.kernel.revisions.revised_sessions import RevisingSessions
+from penstock.kernel.state import ChunkStore, MemoryStore
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.metrics import Metrics
-from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.operators.revising.distinct import AmendingDistinct
-from penstock.operators.revising.groups import RevisingGroups
-from penstock.operators.revising.landmark import RevisingLandmark
-from penstock.operators.revising.sessions import RevisingSessions
-from penstock.operators.revising.sliding import RevisingSliding
-from penstock.operators.ticks import to_ticks
-from penstock.optimizer.physical.revisions import asked_of_results
-from penstock.physical.asked import Asked
-from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
+from penstock.optimizer.lowering import asked_of_results
+from penstock.plan.nodes.aggregation import Distinct, GroupAggregate, WindowAggregate
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.physical import Asked
+from penstock.plan.window_kinds import Landmark, Session
 from penstock.reference.engine import answer
-from penstock.state.chunks import ChunkStore, MemoryStore
-from penstock.windows.landmark import Landmark
-from penstock.windows.session import Session
 from tests.operators.driving import CUTS, Stream, items, late_table, planned
 
 Row = tuple[Any, ...]

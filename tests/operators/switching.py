@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from penstock.operators.batch import Batch
-from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Item, Movable, Progress
-from penstock.operators.windows.pieces.open_pieces import OpenPieces
-from penstock.state.chunks import ChunkStore, MemoryStore, pack, unpack
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Item, Movable, OpenResults, Progress
+from penstock.kernel.state import ChunkStore, MemoryStore, pack, unpack
+from penstock.kernel.windows.open_windows import OpenPieces
 
 Make = Callable[[], Movable[OpenPieces]]
 

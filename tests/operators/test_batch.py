@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PlanError
-from penstock.model.batch import SIGN
-from penstock.model.row_form import RowForm
-from penstock.model.schema import Field, Schema
-from penstock.model.types import BIGINT, STRING
-from penstock.operators.batch import Batch, from_signed_record, signed_record
+from penstock.kernel.batch import Batch, from_signed_record, signed_record
+from penstock.model.punctuation import SIGN
+from penstock.model.types import BIGINT, STRING, Field, Schema
+from penstock.model.values import RowForm
 
 WHOLE = Batch(
     pa.record_batch({"x": [10, 11, 12, 13]}),

@@ -8,15 +8,21 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.io.sources.source import Chunk
+from penstock.kernel.batch import Batch
+from penstock.kernel.build import operator_for
+from penstock.kernel.operator import (
+    Item,
+    LateRows,
+    Measured,
+    Metrics,
+    OperatorStatus,
+    Progress,
+    Traffic,
+)
+from penstock.kernel.stateless import FilterOperator
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.build import operator_for
-from penstock.operators.measured import Measured, OperatorStatus, Traffic
-from penstock.operators.metrics import Metrics
-from penstock.operators.operator import Item, LateRows, Progress
-from penstock.operators.stateless.filter import FilterOperator
-from penstock.plan.nodes.stateless import Filter
-from penstock.sources.source import Chunk
+from penstock.plan.nodes.node import Filter
 from tests.planning import in_process
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 

@@ -6,13 +6,12 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.kernel.batch import Batch
+from penstock.kernel.build import operator_for
+from penstock.kernel.operator import OpenResults, Operator, Progress
+from penstock.kernel.state import MemoryStore
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.build import operator_for
-from penstock.operators.open_results import OpenResults
-from penstock.operators.operator import Operator, Progress
 from penstock.plan.algorithms import Algorithm
-from penstock.state.chunks import MemoryStore
 from tests.planning import in_process
 
 ROWS = [("a", 1), ("b", 3), ("a", 14), ("c", 27)]

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.folding import key_expiry
-from penstock.operators.operator import Operator
-from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
-from penstock.operators.windows.buffering import Buffering
-from penstock.operators.windows.low_level import LazyFlush, SlowFlush
-from penstock.operators.windows.paned import Paned
-from penstock.operators.windows.two_level import TwoLevel
-from penstock.operators.windows.wid import Wid
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.kernel.grouping import folding as key_expiry
+from penstock.kernel.operator import Operator
+from penstock.kernel.windows.adapt_wid import AdaptWid, Thresholds
+from penstock.kernel.windows.buffering import Buffering
+from penstock.kernel.windows.paned import Paned
+from penstock.kernel.windows.two_level import LazyFlush, SlowFlush, TwoLevel
+from penstock.kernel.windows.wid import Wid
+from penstock.plan.nodes.aggregation import WindowAggregate
 from tests.operators.algorithms_helper import CUTS, Stream, defined, outcome, streams
 from tests.operators.restarting import Restarting
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import pytest
 
+from penstock.kernel.batch import Batch
+from penstock.kernel.build import operator_for
+from penstock.kernel.operator import Item, Operator, Progress
+from penstock.kernel.state import MemoryStore, Tree
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.build import operator_for
-from penstock.operators.operator import Item, Operator, Progress
-from penstock.optimizer.physical.lower import lower_node
+from penstock.optimizer.lowering import lower_node
 from penstock.plan.nodes.node import Node
-from penstock.state.chunks import MemoryStore, Tree
 from tests.operators.driving import Row, Stream, items, planned
 
 SELECTS = {

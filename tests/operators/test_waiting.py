@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.kernel import order
+from penstock.kernel.order import WaitingRows
+from penstock.kernel.state import MemoryStore
 from penstock.model.punctuation import BEGINNING, END, Bound
-from penstock.operators import waiting
-from penstock.operators.waiting import WaitingRows
-from penstock.state.chunks import MemoryStore
 
 ADDED = st.lists(st.integers(-3, 12), max_size=6)
 STEPS = st.lists(st.tuples(ADDED, st.integers(0, 4), st.booleans()), max_size=12)
@@ -37,8 +37,8 @@ def taken_rows(waiting_rows: WaitingRows, last: Bound) -> list[tuple[int, str]]:
 def test_rows_leave_in_order_and_once(few: int, steps: list[tuple[list[int], int, bool]]) -> None:
     """What is added may be as low as what has been taken, never lower."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(waiting, "_FEW", few)
-        patch.setattr(waiting, "_SHORT", 0)
+        patch.setattr(order, "_FEW", few)
+        patch.setattr(order, "_SHORT", 0)
         rows, store = WaitingRows(), MemoryStore()
         kept: list[tuple[int, str]] = []
         last = -3

@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.engine.job import LocalJob
 from penstock.errors import CheckpointError
+from penstock.io.sinks.sink import Collected
+from penstock.local.scheduling.scheduler import LocalJob
 from penstock.model.clock import ManualClock
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
-from penstock.physical.host import Host
-from penstock.physical.plan import PhysicalPlan
-from penstock.plan.identity.identity import identity
-from penstock.runs.options import RunOptions
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.spark.run.checkpoint import as_begun, claim, identity_of
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.identity import identity
+from penstock.plan.physical import Host, PhysicalPlan
+from penstock.runs.answer import Outlet
+from penstock.runs.run_options import RunOptions
+from penstock.spark.run.job_checkpoint import as_begun, claim, identity_of
 from tests.reference.helpers import Row, bag, tuples
 
 COUNTS = "SELECT k, window_end AS e, count(*) AS n [RANGE 4, SLIDE 4, WA t] FROM s GROUP BY k"

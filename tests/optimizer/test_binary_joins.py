@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.optimizer.logical.binary_joins import binary_joins
-from penstock.optimizer.settings import Settings
-from penstock.plan.nodes.joins import Bands, Join, Ranges, Tumbling
+from penstock.optimizer.join_order import binary_joins
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.join_windows import BandJoin, SlidingJoin, TumblingJoin
+from penstock.plan.nodes.join import Bands, Join, Ranges, Tumbling
+from penstock.plan.nodes.node import Scan
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Scan
-from penstock.windows.joins import BandJoin, SlidingJoin, TumblingJoin
 
 RANGES = "a [RANGE 1], b [RANGE 2], c [RANGE 3], d [RANGE 4]"
 

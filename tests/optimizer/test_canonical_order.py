@@ -7,13 +7,18 @@ from dataclasses import replace
 import pytest
 
 import penstock as ps
-from penstock.optimizer.logical.canonical_order import canonical_order
-from penstock.optimizer.settings import Settings
-from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, NamedAggregate, WindowAggregate
+from penstock.optimizer.rewrite import Settings
+from penstock.optimizer.simplification import canonical_order
+from penstock.plan.nodes.aggregation import (
+    Distinct,
+    GroupAggregate,
+    NamedAggregate,
+    WindowAggregate,
+)
+from penstock.plan.nodes.node import Project
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Project
 from penstock.reference.engine import evaluate
-from penstock.reference.run import Run
+from penstock.reference.relation import Run
 
 ROWS = [{"k": k, "j": j, "x": x, "t": x} for x, (k, j) in enumerate([(2, 1), (1, 2), (2, 2)] * 9)]
 CALLS = "sum(x) AS total, count(*) AS n, max(j) AS top"

@@ -12,16 +12,14 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import PlanError
-from penstock.operators.windows.costs import prefers_eager
-from penstock.optimizer.estimates.constants import Class
-from penstock.optimizer.estimates.predict import class_of, predict
-from penstock.optimizer.estimates.sizes import Sizes
-from penstock.optimizer.logical.choose_algorithm import cheapest, choose_algorithm
+from penstock.kernel.windows.window_costs import prefers_eager
 from penstock.optimizer.optimize import rewrite
-from penstock.optimizer.settings import Settings
+from penstock.optimizer.rewrite import Settings
+from penstock.optimizer.sizes import Sizes
+from penstock.optimizer.window_choice import Class, cheapest, choose_algorithm, class_of, predict
 from penstock.plan.algorithms import Algorithm, Choice, Estimate, Reason
-from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.windows.sliding import Sliding
+from penstock.plan.nodes.aggregation import WindowAggregate
+from penstock.plan.window_kinds import Sliding
 
 STREAM = """CREATE STREAM s (k STRING, v INT, x DOUBLE, t BIGINT) PROGRESS ON t DELAY 5;
 CREATE STREAM later (k STRING, v INT, t BIGINT) PROGRESS ON t ORDERED;"""

@@ -11,17 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.local import answer
+from penstock.io.sources.source import Chunk
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import ManualClock
-from penstock.optimizer.logical.difference_below_join import difference_below_join
+from penstock.optimizer.join_order import difference_below_join
 from penstock.optimizer.optimize import PHYSICAL, optimize
-from penstock.optimizer.settings import Settings
-from penstock.physical.host import Host
-from penstock.physical.plan import PhysicalPlan
-from penstock.plan.nodes.difference import Difference
-from penstock.plan.nodes.joins import Join
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.nodes.join import Difference, Join
 from penstock.plan.nodes.query import QueryPlan
-from penstock.sources.source import Chunk
+from penstock.plan.physical import Host, PhysicalPlan
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, ask, bag, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
@@ -164,7 +162,7 @@ def test_a_run_that_goes_on_does_what_it_began_with(
 
     paying = True
     monkeypatch.setattr(
-        "penstock.optimizer.logical.difference_below_join.pays_before_joins",
+        "penstock.optimizer.join_order.pays_before_joins",
         lambda after, before: paying,
     )
     add(0)

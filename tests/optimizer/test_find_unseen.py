@@ -7,7 +7,7 @@ import pytest
 
 import penstock as ps
 from penstock.optimizer.optimize import optimize
-from penstock.optimizer.settings import Settings
+from penstock.optimizer.rewrite import Settings
 
 COUNT = 300
 ROWS = [{"id": n % 7, "x": n % 5, "note": f"n{n % 11}", "tag": "g", "t": n} for n in range(COUNT)]

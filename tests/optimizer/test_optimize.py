@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.engine.local import answer
+from penstock.io.sources.source import Chunk
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import ManualClock
+from penstock.optimizer.lowering import lower
 from penstock.optimizer.optimize import RULES, optimize
-from penstock.optimizer.physical.lower import lower
-from penstock.optimizer.settings import Settings
-from penstock.physical.host import Host
-from penstock.physical.node import OperatorKind
-from penstock.sources.source import Chunk
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.physical import Host, OperatorKind
 from tests.reference.helpers import bag, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 import pytest
 
 import penstock as ps
-from penstock.model.schema import Field
-from penstock.optimizer.logical.prune_columns import prune_columns
-from penstock.optimizer.rewrite import with_inputs
-from penstock.optimizer.settings import Settings
-from penstock.plan.nodes.node import Node
+from penstock.io.sources.memory import BatchSource
+from penstock.model.types import Field
+from penstock.optimizer.pruning import prune_columns
+from penstock.optimizer.rewrite import Settings, with_inputs
+from penstock.plan.nodes.node import Node, Scan
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Scan
-from penstock.sources.memory import BatchSource
 
 SCHEMA = "a INT, b INT, c INT, d STRING, t INT"
 

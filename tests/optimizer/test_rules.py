@@ -12,27 +12,22 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.local import answer
 from penstock.errors import EngineError, PenstockError
+from penstock.io.sources.source import Chunk
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import ManualClock
-from penstock.optimizer.logical.arrange_joins import arrange_joins
-from penstock.optimizer.logical.prune_columns import prune_columns
+from penstock.optimizer.distribution import pre_aggregate
+from penstock.optimizer.join_choice import choose_join, expect_state, leave_in_order
+from penstock.optimizer.join_order import arrange_joins
 from penstock.optimizer.optimize import PHYSICAL, SIMPLIFYING, RewriteRule, optimize
-from penstock.optimizer.physical.choose_join import choose_join
-from penstock.optimizer.physical.expect_state import expect_state
-from penstock.optimizer.physical.find_unseen import find_unseen
-from penstock.optimizer.physical.leave_in_order import leave_in_order
-from penstock.optimizer.physical.pre_aggregate import pre_aggregate
-from penstock.optimizer.settings import Settings
-from penstock.physical.host import Host
-from penstock.physical.plan import PhysicalPlan
-from penstock.plan.nodes.node import Node, Unary
+from penstock.optimizer.pruning import find_unseen, prune_columns
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.nodes.aggregation import SharedPanes, WindowsOfPanes
+from penstock.plan.nodes.node import Node, Stamp, Unary
+from penstock.plan.nodes.over import RowsOver
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.rows_over import RowsOver
-from penstock.plan.nodes.shared_panes import SharedPanes, WindowsOfPanes
-from penstock.plan.nodes.stateless import Stamp
+from penstock.plan.physical import Host, PhysicalPlan
 from penstock.runs.answer import Answer
-from penstock.sources.source import Chunk
 from tests.optimizer.any_query import QUERIES, ROWS, ask_any, each_alone
 from tests.queries import NAMES, bound, is_strict
 from tests.reference.helpers import Row, bag, tuples

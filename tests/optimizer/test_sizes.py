@@ -10,8 +10,8 @@ import pyarrow.parquet
 import pytest
 
 import penstock as ps
-from penstock.optimizer.estimates.sizes import BATCH, Sizes, sizes_of
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.optimizer.sizes import BATCH, Sizes, sizes_of
+from penstock.plan.nodes.aggregation import WindowAggregate
 
 TABLE = pa.table({"k": ["a", "b"] * 500, "t": list(range(0, 2000, 2))})
 COUNT = "SELECT k, count(*) AS n [RANGE 100, SLIDE 10, WA t] FROM s GROUP BY k"

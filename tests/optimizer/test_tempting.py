@@ -5,18 +5,15 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.engine.local import answer
 from penstock.errors import PenstockError
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import ManualClock
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
-from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.nodes.difference import Difference
-from penstock.plan.nodes.joins import Join
-from penstock.plan.nodes.node import Node
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.nodes.aggregation import Distinct, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.join import Difference, Join, Sequence
+from penstock.plan.nodes.node import Filter, Node, Project, Scan
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.sequence import Sequence
-from penstock.plan.nodes.stateless import Filter, Project, Scan
 from tests.planning import in_process
 from tests.reference.helpers import Stream, ask, bag, tuples
 

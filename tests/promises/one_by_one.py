@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.model.progress import Rule, RunningBound
-from penstock.model.punctuation import BEGINNING, Bound
-from penstock.model.watermark import LowWatermark
-from penstock.promises.by_sub_source import NOTHING
+from penstock.kernel.progress.sub_sources import NOTHING
+from penstock.model.punctuation import BEGINNING, Bound, Rule, RunningBound
+from penstock.reference.scan import LowWatermark
 
 
 class OneByOne:

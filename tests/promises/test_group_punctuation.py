@@ -11,17 +11,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.io.sources.rejects import RejectLog
+from penstock.kernel.batch import Batch
+from penstock.kernel.grouping import folding as key_expiry
+from penstock.kernel.operator import Progress
+from penstock.kernel.progress import group_bounds
+from penstock.kernel.progress.ingest import Ingest
+from penstock.kernel.state import MemoryStore
+from penstock.kernel.windows.punctuated import PunctuatedPaned, PunctuatedWid
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.folding import key_expiry
-from penstock.operators.groups import bounds
-from penstock.operators.operator import Progress
-from penstock.operators.windows.punctuated import PunctuatedPaned, PunctuatedWid
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.promises.ingest import Ingest
-from penstock.sources.rejects import RejectLog
-from penstock.state.chunks import MemoryStore
+from penstock.plan.nodes.aggregation import WindowAggregate
 from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import assert_same, locally, recut
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples
@@ -154,7 +154,7 @@ def test_forgetting_changes_nothing(given_stream: Stream, select: str) -> None:
     """Keys and bounds are given up whenever they can be, instead of when they are many."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(key_expiry, "MANY", 0)
-        patch.setattr(bounds, "_MANY", 0)
+        patch.setattr(group_bounds, "_MANY_BOUNDS", 0)
         for calls in CALLS.values():
             assert_same(select.format(calls=calls), s=given_stream)
 
@@ -275,7 +275,7 @@ def test_what_is_out_for_all_groups_of_a_pane_is_not_kept(operator: Any, calls: 
 
 
 def test_bounds_below_that_of_the_stream_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "_MANY", 10)
+    monkeypatch.setattr(group_bounds, "_MANY_BOUNDS", 10)
     rows: list[Row] = []
     for n in range(300):
         rows += [("d", f"k{n}", 1, n, n), ("p", f"k{n}", 1, 0, n + 1)]

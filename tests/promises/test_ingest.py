@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine.local import answer
 from penstock.errors import SourceError
+from penstock.io.sources.rejects import RejectLog
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Item, Progress
+from penstock.kernel.progress.ingest import Ingest
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Item, Progress
-from penstock.plan.nodes.stateless import Scan
-from penstock.promises.ingest import Ingest
-from penstock.sources.rejects import RejectLog
+from penstock.plan.nodes.node import Scan
 from tests.engine.helpers import CUTS, locally, recut
 from tests.planning import in_process
 from tests.reference.helpers import Stream, bag, database, tuples

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.promises import last_heard
-from penstock.promises.last_heard import LastHeard
-from penstock.promises.running_bounds import BLOCK
-from penstock.state.chunks import MemoryStore
+from penstock.kernel.progress import source_progress
+from penstock.kernel.progress.source_progress import BLOCK, LastHeard
+from penstock.kernel.state import MemoryStore
 
 CODES = st.lists(st.integers(0, 9) | st.sampled_from([BLOCK, 3 * BLOCK]), unique=True, max_size=6)
 STEP = st.tuples(st.sampled_from(["put", "drop", "leave", "restart"]), CODES, st.integers(0, 2))
@@ -19,7 +18,7 @@ STEP = st.tuples(st.sampled_from(["put", "drop", "leave", "restart"]), CODES, st
 @given(st.lists(STEP, max_size=30))
 def test_as_a_dictionary(steps: list[tuple[str, list[int], int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(last_heard, "_FEW", 3)  # names that are left behind are tidied up
+        patch.setattr(source_progress, "_FEW", 3)  # names that are left behind are tidied up
         heard, expected, now, store = LastHeard(), dict[int, int](), 0, MemoryStore()
         for what, codes, passed in steps:
             now += passed
@@ -50,7 +49,7 @@ def test_those_that_speak_all_the_time_leave_no_trace() -> None:
     heard.put(np.arange(10_000), 0)
     for now in range(1, 30_000, 7):
         heard.put(np.array([5, now % 10_000]), now)
-    assert heard._names <= 2 * len(heard) + last_heard._FEW
+    assert heard._names <= 2 * len(heard) + source_progress._FEW
     assert heard.longest_silence == 0
 
 

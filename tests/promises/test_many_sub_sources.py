@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model.progress import Delay, Ordered, Punctuated, Rule, Slack
-from penstock.promises.by_sub_source import NOTHING
-from penstock.promises.newcomers import lowest_over
-from penstock.promises.running_bounds import BLOCK, RunningBounds
-from penstock.state.chunks import MemoryStore
+from penstock.kernel.progress.source_progress import BLOCK, RunningBounds
+from penstock.kernel.progress.sub_sources import NOTHING, lowest_over
+from penstock.kernel.state import MemoryStore
+from penstock.model.punctuation import Delay, Ordered, Punctuated, Rule, Slack
 from tests.promises.one_by_one import OneByOne, bound_of, meaningful
 
 RULES: list[Rule] = [Ordered(), Delay(4), Slack(0), Slack(1), Slack(3), Slack(40), Punctuated()]

@@ -10,12 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.progress import Delay, Ordered, Punctuated, Rule, RunningBound, Slack
-from penstock.model.punctuation import BEGINNING, Bound
-from penstock.model.watermark import LowWatermark
-from penstock.promises.by_sub_source import NOTHING
-from penstock.promises.running_bounds import RunningBounds
-from penstock.state.chunks import MemoryStore
+from penstock.kernel.progress.source_progress import RunningBounds
+from penstock.kernel.progress.sub_sources import NOTHING
+from penstock.kernel.state import MemoryStore
+from penstock.model.punctuation import (
+    BEGINNING,
+    Bound,
+    Delay,
+    Ordered,
+    Punctuated,
+    Rule,
+    RunningBound,
+    Slack,
+)
+from penstock.reference.scan import LowWatermark
 from tests.engine.helpers import examples
 
 RULES: list[Rule] = [

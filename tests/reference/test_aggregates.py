@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.functions.aggregates import AGGREGATES, ALIASES
-from penstock.functions.pair_statistics import PAIR_STATISTICS
+from penstock.functions.aggregate_functions import AGGREGATES, ALIASES, PAIR_STATISTICS
 from tests.engine.helpers import locally
 from tests.reference.helpers import Stream, ask, examples, plain
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.functions.scalar import ALIASES, SCALARS
+from penstock.functions.scalar_functions import ALIASES, SCALARS
 from tests.reference.helpers import value
 
 NAN, INF = float("nan"), float("inf")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
+from penstock.io.sources.rejects import Reject, RejectKind
 from penstock.runs.advice import advice_on_late, advice_on_rejects
 from penstock.runs.answer import Account
-from penstock.sources.rejects import Reject, RejectKind
 
 
 def reject(kind: RejectKind, reason: str, column: str | None = "v") -> Reject:

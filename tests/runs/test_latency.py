@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runs.latency import Latencies
+from penstock.runs.answer import Latencies
 
 times = st.lists(st.integers(0, 2**50), min_size=1, max_size=50)
 

@@ -9,7 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import SinkError
-from penstock.sources.files import FileSource
+from penstock.io.sources.files import FileSource
 
 STREAM = "CREATE STREAM s (v INT) FROM VALUES (1), (9), (3) PROGRESS ON v ORDERED"
 COUNT = "SELECT count(*) AS n [RANGE 2, SLIDE 2, WA v] FROM s LATE SIDE"

@@ -11,12 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.durable import read_json, write_json
 from penstock.errors import CheckpointError, SinkError
-from penstock.sinks.appended_file import AppendedFile
-from penstock.sinks.ledger import Ledger
-from penstock.sinks.output import OutputFormat
-from penstock.sinks.part_files import PartFiles
+from penstock.io.durable_files import read_json, write_json
+from penstock.io.sinks.file_sinks import AppendedFile, PartFiles
+from penstock.io.sinks.output import OutputFormat
+from penstock.io.sinks.sink import Ledger
 
 
 def rows(*numbers: int) -> pa.RecordBatch:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.model.plain_values import to_arrow
+from penstock.io.sinks.text import write_csv
 from penstock.model.types import (
     BIGINT,
     BOOLEAN,
@@ -25,7 +25,7 @@ from penstock.model.types import (
     Type,
     decimal_type,
 )
-from penstock.sinks.text import write_csv
+from penstock.model.values import to_arrow
 from tests.model.strategies import columns
 
 # Arrow reads the years 0 to 9999 only, so times come from a narrower range than usual.

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SinkError
-from penstock.sinks.output import Output, OutputFormat
-from penstock.sinks.parquet import ROW_GROUP
-from penstock.sinks.text import CsvWriter, JsonLinesWriter, TableWriter
+from penstock.io.formats.parquet import ROW_GROUP
+from penstock.io.sinks.output import Output, OutputFormat
+from penstock.io.sinks.text import CsvWriter, JsonLinesWriter, TableWriter
 
 TABLE = pa.table({"n": range(9), "s": ["a", None, "", "ü", "x,y", 'q"', "b", "c", "long enough"]})
 WRITERS = [TableWriter, CsvWriter, JsonLinesWriter]

@@ -14,10 +14,10 @@ import pyarrow as pa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.model.duration import parse_duration
-from penstock.model.plain_values import to_arrow
+from penstock.io.sinks.text import write_json_lines
+from penstock.model.durations import parse_duration
 from penstock.model.types import Kind, Type
-from penstock.sinks.text import write_json_lines
+from penstock.model.values import to_arrow
 from tests.model.strategies import all_types, columns, values
 
 

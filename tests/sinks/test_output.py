@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SinkError
-from penstock.model.plain_values import to_arrow
+from penstock.io.sinks.output import Output, OutputFormat
 from penstock.model.types import Type
-from penstock.sinks.output import Output, OutputFormat
+from penstock.model.values import to_arrow
 from tests.model.strategies import columns, decimal_types, plain_types
 
 TABLE = pa.table({"a": [1, 2]})

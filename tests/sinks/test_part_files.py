@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SinkError
-from penstock.sinks.ledger import Ledger
-from penstock.sinks.output import OutputFormat
-from penstock.sinks.part_files import PartFiles
+from penstock.io.sinks.file_sinks import PartFiles
+from penstock.io.sinks.output import OutputFormat
+from penstock.io.sinks.sink import Ledger
 
 
 def rows(*numbers: int) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.sinks.text import write_table
+from penstock.io.sinks.text import write_table
 
 
 def shown(table: pa.Table) -> str:

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from penstock.model.plain_values import to_python
-from penstock.model.schema import Field, Schema
-from penstock.model.types import Kind, Type, decimal_type
-from penstock.sources.files import FileSource
-from penstock.sources.rejects import RejectLog
-from penstock.sources.source import Source
+from penstock.io.sources.files import FileSource
+from penstock.io.sources.rejects import RejectLog
+from penstock.io.sources.source import Source
+from penstock.model.types import Field, Kind, Schema, Type, decimal_type
+from penstock.model.values import to_python
 
 Rows = list[tuple[Any, ...]]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.sources.checksums import RowDigest, rows_checksum
+from penstock.io.checksums import RowDigest, rows_checksum
 
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.int64()), ("y", pa.float64()), ("b", pa.bool_())])
 ROWS = st.lists(

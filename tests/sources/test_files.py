@@ -12,12 +12,12 @@ import pyarrow.parquet
 import pytest
 
 from penstock.errors import SourceError
-from penstock.model.schema import Schema
-from penstock.sources.allowed import Allowed
-from penstock.sources.files import FileFormat, FileSource, NoFilesError, format_of, read_file
-from penstock.sources.formats.data_file import DataFile
-from penstock.sources.live import Attention
-from penstock.sources.rejects import RejectLog
+from penstock.io.access import Allowed
+from penstock.io.formats.data_file import DataFile
+from penstock.io.sources.files import FileFormat, FileSource, NoFilesError, format_of, read_file
+from penstock.io.sources.rejects import RejectLog
+from penstock.io.sources.source import Attention
+from penstock.model.types import Schema
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SourceError
-from penstock.model.schema import Schema
-from penstock.sources.memory import BatchSource, MemorySource, memory_source
-from penstock.sources.rejects import RejectLog
-from penstock.sources.rows import BATCH, RowSource
-from penstock.sources.source import can_be_read_again
+from penstock.io.formats.rows import ROWS_A_BATCH, RowSource
+from penstock.io.sources.memory import BatchSource, MemorySource, memory_source
+from penstock.io.sources.rejects import RejectLog
+from penstock.io.sources.source import can_be_read_again
+from penstock.model.types import Schema
 
 TABLE = pa.table({"id": [1, 2, 3], "name": ["a", None, "c"]})
 ROWS = [(1, "a"), (2, None), (3, "c")]
@@ -240,9 +240,9 @@ def test_endless_generator(schema: Any) -> None:
     source, given = memory_source(forever(), schema(n="BIGINT"))
     numbers: list[int] = []
     for chunk in source.read(given, RejectLog().of("s")):
-        assert 0 < chunk.batch.num_rows <= BATCH
+        assert 0 < chunk.batch.num_rows <= ROWS_A_BATCH
         numbers += chunk.batch["n"].to_pylist()
-        if len(numbers) >= 3 * BATCH:
+        if len(numbers) >= 3 * ROWS_A_BATCH:
             break
     assert numbers == list(range(len(numbers)))
 
@@ -353,8 +353,8 @@ class NotInstalled:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, NotInstalled())
 import pyarrow as pa
-from penstock.sources.memory import memory_source
-from penstock.sources.rejects import RejectLog
+from penstock.io.sources.memory import memory_source
+from penstock.io.sources.rejects import RejectLog
 log = RejectLog()
 for data in (pa.table({"t": pa.array([1000], pa.timestamp("ns"))}), [{"a": 1}]):
     source, schema = memory_source(data)

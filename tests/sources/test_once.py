@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SourceError
-from penstock.sources.memory import memory_source
-from penstock.sources.rejects import RejectLog
-from penstock.sources.rows import BATCH
+from penstock.io.formats.rows import ROWS_A_BATCH
+from penstock.io.sources.memory import memory_source
+from penstock.io.sources.rejects import RejectLog
 
 
 class Row(dict[str, int]):
@@ -26,7 +26,7 @@ def test_rows_are_gone_once_they_are_read(schema: Any) -> None:
 
     def rows() -> Iterator[Row]:
         nonlocal most
-        for number in range(20 * BATCH):
+        for number in range(20 * ROWS_A_BATCH):
             row = Row(a=number)
             alive.add(row)
             most = max(most, len(alive))
@@ -35,8 +35,8 @@ def test_rows_are_gone_once_they_are_read(schema: Any) -> None:
     Row.__hash__ = object.__hash__  # type: ignore[assignment]
     source, columns = memory_source(rows(), schema(a="INT"))
     found = sum(chunk.batch.num_rows for chunk in source.read(columns, RejectLog().of("s")))
-    assert found == 20 * BATCH
-    assert most <= 2 * BATCH
+    assert found == 20 * ROWS_A_BATCH
+    assert most <= 2 * ROWS_A_BATCH
     gc.collect()
     assert not alive
 

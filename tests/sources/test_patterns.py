@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.sources.patterns import goes_by, matching
+from penstock.io.sources.patterns import goes_by, matching
 
 NAMES = ["a.csv", "b.csv", ".h.csv", "d/a.csv", "d/e/a.csv", "d/.x/a.csv", "e/f/g/b.csv", "[a].csv"]
 PIECES = ["*", "**", "?.csv", "*.csv", "d", "e", "[ab].csv", "[!a].csv", ".*", "a.csv", "[[]a].csv"]

@@ -15,7 +15,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import SourceError
-from penstock.sources.rows import BATCH
+from penstock.io.formats.rows import ROWS_A_BATCH
 from tests.waiting import join, wait_for
 
 SOON = 60.0  # seconds; who waits for the next row waits for ever
@@ -61,14 +61,14 @@ def begin(way: str, db: ps.Database, sql: str, sink: Any) -> Any:
 
 
 def test_the_last_rows_of_a_burst_do_not_wait_for_the_next(way: str) -> None:
-    bursts = Bursts([*range(100)], [*range(100, 3 * BATCH)], [3 * BATCH])
+    bursts = Bursts([*range(100)], [*range(100, 3 * ROWS_A_BATCH)], [3 * ROWS_A_BATCH])
     seen: list[int] = []
     running = begin(way, bursts.stream(), "SELECT v FROM s", lambda row: seen.append(row["v"]))
-    for count in (100, 3 * BATCH, 3 * BATCH + 1):
+    for count in (100, 3 * ROWS_A_BATCH, 3 * ROWS_A_BATCH + 1):
         wait_for(lambda count=count: len(seen) == count, seconds=SOON)  # type: ignore[misc]
         bursts.go_on()
     running.wait()
-    assert seen == [*range(3 * BATCH + 1)]
+    assert seen == [*range(3 * ROWS_A_BATCH + 1)]
     assert len(bursts.threads) == 1  # the iterator stays in one
     running.stop()
 

@@ -7,8 +7,7 @@ from decimal import Decimal
 import pytest
 
 from penstock.errors import SourceError
-from penstock.sources.reasons import quoted, row_as_json
-from penstock.sources.rejects import Reject, RejectKind, RejectLog
+from penstock.io.sources.rejects import Reject, RejectKind, RejectLog, quoted, row_as_json
 
 
 def test_keeps_rejects_in_order() -> None:

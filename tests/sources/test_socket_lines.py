@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.sources.address import parse_address
+from penstock.io.access import parse_address
 from tests.waiting import LONGEST, join
 
 Talk = Callable[[socket.socket], None]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import SourceError
-from penstock.sources.values import ValuesSource
+from penstock.io.sources.memory import ValuesSource
 
 
 def test_rows(schema: Any, read: Any) -> None:

@@ -14,19 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import penstock as ps
+from penstock.io.sinks.file_sinks import AppendedFile, PartFiles
+from penstock.io.sinks.output import OutputFormat
+from penstock.io.sinks.sink import Ledger, Sink
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
-from penstock.physical.host import Host
+from penstock.optimizer.rewrite import Settings
 from penstock.plan.nodes.query import QueryPlan
-from penstock.runs.adapting.adaptation import Adaptation
-from penstock.runs.outlet import Outlet
-from penstock.sinks.appended_file import AppendedFile
-from penstock.sinks.ledger import Ledger
-from penstock.sinks.output import OutputFormat
-from penstock.sinks.part_files import PartFiles
-from penstock.sinks.sink import Sink
-from penstock.spark.run.options import Options
-from penstock.spark.run.streaming import SparkRun
+from penstock.plan.physical import Host
+from penstock.runs.answer import Outlet
+from penstock.runs.run_options import Adaptation
+from penstock.spark.run.streaming import Options, SparkRun
 from penstock.spark.session.session import session
 
 WHENEVER = Adaptation(margin=1.0, agreeing=1, rows=1, share=float("inf"))

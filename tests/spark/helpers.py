@@ -10,15 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
-from penstock.model.batch import SIGN, sign_name
-from penstock.operators.batch import Batch, from_signed_record, signed_record
+from penstock.io.sources.rejects import Reject
+from penstock.kernel.batch import Batch, from_signed_record, signed_record
+from penstock.model.punctuation import SIGN, sign_name
 from penstock.plan.nodes.query import QueryPlan
 from penstock.runs.answer import Account, join_tables, plainly_named
-from penstock.runs.final_rows import final_rows
-from penstock.sources.rejects import Reject
-from penstock.spark.run.options import Options
-from penstock.spark.run.outcome import all_signed
-from penstock.spark.run.streaming import SparkRun
+from penstock.runs.collected_answer import final_rows
+from penstock.spark.run.job_results import all_signed
+from penstock.spark.run.streaming import Options, SparkRun
 from tests.planning import on_spark
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyspark
 
 import penstock as ps
-from penstock.model.batch import sign_name
+from penstock.io.sinks.text import write_json_lines
+from penstock.model.punctuation import sign_name
 from penstock.plan.nodes.query import Late
-from penstock.sinks.text import write_json_lines
 
 DRIVER = Path(__file__).with_name("driver.py")
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

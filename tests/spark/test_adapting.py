@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import EngineError
-from penstock.optimizer.share_panes import share_panes
-from penstock.physical.node import OperatorKind
-from penstock.runs.adapting.adaptation import Adaptation
-from penstock.spark.run.books import read_books
-from penstock.spark.run.options import Options
-from penstock.spark.run.streaming import SparkRun
+from penstock.optimizer.sharing import share_panes
+from penstock.plan.physical import OperatorKind
+from penstock.runs.run_options import Adaptation
+from penstock.spark.run.job_results import read_books
+from penstock.spark.run.streaming import Options, SparkRun
 from tests.engine.adapting.test_adapting import DELAY, EAGER, stream
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples

@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.model.clock import ManualClock
-from penstock.physical.node import OperatorKind
 from penstock.plan.nodes.query import Late
+from penstock.plan.physical import OperatorKind
 from penstock.reference.engine import answer as definition
-from penstock.runs.adapting.adaptation import Adaptation
-from penstock.spark.run.options import Options
-from penstock.spark.run.streaming import SparkRun
+from penstock.runs.run_options import Adaptation
+from penstock.spark.run.streaming import Options, SparkRun
 from penstock.spark.stateful.bucket import Bucket
-from penstock.spark.tasks import kit, way
+from penstock.spark.tasks import paths
 from penstock.spark.tasks.messages import Message, Packed
 from tests.engine.adapting.test_adapting import EAGER
 from tests.planning import on_spark
@@ -106,7 +105,7 @@ def test_tuples_are_folded_while_that_makes_them_fewer() -> None:
 
     job = Seeing(query.plan, 1, adaptation=EARLY)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kit, "_BATCHES", 1)
+        patch.setattr(paths, "_BATCHES", 1)
         run_in_cuts(job, query, by_time(), 400, set())
     assert_defined(query, job)
     assert (sent[0], sent[-1]) == ((True, False), (False, True))
@@ -170,9 +169,9 @@ def test_any_drift_of_windows(
     query = few_then_many(late, few=few, many=many, at=at, groups=groups, seed=seed)
     planned = {"s": data.draw(cuts(few + many * at))}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kit, "_GAIN", gain)
-        patch.setattr(kit, "_BATCHES", 2)
-        patch.setattr(way, "_WORTH_PANES", 2)
+        patch.setattr(paths, "_GAIN", gain)
+        patch.setattr(paths, "_BATCHES", 2)
+        patch.setattr(paths, "_WORTH_PANES", 2)
         job = ran(query, planned, replace(EAGER, margin=margin), buckets, restarts)
     assert_defined(query, job)
 

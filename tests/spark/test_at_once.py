@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.sources.source import Chunk
-from penstock.spark.plan.config import StageConfig
-from penstock.spark.plan.readings import StreamReading
-from penstock.spark.stateful.batch_stage import at_once
-from penstock.spark.tasks.ingest import IngestTask
-from penstock.spark.tasks.kit import Kit
+from penstock.io.sources.source import Chunk
+from penstock.spark.stages import StageConfig, StreamReading
+from penstock.spark.stateful.step import at_once
+from penstock.spark.tasks.ingest_tasks import IngestTask
 from penstock.spark.tasks.messages import Packed, packed_batch
+from penstock.spark.tasks.paths import Kit
 from tests.reference.helpers import Row, Stream, Table, ask, bag, tuples
 from tests.spark.test_every_cut import cuts
 from tests.spark.test_joins import BY_TIME, IN_A_ROW, KEYED, OF_KINDS, ROWS, SCHEMA, SEVERAL

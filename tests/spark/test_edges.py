@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine.local import answer as locally
+from penstock.local.scheduling.scheduler import answer as locally
 from penstock.model.clock import ManualClock
-from penstock.spark.run.answer import answer
+from penstock.spark.run.batch_job import answer
 from tests.planning import in_process, on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import streamed

@@ -14,9 +14,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.io.sources.source import Chunk
 from penstock.plan.nodes.query import Late, QueryPlan
-from penstock.sources.source import Chunk
-from penstock.spark.tasks import kit, way
+from penstock.spark.tasks import paths
 from tests.reference.helpers import Row, bag, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of, send_after
 
@@ -172,8 +172,8 @@ def test_every_cut(
     job = WithoutSpark(query.plan, buckets)
     with pytest.MonkeyPatch.context() as patch:
         send_after(patch, flush)
-        patch.setattr(way, "_WORTH_PANES", worth)
-        patch.setattr(kit, "_GAIN", gain)
+        patch.setattr(paths, "_WORTH_PANES", worth)
+        patch.setattr(paths, "_GAIN", gain)
         run_in_cuts(job, query, planned, at_once, restarts)
     assert_reference(query, job)
 

@@ -9,7 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.plan.nodes.query import Late
-from penstock.spark.run.answer import answer
+from penstock.spark.run.batch_job import answer
 from tests.planning import on_spark
 from tests.queries import NAMES, bound, expected, is_strict, lines
 from tests.reference.helpers import bag, tuples

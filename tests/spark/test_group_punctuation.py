@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.groups import bounds
-from penstock.sources.source import Chunk
-from penstock.spark.tasks import ingest
+from penstock.io.sources.source import Chunk
+from penstock.kernel.progress import group_bounds
+from penstock.spark.tasks import ingest_tasks
 from tests.promises.test_group_punctuation import CALLS, EARLY, SELECTS, STREAM, stream
 from tests.reference.helpers import Stream, ask, bag, tuples
 from tests.spark.test_every_cut import assert_reference, cuts, run_in_cuts
@@ -43,8 +43,8 @@ def test_every_cut(
     planned = {"s": data.draw(cuts(len(given_stream.rows)), label="s")}
     job = WithoutSpark(query.plan, buckets)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest, "MANY_ROWS", flush)
-        patch.setattr(bounds, "_MANY", many)
+        patch.setattr(ingest_tasks, "MANY_ROWS", flush)
+        patch.setattr(group_bounds, "_MANY_BOUNDS", many)
         run_in_cuts(job, query, planned, at_once, restarts)
     assert_reference(query, job)
 
@@ -100,7 +100,7 @@ def test_groups_that_the_stream_has_passed_are_forgotten() -> None:
     batch = rows_of(query.plan)["s"]
     sizes = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds, "_MANY", 16)
+        patch.setattr(group_bounds, "_MANY_BOUNDS", 16)
         for number in range(40):
             job.run({"s": [Given([Chunk(batch.slice(21 * number, 21))])]})
             sizes.append(sum(len(store.packed) for store in job._stores.values()))
@@ -118,7 +118,7 @@ def test_a_group_that_is_in_one_bucket_is_promised_something_there_alone() -> No
         job = WithoutSpark(query.plan, 3)
         job.run({"s": [Given([Chunk(rows_of(query.plan)["s"])])]})
         registers = [bucket.registers[0].groups for bucket in job._buckets.values()]
-        sent[sql] = [each._highest.highest > bounds.NONE for each in registers]
+        sent[sql] = [each._highest.highest > group_bounds.NONE for each in registers]
     by_group, by_other = sent.values()
     assert by_group.count(True) < 3
     assert all(by_other)

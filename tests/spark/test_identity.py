@@ -16,11 +16,11 @@ import pytest
 
 import penstock as ps
 from penstock.errors import CheckpointError
+from penstock.kernel.state import FORMAT, MemoryStore
 from penstock.spark.run.streaming import Options, SparkRun
-from penstock.spark.stateful.identity import StateIdentity
+from penstock.spark.session.worker_errors import failure
+from penstock.spark.stages import StateIdentity
 from penstock.spark.tasks.buckets import keys_for, spark_hash
-from penstock.spark.tasks.worker_errors import failure
-from penstock.state.chunks import FORMAT, MemoryStore
 from tests.planning import on_spark
 from tests.spark.helpers import Committed, CrashError
 from tests.waiting import wait_for

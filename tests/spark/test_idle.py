@@ -13,10 +13,9 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.io.sources.source import Chunk
 from penstock.runs.answer import Account
-from penstock.sources.source import Chunk
-from penstock.spark.run.options import Options
-from penstock.spark.run.streaming import SparkRun
+from penstock.spark.run.streaming import Options, SparkRun
 from tests.planning import on_spark
 from tests.reference.helpers import tuples
 from tests.spark.helpers import Committed

@@ -11,7 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import CheckpointError
-from penstock.spark.tasks.worker_errors import failure
+from penstock.spark.session.worker_errors import failure
 from tests.reference.helpers import Row, bag
 from tests.spark.streaming import add_file, files_stream, total, written
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.io.sources.source import Chunk
+from penstock.kernel.operator import Progress
 from penstock.model.punctuation import JointPunctuation
-from penstock.operators.operator import Progress
-from penstock.physical.explain import explain_physical
-from penstock.sources.source import Chunk
-from penstock.spark.sources.feeds import streams_of
+from penstock.plan.explain import explain_physical
+from penstock.spark.sources.stream_inputs import streams_of
 from penstock.spark.stateful.registers import slowest
 from tests.planning import on_spark
 from tests.reference.helpers import Row, tuples

@@ -6,10 +6,10 @@ import pytest
 
 import penstock as ps
 from penstock.errors import CheckpointError
+from penstock.io.sources.source import Chunk
+from penstock.kernel.state import MemoryStore
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.properties.closing import closing_reach
-from penstock.sources.source import Chunk
-from penstock.state.chunks import MemoryStore
+from penstock.plan.final_bounds import closing_reach
 from tests.reference.helpers import bag, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 

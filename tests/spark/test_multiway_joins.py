@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.physical.explain import explain_physical
+from penstock.plan.explain import explain_physical
 from tests.planning import on_spark
 from tests.reference.helpers import Row
 from tests.spark.test_every_cut import cuts

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.io.sources.files import FileSource
+from penstock.io.sources.source import Chunk
 from penstock.plan.algorithms import Algorithm
+from penstock.plan.final_bounds import closing_reach
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.properties.closing import closing_reach
-from penstock.sources.files import FileSource
-from penstock.sources.source import Chunk
-from penstock.spark.plan.stages import Stage, entries_of
-from penstock.spark.run.books import Books
-from penstock.spark.sources.feeds import streams_of
+from penstock.spark.run.job_results import Books
+from penstock.spark.sources.stream_inputs import streams_of
+from penstock.spark.stages import Stage, entries_of
 from tests.planning import on_spark
 from tests.queries import NAMES, bound
 from tests.reference.helpers import bag, tuples

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.errors import PenstockError
 from penstock.optimizer.optimize import RewriteRule
-from penstock.physical.host import Host
-from penstock.physical.plan import PhysicalPlan
-from penstock.spark.run.answer import answer
+from penstock.plan.physical import Host, PhysicalPlan
+from penstock.spark.run.batch_job import answer
 from tests.optimizer.any_query import QUERIES, ROWS, ask_any, each_alone
 from tests.optimizer.test_rules import ALL, SWITCHED, outcome, planned
 from tests.reference.helpers import Row, bag, tuples

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.spark.plan.explain import explain_on_spark
+from penstock.spark.explain import explain_on_spark
 from penstock.spark.run.job import Job
-from penstock.spark.sources.feeds import batch_sources
+from penstock.spark.sources.stream_inputs import batch_sources
 from tests.engine.reading.test_read_once import QUERIES, ROWS, RULES, SPLIT, stream
 from tests.planning import on_spark
 from tests.reference.helpers import bag, database, tuples

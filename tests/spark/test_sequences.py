@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.plan.nodes.query import Late, QueryPlan
-from penstock.spark.plan.stages import Stage, entries_of
+from penstock.spark.stages import Stage, entries_of
 from tests.operators.joins.interleaved import Given, defined, keeping, planned
 from tests.operators.joins.sequences.test_sequences import ON, PROMISE, ROWS, SCHEMA
 from tests.planning import on_spark

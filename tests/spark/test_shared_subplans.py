@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.physical.host import Host
-from penstock.physical.node import OperatorKind
-from penstock.spark.plan.explain import explain_on_spark
+from penstock.plan.physical import Host, OperatorKind
+from penstock.spark.explain import explain_on_spark
 from penstock.spark.run.job import Job, in_places
-from penstock.spark.sources.given import Sources
+from penstock.spark.sources.dataframe import Sources
 from tests.engine.test_shared_subplans import QUERIES, STREAM
 from tests.planning import on_spark
 from tests.reference.helpers import Row, Stream, bag, database, tuples

@@ -16,12 +16,12 @@ from pyspark.errors import StreamingQueryException
 
 import penstock as ps
 from penstock.errors import CheckpointError
+from penstock.io.sinks.file_sinks import PartFiles
+from penstock.io.sinks.output import OutputFormat
+from penstock.kernel.state import FORMAT
 from penstock.runs.answer import Account
-from penstock.sinks.output import OutputFormat
-from penstock.sinks.part_files import PartFiles
-from penstock.spark.frames.dataframe import make_fit
+from penstock.spark.run.query_frames import make_fit
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
-from penstock.state.chunks import FORMAT
 from tests.waiting import LONGEST, join, wait_for
 
 if TYPE_CHECKING:

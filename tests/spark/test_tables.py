@@ -15,21 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.operators.joins.lookups import lookup
-from penstock.operators.joins.lookups.lookup import LookupOperator
+from penstock.kernel.joins import lookup
+from penstock.kernel.joins.lookup import LookupOperator
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
-from penstock.physical.host import Host
-from penstock.runs.gathered import Gathered
-from penstock.spark.plan.readings import StreamReading, WayToEnd, readings_of
-from penstock.spark.plan.stages import Stage, entries_of
-from penstock.spark.run.delivering import deliver
-from penstock.spark.sources.feeds import streams_of
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.physical import Host
+from penstock.runs.collected_answer import Gathered
+from penstock.spark import stages as tables
+from penstock.spark.run.job_results import deliver
+from penstock.spark.sources.stream_inputs import streams_of
 from penstock.spark.sources.tables import TableFiles
+from penstock.spark.stages import Stage, StreamReading, WayToEnd, entries_of, readings_of
 from penstock.spark.stateful.bucket import Bucket
-from penstock.spark.tasks import tables
+from penstock.spark.tasks.ingest_tasks import Passing
 from penstock.spark.tasks.messages import Message, Packed, PackedKind
-from penstock.spark.tasks.passing import Passing
 from tests.engine.test_tables import JOINS, KEYS, NUMBERS, SCHEMA, TABLES
 from tests.planning import on_spark
 from tests.reference.helpers import Row, Stream, Table, ask, bag, tuples
@@ -85,7 +84,7 @@ def test_every_cut(
     )
     plan = physical_plan(query.plan, Settings(host=Host.SPARK, broadcast_rows=broadcast_rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lookup, "_MANY", 0)
+        patch.setattr(lookup, "_MANY_PAIRS", 0)
         patch.setattr(tables, "LookupOperator", partial(LookupOperator, together=at_once))
         send_after(patch, at_once)
         if not any(isinstance(each.leaf, Stage) for each in entries_of(plan.root)):
@@ -137,7 +136,7 @@ def test_rows_of_a_table_leave_in_pieces(
     stream = Stream(SCHEMA, rows, ps.progress("t", ordered=True))
     query = ask(sql, s=stream, r=Table(TABLES["r"], [("a", n) for n in range(1_000)]))
     plan = physical_plan(query.plan, Settings(host=Host.SPARK, broadcast_rows=broadcast_rows))
-    monkeypatch.setattr(lookup, "_MANY", 0)
+    monkeypatch.setattr(lookup, "_MANY_PAIRS", 0)
     monkeypatch.setattr(tables, "LookupOperator", partial(LookupOperator, together=1_000))
     send_after(monkeypatch, 1_000)
     job = Steps(plan, 1)

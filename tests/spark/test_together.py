@@ -12,18 +12,17 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.api.running_on_spark import run_together
+from penstock.api.spark_execution import run_together
 from penstock.errors import CheckpointError
-from penstock.operators.windows.shared import cell_panes
-from penstock.optimizer.share_panes import share_panes
+from penstock.kernel.windows import pane_parts
+from penstock.optimizer.sharing import share_panes
 from penstock.plan.nodes.query import Late
-from penstock.runs.adapting.adaptation import Adaptation
-from penstock.spark.plan.stages import Stage
+from penstock.runs.run_options import Adaptation
 from penstock.spark.run.job import Job, in_places
-from penstock.spark.run.options import Options
-from penstock.spark.run.streaming import SparkRun
-from penstock.spark.sources.feeds import batch_sources
-from penstock.spark.sources.given import Sources
+from penstock.spark.run.streaming import Options, SparkRun
+from penstock.spark.sources.dataframe import Sources
+from penstock.spark.sources.stream_inputs import batch_sources
+from penstock.spark.stages import Stage
 from tests.engine.adapting.test_adapting import EAGER
 from tests.engine.test_shared_panes import QUERY
 from tests.planning import on_spark
@@ -108,7 +107,7 @@ def test_whatever_the_cut(
     restarts = data.draw(st.sets(st.integers(0, len(places))))
     job = WithoutSpark(plans, buckets, adaptation=adaptation)
     event(f"{sum(len(stage.parts) for stage in stages_of(job._job))} share")
-    with patch.object(cell_panes, "_SPARSE", 1000 if by_cell else 0):
+    with patch.object(pane_parts, "_SPARSE", 1000 if by_cell else 0):
         run_in_cuts(job, queries[0], {"s": places}, at_once, restarts)
     for query, received, tally in zip(queries, job.all_received, job.tallies, strict=True):
         assert bag(tuples(received.table(query.plan))) == bag(tuples(query.collect())), query

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from penstock.spark.run.answer import answer
+from penstock.spark.run.batch_job import answer
 from tests.engine.joins.test_window_relations import LATE, STREAM, Joined, joins
 from tests.planning import on_spark
 from tests.reference.helpers import Stream, ask, bag, tuples

@@ -16,27 +16,24 @@ from weakref import finalize
 import pyarrow as pa
 import pytest
 
-from penstock.physical.plan import PhysicalPlan
+from penstock.io.sources.rejects import RejectLog
+from penstock.io.sources.source import Chunk
+from penstock.kernel.state import MemoryStore
 from penstock.plan.nodes.query import QueryPlan
-from penstock.runs.adapting.adaptation import Adaptation
-from penstock.sources.rejects import RejectLog
-from penstock.sources.source import Chunk
-from penstock.spark.plan.config import StageConfig
-from penstock.spark.plan.readings import StreamReading
-from penstock.spark.run.delivering import Recipient, deliver_all
+from penstock.plan.physical import PhysicalPlan
+from penstock.runs.run_options import Adaptation
 from penstock.spark.run.job import Job
-from penstock.spark.run.outcome import Tally
-from penstock.spark.sources.feeds import streams_of
-from penstock.spark.sources.given import Sources
+from penstock.spark.run.job_results import Recipient, Tally, deliver_all
+from penstock.spark.sources.dataframe import Sources
+from penstock.spark.sources.stream_inputs import streams_of
 from penstock.spark.sources.tables import TableFiles
-from penstock.spark.stateful import leaving
+from penstock.spark.stages import StageConfig, StreamReading
+from penstock.spark.stateful import bucket_outputs
 from penstock.spark.stateful.bucket import Bucket
-from penstock.spark.tasks import ingest
-from penstock.spark.tasks.ingest import IngestTask
-from penstock.spark.tasks.kit import Kit
+from penstock.spark.tasks import ingest_tasks
+from penstock.spark.tasks.ingest_tasks import IngestTask, Passing
 from penstock.spark.tasks.messages import Message, Packed, packed_batch
-from penstock.spark.tasks.passing import Passing
-from penstock.state.chunks import MemoryStore
+from penstock.spark.tasks.paths import Kit
 from tests.planning import on_spark
 from tests.spark.helpers import Committed
 
@@ -197,7 +194,7 @@ class WithoutSpark:
 
 def send_after(patch: pytest.MonkeyPatch, rows: int) -> None:
     """Tasks and buckets send what they have after so many rows, not after a million."""
-    for module in (ingest, leaving):
+    for module in (ingest_tasks, bucket_outputs):
         patch.setattr(module, "MANY_ROWS", rows)
 
 

@@ -6,13 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.windows.category import Category
-from penstock.windows.landmark import Landmark
-from penstock.windows.rows import Order, RowWindow
-from penstock.windows.session import Session
-from penstock.windows.slide_by_tuple import SlideByTuple
-from penstock.windows.sliding import Sliding
-from penstock.windows.window import AnyWindow, WindowId, WindowItem, ascending, number
+from penstock.plan.window_kinds import (
+    AnyWindow,
+    Category,
+    Landmark,
+    Order,
+    RowWindow,
+    Session,
+    SlideByTuple,
+    Sliding,
+    WindowId,
+    WindowItem,
+    ascending,
+    number,
+)
 
 LENGTH = st.integers(1, 12)
 ORIGIN = st.integers(-40, 40)

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.errors import PlanError
-from penstock.windows.joins import BandJoin, JoinWindow, SlidingJoin, TumblingJoin, widjoin
-from penstock.windows.window import IdRange
+from penstock.plan.join_windows import BandJoin, JoinWindow, SlidingJoin, TumblingJoin, widjoin
+from penstock.plan.window_kinds import IdRange
 
 LOW, HIGH = -(2**63), 2**63 - 1
 SMALL = st.integers(-25, 25)

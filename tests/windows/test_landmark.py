@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.errors import PlanError
-from penstock.windows.landmark import Landmark
-from penstock.windows.window import WindowItem
+from penstock.plan.window_kinds import Landmark, WindowItem
 
 LOW, HIGH = -(2**63), 2**63 - 1
 TICK = st.integers(-40, 40) | st.integers(LOW, LOW + 9) | st.integers(HIGH - 9, HIGH)

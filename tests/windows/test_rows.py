@@ -8,10 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PlanError
-from penstock.windows.landmark import Landmark
-from penstock.windows.rows import Order, RowWindow
-from penstock.windows.sliding import Sliding
-from penstock.windows.window import WindowItem
+from penstock.plan.window_kinds import Landmark, Order, RowWindow, Sliding, WindowItem
 
 LOW, HIGH = -(2**63), 2**63 - 1
 VALUE = st.integers(-5, 5) | st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH])

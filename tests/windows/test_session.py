@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PlanError
-from penstock.windows.session import Session
-from penstock.windows.window import WindowItem
+from penstock.plan.window_kinds import Session, WindowItem
 
 STREAM = st.lists(st.builds(WindowItem, st.integers(-30, 30)), max_size=25)
 

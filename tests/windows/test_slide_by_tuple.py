@@ -8,9 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.errors import PlanError
-from penstock.windows.rows import Order
-from penstock.windows.slide_by_tuple import SlideByTuple
-from penstock.windows.window import WindowItem
+from penstock.plan.window_kinds import Order, SlideByTuple, WindowItem
 
 LOW, HIGH = -(2**63), 2**63 - 1
 TICK = st.integers(-8, 8) | st.integers(LOW, LOW + 9) | st.integers(HIGH - 9, HIGH)

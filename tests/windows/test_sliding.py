@@ -8,9 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.errors import PlanError
-from penstock.windows.columns import floor_div
-from penstock.windows.sliding import Sliding
-from penstock.windows.window import WindowItem
+from penstock.model.arrays import floor_div
+from penstock.plan.window_kinds import Sliding, WindowItem
 
 LOW, HIGH = -(2**63), 2**63 - 1
 # Small numbers, the ends of int64, and everything between.

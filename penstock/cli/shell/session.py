@@ -1,4 +1,4 @@
-"""What is said at the prompt is carried out on a live engine, and answered."""
+"""Rows of queries that run, printed as they come, while somebody writes the next one."""
 
 from __future__ import annotations
 
@@ -6,19 +6,70 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+import pyarrow as pa
+
 from penstock.api.database import Database
-from penstock.api.explanation import Explanation
-from penstock.api.live import Live
-from penstock.api.live_query import LiveQuery
-from penstock.cli.graph_tables import dropped_lines, graph_tables, stream_lines
-from penstock.cli.picture import Picture, draw_until_stopped, wide_console
+from penstock.api.display import Explanation
+from penstock.api.live import Live, LiveQuery
 from penstock.cli.report import count, out_of_memory, readable
-from penstock.cli.shell.watching import Watching
 from penstock.cli.stopping import EndingError
+from penstock.cli.top import (
+    Picture,
+    draw_until_stopped,
+    dropped_lines,
+    graph_tables,
+    stream_lines,
+    wide_console,
+)
 from penstock.errors import PenstockError, SourceError, nearest
-from penstock.language.words import statements_of
-from penstock.sinks.text import TableWriter
-from penstock.sources.allowed import refuse_file
+from penstock.io.access import refuse_file
+from penstock.io.sinks.sink import column_texts
+from penstock.io.sinks.text import TableWriter
+from penstock.sql.keywords import statements_of
+
+_SHOWN = 20  # rows of one batch: a terminal is slower than an engine
+
+
+class Watching:
+    def __init__(self, live: Live, out: TextIO) -> None:
+        self._live = live
+        self._out = out
+        self._leaving: dict[str, Callable[[], None]] = {}
+
+    def watch(self, name: str) -> None:
+        if name in self._leaving:
+            raise PenstockError(f"{name} is watched already", hint=f"\\unwatch {name}")
+        self._leaving[name] = self._live.subscribe(name, lambda batch: self._show(name, batch))
+
+    def unwatch(self, name: str) -> None:
+        if name not in self._leaving:
+            close = nearest(name, self._leaving)
+            raise PenstockError(f"{name} is not watched", hint=close[0] if close else None)
+        self._leaving.pop(name)()
+
+    def _show(self, name: str, batch: pa.RecordBatch) -> None:
+        self._out.write(lines_of(name, batch))
+        self._out.flush()
+
+
+def lines_of(name: str, batch: pa.RecordBatch) -> str:
+    """
+    >>> print(lines_of("q", pa.record_batch({"k": ["a", None], "n": [1, 2]})), end="")
+    q │ k a, n 1
+    q │ k NULL, n 2
+    """
+    some = batch.slice(0, _SHOWN)
+    columns = [
+        [f"{column} {'NULL' if text is None else text}" for text in column_texts(values)]
+        for column, values in zip(some.schema.names, some.columns, strict=True)
+    ]
+    lines = [f"{name} │ {', '.join(row)}" for row in zip(*columns, strict=True)]
+    if batch.num_rows > _SHOWN:
+        lines.append(f"{name} │ … {batch.num_rows - _SHOWN:,} more")
+    return "".join(f"{readable(line)}\n" for line in lines)
+
+
+# What is said at the prompt is carried out on a live engine, and answered.
 
 HELP = """\
 SQL ends with a semicolon and may have many lines.

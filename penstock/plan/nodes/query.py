@@ -7,18 +7,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 from penstock.errors import PlanError
-from penstock.model.domain import Domain
-from penstock.model.duration import format_duration
-from penstock.model.length import Length
+from penstock.model.durations import format_duration
+from penstock.model.ticks import Domain, Length
 from penstock.model.types import Type
-from penstock.plan.consistency import Consistency
-from penstock.plan.nodes.aggregates import Distinct, GroupAggregate, WindowAggregate
-from penstock.plan.nodes.difference import Difference
-from penstock.plan.nodes.distinct_on import DistinctOn
-from penstock.plan.nodes.joins import Join
+from penstock.plan.algorithms import Consistency
+from penstock.plan.nodes.aggregation import Distinct, DistinctOn, GroupAggregate, WindowAggregate
+from penstock.plan.nodes.join import Difference, Join, Sequence
 from penstock.plan.nodes.node import Node, Unary
 from penstock.plan.nodes.over import Over
-from penstock.plan.nodes.sequence import Sequence
 
 
 class Late(Enum):

@@ -9,7 +9,7 @@ from typing import ClassVar
 from penstock.errors import PlanError, RunError, Span
 from penstock.plan.expressions import Column, Literal
 from penstock.plan.nodes.node import Node, Progressing, Unary
-from penstock.plan.nodes.over_calls import OrderKey
+from penstock.plan.nodes.over import OrderKey
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql import types as spark
 
 from penstock.errors import BindError
-from penstock.model.schema import Field, Schema
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -15,7 +14,9 @@ from penstock.model.types import (
     INT,
     STRING,
     TIMESTAMP,
+    Field,
     Kind,
+    Schema,
     Type,
     array_of,
     decimal_type,

@@ -1,47 +1,340 @@
-"""Queries as Spark DataFrames: ingest, shuffle, stateful step, for every stage; then the rows.
-
-Several queries are one job: every stream is read once for all of them, and stages that do not feed
-each other are one step.
-"""
+"""What the tasks of every stage have to know, and whose state it is."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import reduce
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from pathlib import Path
 
+import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from penstock.errors import EngineError
-from penstock.optimizer.share_readings import read_in_turn
-from penstock.physical.plan import PhysicalPlan
+from penstock.io.sources.rejects import Reject, rejects_batch
+from penstock.optimizer.sharing import read_in_turn
+from penstock.plan.nodes.node import Scan
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Scan
+from penstock.plan.physical import PhysicalPlan
 from penstock.plan.streams import StreamDefinition
-from penstock.runs.adapting.adaptation import Adaptation
-from penstock.runs.adapting.watched import can_change
-from penstock.sources.rejects import Reject, rejects_batch
+from penstock.runs.adaptation import can_change
+from penstock.runs.run_options import Adaptation
 from penstock.spark.catalyst.columns import SETTINGS
-from penstock.spark.catalyst.plain import plain
-from penstock.spark.frames.columns import (
+from penstock.spark.catalyst.plain_plans import plain
+from penstock.spark.run.job_checkpoint import algorithms_on_spark, identity_on_spark
+from penstock.spark.run.observed_counts import (
+    FrameWithCounts,
+    ObservedBy,
+    observed_plainly,
+    spark_schema,
+)
+from penstock.spark.run.result_columns import (
     FrameColumns,
     late_frame_columns,
     reject_columns,
     result_columns,
 )
-from penstock.spark.frames.observing import FrameWithCounts, ObservedBy, observed_plainly
-from penstock.spark.plan.config import StageConfig
-from penstock.spark.plan.readings import StreamReading, WayToEnd, readings_of
-from penstock.spark.plan.stages import Entry, InCommon, PanesInCommon, Stage, entries_of
-from penstock.spark.run.configs import Configs
-from penstock.spark.run.stage_frames import StageFrames
 from penstock.spark.session.session import setting
-from penstock.spark.session.worker_python import installed_packages
-from penstock.spark.sources.feeds import streams_of
-from penstock.spark.sources.given import Sources
+from penstock.spark.session.worker_errors import said_shortly, settle
+from penstock.spark.session.workers import installed_packages
+from penstock.spark.sources.dataframe import Frame, Sources, read
+from penstock.spark.sources.feed import portions_in, task_clock
+from penstock.spark.sources.stream_inputs import streams_of
 from penstock.spark.sources.tables import TableFiles
-from penstock.spark.tasks.messages import Packed, PackedKind, pack_rows
+from penstock.spark.stages import (
+    Destination,
+    Entry,
+    InCommon,
+    PanesInCommon,
+    Stage,
+    StageConfig,
+    StateIdentity,
+    StreamReading,
+    WayToEnd,
+    WayToStage,
+    entries_of,
+    readings_of,
+)
+from penstock.spark.stateful.step import StageStep, at_once
+from penstock.spark.tasks.buckets import keys_for
+from penstock.spark.tasks.ingest_tasks import IngestTask, Passing, joined
+from penstock.spark.tasks.messages import (
+    PACKED,
+    Packed,
+    PackedKind,
+    in_pieces,
+    pack_rows,
+    packed_batch,
+)
+from penstock.spark.tasks.paths import Kit
+
+
+@dataclass(frozen=True)
+class Configs:
+    """Of the stages of some plans; `parts` are the sub-sources that streams have from the start."""
+
+    plans: Sequence[PhysicalPlan]
+    buckets: int
+    token: str
+    parts: Mapping[str, tuple[str, ...]]
+    strict: bool
+    live: bool
+    analyzed: bool = False
+    adaptation: Adaptation = field(default_factory=Adaptation.never)
+
+    def of(
+        self, ends: Sequence[WayToEnd], every: Sequence[WayToEnd], kind: PackedKind
+    ) -> list[StageConfig]:
+        """Of the stages on some ways to the end, those that feed others first.  Stages are numbered
+        among those on `every` way."""
+        numbers = {id(each): number for number, each in enumerate(_stages(every), start=1)}
+        stages = _stages(ends)
+        asked: dict[int, list[_Asked]] = {id(stage): [] for stage in stages}
+        for end in ends:
+            if isinstance(end.entry.leaf, Stage):
+                asked[id(end.entry.leaf)].append(_Asked(end.entry, end.query, None, end.number))
+        made: dict[int, StageConfig] = {}
+        for stage in reversed(stages):  # whoever is fed is there before
+            destinations = tuple(self._destination(each, made) for each in asked[id(stage)])
+            config = self._config(stage, destinations, numbers[id(stage)])
+            made[id(stage)] = config.giving(kind) if config.goes_out else config
+            (query,) = config.queries if len(config.queries) == 1 else (0,)
+            times = sum(each.times for each in destinations)
+            for number, entry in enumerate(stage.entries):  # which are scans, where queries share
+                if isinstance(entry.leaf, Stage):
+                    asked[id(entry.leaf)].append(_Asked(entry, query, stage, number, times))
+        return [made[id(stage)] for stage in stages]
+
+    def _destination(self, asked: _Asked, made: Mapping[int, StageConfig]) -> Destination:
+        query = self.plans[asked.query].query
+        fed = None if asked.by is None else made[id(asked.by)]
+        late, signed = query.late, query.signed
+        return Destination(asked.entry, fed, asked.number, asked.query, late, signed, asked.times)
+
+    def _config(
+        self, stage: Stage, destinations: tuple[Destination, ...], number: int
+    ) -> StageConfig:
+        buckets = 1 if stage.one_bucket else self.buckets
+        scans = [entry.leaf if isinstance(entry.leaf, Scan) else None for entry in stage.entries]
+        feeding = [entry.leaf if isinstance(entry.leaf, Stage) else None for entry in stage.entries]
+        queries = list(dict.fromkeys(each.query for each in destinations))
+        return StageConfig(
+            stage,
+            destinations,
+            tuple(keys_for(self.buckets)[:buckets]),
+            f"{self.token}/{id(stage)}",
+            tuple(self.parts.get(scan.stream.name, ()) if scan else () for scan in scans),
+            tuple((1 if each.one_bucket else self.buckets) if each else 0 for each in feeding),
+            self._identity(queries, number, buckets),
+            self.strict,
+            self.live,
+            self.analyzed,
+            self.adaptation,
+        )
+
+    def _identity(self, queries: Sequence[int], number: int, buckets: int) -> StateIdentity:
+        """Whose state a stage has: that of a query, or of all that share it."""
+        if len(self.plans) == 1:
+            plan, how = self._of_plans[0]
+            return StateIdentity(tuple(plan), tuple(how), number, buckets)
+        plan, how = [], []
+        for query in queries:
+            title = f"query {query + 1} of {len(self.plans)}"
+            plan += [title, *self._of_plans[query][0]]
+            how += self._of_plans[query][1]
+        return StateIdentity(tuple(plan), tuple(how), number, buckets)
+
+    @cached_property
+    def _of_plans(self) -> list[tuple[list[str], list[str]]]:
+        return [(identity_on_spark(plan), algorithms_on_spark(plan)) for plan in self.plans]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Who wants the results of a stage: an entry of another one, or a query."""
+
+    entry: Entry
+    query: int
+    by: Stage | None = None
+    number: int = 0
+    times: int = 1
+
+
+def _stages(ends: Sequence[WayToEnd]) -> list[Stage]:
+    """Each once, after those that feed it."""
+    found: dict[int, Stage] = {}
+    for end in ends:
+        if isinstance(end.entry.leaf, Stage):
+            for stage in end.entry.leaf.stages():
+                found.setdefault(id(stage), stage)
+    return list(found.values())
+
+
+# The DataFrames of stages: readings of streams, a shuffle and a stateful step for every stage.
+#
+# Stages are a tree, as they feed each other.  Where one reading, or one stage, feeds several of
+# them, they stand in a row, the feeding ones first, so that everything comes by them: each hands
+# on what is not its own.  Spark would compute anew what it hands to several.  Stages that do not
+# feed each other can be in one place of the row, as one step.
+
+_MANY = 64  # readings whose kits a worker keeps
+_kits: dict[tuple[str, int], list[Kit]] = {}  # of this worker, by the first way of the reading
+
+
+@dataclass(frozen=True)
+class StageFrames:
+    """Everything that comes out, packed, or the rows of some columns."""
+
+    sources: Sources
+    strict: bool
+    bounded: bool  # whether the run ends by itself, so that nobody has to look at the clock
+
+    def as_tree(
+        self,
+        configs: Sequence[StageConfig],
+        readings: Sequence[StreamReading],
+        columns: FrameColumns | None,
+    ) -> DataFrame:
+        """Of stages with readings of their own."""
+        of_stage = {id(config.stage): config for config in configs}
+
+        def made(config: StageConfig, columns: FrameColumns | None) -> DataFrame:
+            inputs = [self._ingested(each) for each in readings if _feeds(each, config)]
+            below = [entry.leaf for entry in config.stage.entries]
+            inputs += [made(of_stage[id(leaf)], None) for leaf in below if isinstance(leaf, Stage)]
+            return self._stages([config], inputs, columns)
+
+        tops = [config for config in configs if config.goes_out]
+        frames = [made(config, columns) for config in tops]
+        frames += [self._passed(reading, columns) for reading in readings if reading.ends]
+        return reduce(DataFrame.union, frames)
+
+    def in_a_row(
+        self,
+        row: Sequence[Sequence[StageConfig]],
+        readings: Sequence[StreamReading],
+        columns: FrameColumns | None,
+    ) -> DataFrame:
+        """Of stages some of which share a reading, place by place.  Rows are unpacked behind the
+        last one."""
+        before: list[DataFrame] = []
+        left = list(readings)
+        for place in row:
+            now = [reading for reading in left if _feeds(reading, *place)]
+            left = [reading for reading in left if not _feeds(reading, *place)]
+            inputs = [*before, *map(self._ingested, now)]
+            before = [self._stages(place, inputs, columns if place is row[-1] else None)]
+        frames = [*before, *(self._passed(reading, columns) for reading in left)]
+        return reduce(DataFrame.union, frames)
+
+    def _read(self, reading: StreamReading) -> Iterator[tuple[Frame, DataFrame]]:
+        for source in self.sources.frames[reading.stream]:
+            yield source, source.frame if source.fed else read(reading.scan, source.frame)
+
+    def _ingested(self, reading: StreamReading) -> DataFrame:
+        made = [
+            frame.mapInArrow(Ingesting(reading, source, self.strict), PACKED)
+            for source, frame in self._read(reading)
+        ]
+        return reduce(DataFrame.union, made)
+
+    def _passed(self, reading: StreamReading, columns: FrameColumns | None) -> DataFrame:
+        made = [
+            frame.mapInArrow(
+                Passing(reading, source.feed, self.strict, columns, source.stamps), _schema(columns)
+            )
+            for source, frame in self._read(reading)
+        ]
+        return reduce(DataFrame.union, made)
+
+    def _stages(
+        self,
+        configs: Sequence[StageConfig],
+        inputs: Sequence[DataFrame],
+        columns: FrameColumns | None,
+    ) -> DataFrame:
+        given = reduce(DataFrame.union, inputs)
+        if given.isStreaming:
+            return self._step(configs, given, columns)
+        packed = given.groupBy("bucket").applyInArrow(at_once(*configs), PACKED)
+        if columns is None:
+            return packed
+        return packed.mapInArrow(columns.unpacked, _schema(columns))
+
+    def _step(
+        self, configs: Sequence[StageConfig], given: DataFrame, columns: FrameColumns | None
+    ) -> DataFrame:
+        """The stateful step; what comes out is packed, or rows in columns."""
+        from penstock.spark.stateful.step import Stepping
+
+        timed = any(each.looks_at_clock for each in configs) and not self.bounded
+        return given.groupBy("bucket").transformWithStateInPandas(
+            StageStep(Stepping(tuple(configs), timed, columns)),
+            _schema(columns),
+            "Append",
+            "ProcessingTime" if timed else "None",
+        )
+
+
+def _feeds(reading: StreamReading, *configs: StageConfig) -> bool:
+    own = set(map(id, configs))
+    return any(id(way.config) in own for way in reading.ways)
+
+
+def _schema(columns: FrameColumns | None) -> StructType | str:
+    return spark_schema(columns) if columns is not None else PACKED
+
+
+class Ingesting:
+    """The function that Spark maps over the rows of a source."""
+
+    def __init__(self, reading: StreamReading, source: Frame, strict: bool) -> None:
+        self._reading = reading
+        self._feed = source.feed
+        self._stamps = source.stamps
+        self._strict = strict
+        self._in_order = source.in_order
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with said_shortly():
+            yield from self._packed(batches)
+
+    def _packed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        kits = _kits_of(self._reading.ways)
+        place = context.partitionId()
+        clock = task_clock(self._reading.scan.stream, self._stamps)
+        task = IngestTask(self._reading, place, kits, self._strict, self._in_order, clock)
+        if self._feed is not None:
+            portions = portions_in(batches)
+            packed = task.run_portions(portions, Path(self._feed)) if portions else iter(())
+        else:
+            packed = task.run(task.fitted(joined(batches)))
+        for piece in in_pieces(packed):
+            yield packed_batch(piece)
+        for kit in kits:
+            kit.tidy()
+        settle()
+
+
+def _kits_of(ways: Sequence[WayToStage]) -> list[Kit]:
+    key = (ways[0].config.token, ways[0].number)
+    kits = _kits.get(key)
+    if kits is None:
+        while len(_kits) >= _MANY:  # of queries that are over, probably
+            del _kits[next(iter(_kits))]
+        kits = _kits[key] = [Kit(way.config, way.number) for way in ways]
+    return kits
+
+
+# Queries as Spark DataFrames: ingest, shuffle, stateful step, for every stage; then the rows.
+#
+# Several queries are one job: every stream is read once for all of them, and stages that do not
+# feed each other are one step.
 
 
 class Job:

@@ -1,26 +1,74 @@
-"""A Spark DataFrame as the source of a stream."""
+"""What Catalyst reads of a DataFrame: the columns that a query looks at, and no others."""
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.errors import EngineError, SourceError
-from penstock.model.progress import Delay, ProgressPolicy
-from penstock.model.schema import Field, Schema
-from penstock.model.types import Kind
+from penstock.io.formats.arrow import check_columns, fit_batches
+from penstock.io.sources.rejects import StreamRejects
+from penstock.io.sources.source import Chunk
+from penstock.model.punctuation import Delay, ProgressPolicy
+from penstock.model.types import Field, Kind, Schema
+from penstock.plan.nodes.node import Scan
 from penstock.plan.streams import StreamProgress
-from penstock.sources.fitting.arrow_columns import check_columns, fit_batches
-from penstock.sources.rejects import StreamRejects
-from penstock.sources.source import Chunk
-from penstock.spark.tasks.worker_errors import failure, is_of_spark
+from penstock.spark.session.worker_errors import failure, is_of_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+
+def columns_read(scan: Scan, frame: DataFrame) -> list[str]:
+    """The columns of a DataFrame that a scan wants, by the names that they have there."""
+    names = {name.lower() for name in scan.stream.input_schema.names}
+    return [each for each in frame.columns if each.lower() in names]
+
+
+def read(scan: Scan, frame: DataFrame) -> DataFrame:
+    wanted = columns_read(scan, frame)
+    return frame.drop(*(each for each in frame.columns if each not in wanted))
+
+
+# What Spark reads: a DataFrame that somebody has given, or the portions of a feed.
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A DataFrame of a stream: its rows, or the portions of the `feed` in a directory, which say
+    where they are.  In the directory `stamps` is the last time that a tuple was given, if tuples
+    get their times here."""
+
+    frame: DataFrame
+    feed: str | None = None
+    stamps: str | None = None
+
+    @property
+    def fed(self) -> bool:
+        return self.feed is not None
+
+    @property
+    def in_order(self) -> bool:
+        """A table has no order in which rows could be late."""
+        return self.fed or self.frame.isStreaming
+
+
+@dataclass(frozen=True)
+class Sources:
+    """By the name of the stream: what Spark reads, and the parts that are known from the start."""
+
+    frames: dict[str, list[Frame]]
+    parts: dict[str, tuple[str, ...]]
+
+
+# A Spark DataFrame as the source of a stream.
 
 _WATERMARK = "spark.watermarkDelayMs"  # what withWatermark leaves with its column
 _BYTES = 8  # of a value, if nothing else is known
@@ -36,7 +84,7 @@ class DataFrameSource:
 
     def always_fits(self, field: Field) -> bool:
         """Whether no value of a column can be what rejects a row, so that it need not be read."""
-        from penstock.spark.catalyst.types import holds_as_declared  # explaining needs no PySpark
+        from penstock.spark.catalyst.types import holds_as_declared
 
         types = {each.name: each.dataType for each in self.frame.schema}
         return field.name in types and holds_as_declared(types[field.name], field.type)
@@ -92,9 +140,7 @@ def dataframe_source(frame: Any, schema: Schema | None) -> tuple[DataFrameSource
     """A source for a DataFrame, and its schema: the given one, or the frame's own."""
     if not hasattr(frame, "isStreaming"):
         raise SourceError(f"a {type(frame).__name__} is not a table", expected="a Spark DataFrame")
-    from penstock.spark.catalyst.types import (
-        from_spark,  # a program without PySpark imports this file, too
-    )
+    from penstock.spark.catalyst.types import from_spark
 
     if schema is None:
         return DataFrameSource(frame), from_spark(frame.schema)
@@ -112,3 +158,62 @@ def _arrow_type(spark_type: Any) -> pa.DataType:
         return to_arrow_type(spark_type, timezone="UTC")
     except PySparkException:  # intervals of months, of which Arrow's are the nearest
         return pa.month_day_nano_interval()
+
+
+# Streaming DataFrames that look at the clock, with the trigger availableNow.
+#
+# Spark runs micro-batches for their timers for as long as a query is there.  So the query is
+# stopped when it has read what is there.  What is open then stays open in its checkpoint.
+
+_AVAILABLE_NOW = "AvailableNowTrigger"
+_ENOUGH = 2  # micro-batches without input: watermarks of the user's own steps want one
+_listeners: dict[str, _Ending] = {}  # by application
+
+
+def end_with_what_is_there(spark: SparkSession, metrics: str) -> None:
+    """Stop queries with these metrics, if their trigger is availableNow, when all has been read."""
+    application = spark.sparkContext.applicationId
+    listener = _listeners.get(application)
+    if listener is None:
+        listener = _listeners[application] = _Ending(spark)
+        spark.streams.addListener(listener)
+    listener.metrics.add(metrics)
+
+
+class _Ending(StreamingQueryListener):
+    def __init__(self, spark: SparkSession) -> None:
+        self.metrics: set[str] = set()
+        self._spark = spark
+        self._idle: Counter[str] = Counter()  # micro-batches without input in a row, by run
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        pass
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        self._idle.pop(str(event.runId), None)
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        progress = event.progress
+        if self.metrics.isdisjoint(progress.observedMetrics):
+            return
+        run = str(progress.runId)
+        if any(each.startOffset != each.endOffset for each in progress.sources):
+            del self._idle[run]
+            return
+        self._idle[run] += 1
+        if self._idle[run] == _ENOUGH:
+            # not in this thread, which tells of what the query does until it has ended
+            threading.Thread(target=self._stop, args=(str(progress.id),), daemon=True).start()
+
+    def _stop(self, query: str) -> None:
+        with suppress(Exception):  # it has ended by itself, or the session has
+            found = self._spark.streams.get(query)
+            if found is not None and _AVAILABLE_NOW in _trigger(found):
+                found.stop()
+
+
+def _trigger(query: Any) -> str:
+    return str(query._jsq.streamingQuery().trigger().toString())

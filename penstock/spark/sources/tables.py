@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock.io.sources.rejects import Reject
 from penstock.model.clock import SystemClock
-from penstock.model.schema import Schema
+from penstock.model.types import Schema
 from penstock.optimizer.rewrite import with_inputs
-from penstock.plan.nodes.joins import equal_keys
-from penstock.plan.nodes.lookup import Lookup
-from penstock.plan.nodes.node import Node
+from penstock.plan.nodes.join import Lookup, equal_keys
+from penstock.plan.nodes.node import Node, Scan
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Scan
-from penstock.plan.properties.reading import scans_of
+from penstock.plan.properties import scans_of
 from penstock.plan.streams import StreamDefinition
-from penstock.runs.tables import Tables
-from penstock.sources.rejects import Reject
+from penstock.runs.lookup_tables import Tables
+from penstock.spark.stages import TableFile
 from penstock.spark.tasks.buckets import Router
-from penstock.spark.tasks.tables import TableFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""One bucket of a stage: the operator, what had been promised to it, and where its results go."""
+"""Tuples of a task beside the bounds that had been promised before their micro-batch."""
 
 from __future__ import annotations
 
@@ -8,45 +8,56 @@ from time import perf_counter_ns
 from typing import TypeAlias, cast
 
 import numpy as np
+import pyarrow as pa
 
+from penstock.kernel.batch import Batch
+from penstock.kernel.bounds import to_ticks
+from penstock.kernel.build import drop_all, load_moved, movable, operator_for
+from penstock.kernel.operator import LateRows, Measured, Operator, Progress, TakesPartials
+from penstock.kernel.progress.group_bounds import GroupBounds, GroupPromises
+from penstock.kernel.progress.sub_sources import NOTHING
+from penstock.kernel.state import ChunkStore, Tree, Within, required
 from penstock.model.arrays import Ints
 from penstock.model.clock import Clock, ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.build import operator_for
-from penstock.operators.groups.bounds import GroupBounds
-from penstock.operators.measured import Measured
-from penstock.operators.moving import drop_all, load_moved, movable
-from penstock.operators.operator import LateRows, Operator, Progress, TakesPartials
-from penstock.optimizer.adapting.better_join import as_tree
-from penstock.optimizer.adapting.better_window import algorithm_of, can_change_window
-from penstock.physical.node import OperatorKind, PhysicalNode
-from penstock.plan.identity.identity import origins
-from penstock.plan.join_trees.join_tree import Joined
-from penstock.plan.nodes.joins import Join
-from penstock.plan.nodes.lookup import Lookup
-from penstock.plan.nodes.stateless import Scan
-from penstock.plan.properties.reading import scans_of
+from penstock.model.types import Type
+from penstock.optimizer.replanning import algorithm_of, as_tree, can_change_window
+from penstock.plan.identity import origins
+from penstock.plan.join_trees import Joined
+from penstock.plan.nodes.join import Join, Lookup
+from penstock.plan.nodes.node import Scan
+from penstock.plan.physical import OperatorKind, PhysicalNode
+from penstock.plan.properties import scans_of
 from penstock.plan.streams import StreamDefinition
-from penstock.promises.by_sub_source import NOTHING
-from penstock.promises.group_promises import GroupPromises
-from penstock.runs.adapting.adapting import Adapting
+from penstock.runs.adaptation import Adapting
 from penstock.runs.status import bound_texts
-from penstock.spark.plan.config import StageConfig
-from penstock.spark.plan.stages import Stage
-from penstock.spark.stateful.exits import Exits, Leaves
-from penstock.spark.stateful.marking import marked
-from penstock.spark.stateful.merging import merged
-from penstock.spark.stateful.registers import (
-    SourceRegister,
-    StageRegister,
-    slowest,
-)
-from penstock.spark.stateful.starts import Starts
-from penstock.spark.tasks.chain import Chain
+from penstock.spark.stages import Stage, StageConfig, filled
+from penstock.spark.stateful.bucket_outputs import Exits, Leaves, merged
+from penstock.spark.stateful.registers import SourceRegister, StageRegister, Starts, slowest
 from penstock.spark.tasks.messages import Message, Packed, RowsPiece
-from penstock.spark.tasks.tables import filled
-from penstock.spark.tasks.way import split_at_stamp
-from penstock.state.chunks import ChunkStore, Tree, Within, required
+from penstock.spark.tasks.paths import split_at_stamp
+from penstock.spark.tasks.segments import Chain
+
+
+def marked(batch: Batch, before: Ints, name: str, chain: Chain, types: dict[str, Type]) -> Batch:
+    """The batch with the bounds that its rows broke: those that their task knew of, and those from
+    `before`, which are ticks of the column `name` of the scan."""
+    promised = before > NOTHING
+    mapped = chain.bounds({name: before[promised]})
+    rows, broken = batch.rows, {}
+    for column, sql_type in types.items():
+        bounds = np.full(batch.num_rows, NOTHING)
+        if column in mapped:
+            bounds[promised] = mapped[column]
+        own = (batch.broken or {}).get(column)
+        if own is not None:
+            bounds = np.maximum(bounds, np.asarray(own.fill_null(NOTHING)))
+        ticks = to_ticks(rows.column(rows.schema.get_field_index(column)), sql_type)
+        broken[column] = pa.array(bounds, mask=ticks >= bounds)
+    kept = all(column.null_count == len(column) for column in broken.values())
+    return replace(batch, broken=None if kept else broken)
+
+
+# One bucket of a stage: the operator, what had been promised to it, and where its results go.
 
 _TREE = "joined"
 _WATCHED = "watched"

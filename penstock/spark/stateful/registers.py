@@ -1,37 +1,76 @@
-"""What had been promised before a micro-batch: a register per origin, and the lowest of them all.
-
-Every bucket of a stage gets the same reports and comes to the same registers.
-"""
+"""What the sub-sources of one task had promised before a micro-batch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.model.arrays import Ints, Mask
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Progress
+from penstock.kernel.progress.group_bounds import GroupBounds, GroupPromises
+from penstock.kernel.progress.source_progress import IdleSubSources, RunningBounds
+from penstock.kernel.progress.sub_sources import (
+    NOTHING,
+    SubSourceNames,
+    highest_of_each,
+    lowest_over,
+    ranks_within,
+    running_highest,
+    watermarks,
+)
+from penstock.kernel.retractions.lineage import of_branch
+from penstock.kernel.state import ChunkStore, Tree, Within, required
+from penstock.model.arrays import Codes, Ints, Mask, stable_order
 from penstock.model.clock import Clock
-from penstock.model.progress import Ordered
-from penstock.model.punctuation import BEGINNING, Bound, JointPunctuation
-from penstock.model.stable_order import stable_order
-from penstock.operators.batch import Batch
-from penstock.operators.groups.bounds import GroupBounds
-from penstock.operators.operator import Progress
-from penstock.operators.signed.lineage import of_branch
+from penstock.model.punctuation import BEGINNING, Bound, JointPunctuation, Ordered
 from penstock.plan.streams import StreamProgress
-from penstock.promises.by_sub_source import NOTHING
-from penstock.promises.group_promises import GroupPromises
-from penstock.promises.idle import IdleSubSources
-from penstock.promises.newcomers import lowest_over, watermarks
-from penstock.promises.running_bounds import RunningBounds
-from penstock.promises.sub_source_bounds import highest_of_each
-from penstock.promises.sub_sources import SubSourceNames
-from penstock.spark.stateful.starts import Starts
-from penstock.spark.tasks.messages import GroupsPromised
-from penstock.spark.tasks.reports import Moves, Reports
-from penstock.state.chunks import ChunkStore, Tree, Within, required
+from penstock.spark.tasks.messages import GroupsPromised, Moves, Reports
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """The bounds of sub-sources by their places in the report, their numbers in the register, and
+    what SLACK held back."""
+
+    codes: Codes
+    bounds: Ints
+    sizes: Ints
+    recent: Ints
+    slack: int
+
+    def of_rows(self, places: Ints, numbers: Ints | None) -> Ints:
+        """The bound before each row as far as earlier micro-batches made it."""
+        if numbers is None:
+            settled = np.maximum(self.bounds, highest_of_each(self.sizes, self.recent))
+            of_rows: Ints = settled[places]
+            return of_rows
+        return np.maximum(self.bounds[places], self.passed(places, numbers))
+
+    def passed(self, places: Ints, after: Ints) -> Ints:
+        """The highest of what was held back that has been released after so many rows."""
+        if not self.slack:
+            return np.full(len(places), NOTHING)
+        sizes = self.sizes[places]
+        released = np.clip(sizes + after - self.slack, 0, sizes)
+        begins = np.cumsum(self.sizes + 1) - (self.sizes + 1)
+        passed: Ints = self._highest()[begins[places] + released]
+        return passed
+
+    def _highest(self) -> Ints:
+        """For each sub-source the highest of none, one, two… of what was held back."""
+        sizes = self.sizes + 1
+        values = np.full(int(sizes.sum()), NOTHING)
+        first = ranks_within(sizes) == 0
+        values[~first] = self.recent
+        return running_highest(values, first)
+
+
+# What had been promised before a micro-batch: a register per origin, and the lowest of them all.
+#
+# Every bucket of a stage gets the same reports and comes to the same registers.
 
 
 def joined_at(moves: Moves, starts: Starts, known: Mask, others: int | None, low: int) -> Ints:

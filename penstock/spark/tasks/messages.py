@@ -1,20 +1,256 @@
-"""What travels between tasks: one binary row per bucket instead of a row per tuple."""
+"""What a task says of its sub-sources, as columns: there may be as many as it has rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from penstock.model.arrays import Ints
-from penstock.model.punctuation import BEGINNING, Bound
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Progress
-from penstock.spark.tasks.reports import Reports
-from penstock.state.chunks import Tree, pack, unpack
+from penstock.kernel.batch import Batch
+from penstock.kernel.grouping.key_codes import grown
+from penstock.kernel.operator import Progress
+from penstock.kernel.progress.sub_sources import NOTHING, BySubSource, SubSourceBounds, within_ticks
+from penstock.kernel.state import Tree, pack, unpack
+from penstock.model.arrays import Codes, Ints, Mask
+from penstock.model.punctuation import BEGINNING, Bound, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """The bounds of sub-sources that moved between the first row of one sub-source and that of the
+    next, `at` which they are looked at: a newcomer joins at the lowest bound at that moment.  With
+    them goes how many tuples SLACK held back then.  What one did comes in its order."""
+
+    places: Ints
+    at: Ints
+    bounds: Ints
+    held: Ints
+
+    @staticmethod
+    def joined(parts: list[Moves]) -> Moves:
+        if not parts:
+            return NO_MOVES
+        columns = ("places", "at", "bounds", "held")
+        return Moves(*(np.concatenate([getattr(each, c) for each in parts]) for c in columns))
+
+
+_NONE = np.zeros(0, np.int64)
+NO_MOVES = Moves(_NONE, _NONE, _NONE, _NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """The sub-sources of a task, numbered by the order of their first rows."""
+
+    names: pa.Array
+    bounds: Ints
+    rows: Ints  # how many it had, or at least whether it had any
+    sizes: Ints  # how many tuples SLACK holds back of each
+    recent: Ints  # all of those
+    moves: Moves
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def without_promises(self) -> Reports:
+        """For rows that come in no order: they are there, and that is all."""
+        nothing = np.full(len(self), NOTHING)
+        return replace(
+            self, bounds=nothing, sizes=np.zeros(len(self), np.int64), recent=_NONE, moves=NO_MOVES
+        )
+
+    def save(self) -> Tree:
+        columns = [self.names, self.bounds, self.rows, self.sizes, self.recent]
+        return [*columns, list(astuple(self.moves))]
+
+    @staticmethod
+    def load(saved: Tree) -> Reports:
+        names, bounds, rows, sizes, recent, moves = saved
+        return Reports(names, bounds, rows, sizes, recent, Moves(*moves))
+
+
+# What the rows of one task say about the progress of their sub-sources, and nothing else.
+#
+# A task does not know what had been promised before its micro-batch.  It reports enough for
+# whoever knows that (see `stateful/registers.py`) to find the bound before every one of its rows:
+# the higher one of what had been promised before the micro-batch and what the rows before it, in
+# the same task, promise.
+
+
+class TaskBounds(SubSourceBounds):
+    """Bounds that start from nothing in every task.  Sub-sources are numbered anew, in the order of
+    their first rows: those numbers are their places in the report."""
+
+    def __init__(self, rule: Rule) -> None:
+        super().__init__(rule)
+        self.places: Ints | None = None  # the sub-sources of the tuples that came last
+        self.place = 0  # the one of all of them, if there are no places
+        self.numbers: Ints | None = None  # under SLACK: their numbers in their sub-sources
+        self._known = 0
+        self._place_of: Ints = np.zeros(0, np.int64)  # by their numbers elsewhere, −1 without one
+        self._codes: list[Codes] = []  # those, by place
+        self._placed = 0  # how many
+        self._rows: Ints = np.zeros(0, np.int64)
+        self._moved: Mask = np.zeros(0, np.bool_)  # who did since the last newcomer came
+        self._moves: list[Moves] = []
+
+    def before(self, codes: Codes, ticks: Ints, promised: Ints | None) -> Ints:
+        places = self._places(codes)
+        self.places = places if promised is None else places[ticks != NOTHING]
+        return super().before(places, ticks, promised)
+
+    def before_of(self, code: int, ticks: Ints, promised: Ints | None) -> Ints:
+        if len(ticks) == 0:
+            return ticks
+        self.places, self.place = None, int(self._places(np.array([code]))[0])
+        return super().before_of(self.place, ticks, promised)
+
+    def kept_by(self, code: int, lowest: int, highest: int) -> bool:
+        place = int(self._place_of[code]) if code < len(self._place_of) else -1
+        if place < 0 or not super().kept_by(place, lowest, highest):
+            return False
+        self.places, self.place = None, place
+        self._rows[place] += 1  # that it spoke is enough
+        return True
+
+    def knows(self, code: int) -> bool:
+        return code < self._known
+
+    def _places(self, codes: Codes) -> Ints:
+        """Where sub-sources stand, by their numbers elsewhere; newcomers are put at the end."""
+        self._place_of = grown(self._place_of, int(codes.max(initial=-1)) + 1, -1)
+        places = self._place_of[codes]
+        new = codes[places < 0]
+        if len(new):
+            first = np.empty(len(self._place_of), np.int64)
+            first[new[::-1]] = np.arange(len(new))[::-1]
+            new = new[first[new] == np.arange(len(new))]
+            self._place_of[new] = self._placed + np.arange(len(new))
+            self._placed += len(new)
+            self._codes.append(new)
+            places = self._place_of[codes]
+        return places
+
+    def _move_one(self, code: int, bound: int) -> None:
+        self._bounds[code] = within_ticks(bound)
+        self._moved[code] = True
+
+    def _reserve(self, size: int) -> None:
+        super()._reserve(size)
+        self._rows = grown(self._rows, size, 0)
+        self._moved = grown(self._moved, size, False)
+
+    def _before(self, rows: BySubSource, ticks: Ints, promised: Ints | None) -> Ints:
+        size = int(rows.codes[-1]) + 1
+        self._reserve(size)
+        held = self._held.counts(rows.codes) if self._held is not None else None
+        if self._held is not None:
+            numbers = rows.spread(self._rows[rows.codes]) + rows.ranks
+            self.numbers = rows.restored(numbers)
+        after = self._contributions(rows, ticks, promised)
+        before, reached = rows.highest_before(self._bounds[rows.codes], after)
+        self._note_moves(rows, before, reached, held)
+        self._bounds[rows.codes] = reached
+        self._rows[rows.codes] += rows.sizes
+        self._known = max(self._known, size)
+        return before
+
+    def _note_moves(
+        self, rows: BySubSource, before: Ints, reached: Ints, held: Ints | None
+    ) -> None:
+        """Everybody is a newcomer to the task; whether to the source, others know."""
+        new = rows.codes >= self._known
+        newcomers = int(np.count_nonzero(new))
+        if newcomers:
+            self._look_at_moved()
+        joins = np.zeros(len(before), np.int64)
+        joins[rows.order[rows.begins[new]]] = 1
+        come = np.cumsum(joins)[rows.order]  # how many have come up to each row, itself included
+        after = rows.next_in_each(before, reached)
+        of_rows = rows.spread(rows.codes)
+        moves = after > before
+        held_after = np.zeros(len(before), np.int64)
+        if held is not None and self._held is not None:
+            held_before = rows.spread(held) + rows.ranks
+            held_after = np.minimum(held_before + 1, self._held.slack)
+            moves |= held_before < self._held.slack
+        self._moved[of_rows[moves & (come == newcomers)]] = True
+        seen = np.flatnonzero(moves & (come < newcomers))
+        self._add_moves(of_rows[seen], self._known + come[seen], after[seen], held_after[seen])
+
+    def _add_moves(self, places: Ints, at: Ints, bounds: Ints, held: Ints) -> None:
+        """The last one of each sub-source before each newcomer."""
+        if len(places):
+            last = np.append((places[1:] != places[:-1]) | (at[1:] != at[:-1]), True)
+            self._moves.append(Moves(places[last], at[last], bounds[last], held[last]))
+
+    def _look_at_moved(self) -> None:
+        """What has been said since the last newcomer came, as the next one finds it."""
+        moved = np.flatnonzero(self._moved[: self._known])
+        if len(moved):
+            zeros = np.zeros(len(moved), np.int64)
+            held = self._held.counts(moved) if self._held is not None else zeros
+            at = np.full(len(moved), self._known)
+            self._add_moves(moved, at, self._bounds[moved], held)
+            self._moved[moved] = False
+
+    def reports(self, names: pa.Array) -> Reports:
+        """By the names of the sub-sources, in the order of first appearance."""
+        places = np.arange(self._known)
+        sizes, recent = self._recent(places)
+        moves = Moves.joined(self._moves)
+        return Reports(names, self._bounds[places], self._rows[places], sizes, recent, moves)
+
+    @property
+    def codes(self) -> Codes:
+        """The numbers of the sub-sources elsewhere, in the order of first appearance."""
+        return np.concatenate([np.zeros(0, np.int64), *self._codes])
+
+
+# What stateless steps have done in tasks and buckets, for those who analyze a run.
+
+FOLDING = -1  # the step that folds tuples into panes, behind all others
+SHUFFLE = -2  # what comes to a stage: messages, and their bytes
+
+
+class StepName(NamedTuple):
+    """A step on the way to an entry of a stage, or, of stage 0, on a way to the end."""
+
+    stage: int
+    entry: int
+    step: int
+
+
+@dataclass(slots=True)
+class StepWork:
+    """Rows that have come and left, and how long it took."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    nanoseconds: int = 0
+
+    def add(self, other: StepWork) -> None:
+        self.rows_in += other.rows_in
+        self.rows_out += other.rows_out
+        self.nanoseconds += other.nanoseconds
+
+
+def work_done(work: Iterable[tuple[StepName, StepWork]]) -> bytes:
+    """A status: what steps have done."""
+    done = [[*name, each.rows_in, each.rows_out, each.nanoseconds] for name, each in work]
+    return pack({"work": done})
+
+
+def add_work(saved: Tree, to: dict[StepName, StepWork]) -> None:
+    for stage, entry, step, *counts in saved:
+        to.setdefault(StepName(stage, entry, step), StepWork()).add(StepWork(*counts))
+
+
+# What travels between tasks: one binary row per bucket instead of a row per tuple.
 
 MANY_ROWS = 1 << 20  # after which a task, or a bucket, sends what it has
 _MANY_BYTES = 1 << 25  # that are handed to Spark at once

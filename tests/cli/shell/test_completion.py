@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.cli.shell.completion import completions
+from penstock.cli.shell.prompt import completions
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ import pytest
 
 import penstock as ps
 from penstock.cli.shell.session import ShellSession
-from penstock.cli.shell.start import _said
-from penstock.language.words import is_complete, statements_of, words
+from penstock.cli.shell.shell import _said
+from penstock.sql.keywords import is_complete, statements_of, words
 from tests.cli.conftest import ROOT, STREAM, Outcome
 from tests.waiting import LONGEST, wait_for
 

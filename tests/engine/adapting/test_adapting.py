@@ -15,28 +15,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.options import Scheduling
-from penstock.engine.run import LocalRun
-from penstock.engine.scheduling.scheduler import Scheduler
 from penstock.errors import EngineError
+from penstock.local.graph_options import Scheduling
+from penstock.local.run import LocalRun
+from penstock.local.scheduling.scheduler import Scheduler
 from penstock.model.clock import ManualClock
-from penstock.optimizer.dataflow.join_statistics import JoinStatistics
-from penstock.optimizer.logical.arrange_joins import put_together
-from penstock.optimizer.physical.lower import lower
-from penstock.optimizer.rewrite import with_inputs
-from penstock.optimizer.settings import Settings
-from penstock.physical.node import OperatorKind
-from penstock.physical.plan import PhysicalPlan
+from penstock.optimizer.join_order import put_together
+from penstock.optimizer.join_statistics import JoinStatistics
+from penstock.optimizer.lowering import lower
+from penstock.optimizer.rewrite import Settings, with_inputs
 from penstock.plan.algorithms import Algorithm
-from penstock.plan.join_trees.join_tree import Joined, flat, left_deep
-from penstock.plan.nodes.joins import Join
+from penstock.plan.join_trees import Joined, flat, left_deep
+from penstock.plan.nodes.join import Join
 from penstock.plan.nodes.node import Node
+from penstock.plan.physical import OperatorKind, PhysicalPlan
 from penstock.reference.engine import answer as definition
-from penstock.runs.adapting import adapting, watched
-from penstock.runs.adapting.adaptation import Adaptation
-from penstock.runs.adapting.adapting import Adapting
-from penstock.runs.adapting.watched import can_change, sample
-from penstock.runs.gathered import Gathered
+from penstock.runs import adaptation as adapting
+from penstock.runs import adaptation as watched
+from penstock.runs.adaptation import Adapting, can_change, sample
+from penstock.runs.collected_answer import Gathered
+from penstock.runs.run_options import Adaptation
 from tests.planning import in_process
 from tests.reference.helpers import bag, tuples
 

@@ -11,18 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tests.engine.interleaved as interleaved
-from penstock.engine.graph.operator_node import OperatorNode
-from penstock.engine.run import LocalRun
+from penstock.kernel.joins import pairing
+from penstock.kernel.operator import Measured
+from penstock.local.graph.operator_node import OperatorNode
+from penstock.local.run import LocalRun
 from penstock.model.clock import ManualClock
-from penstock.operators.joins import shared_codes
-from penstock.operators.measured import Measured
-from penstock.optimizer.adapting.better_join import as_tree, can_change_join
-from penstock.optimizer.adapting.better_window import can_change_window
-from penstock.optimizer.physical.lower import ALGORITHMS
-from penstock.physical.node import PhysicalNode
-from penstock.plan.join_trees.join_tree import Joined, JoinTree
-from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.plan.nodes.joins import JoinKind
+from penstock.optimizer.lowering import ALGORITHMS
+from penstock.optimizer.replanning import as_tree, can_change_join, can_change_window
+from penstock.plan.join_trees import Joined, JoinTree
+from penstock.plan.nodes.aggregation import WindowAggregate
+from penstock.plan.nodes.join import JoinKind
+from penstock.plan.physical import PhysicalNode
 from penstock.reference.engine import answer as definition
 from tests.engine.interleaved import plainly, run_interleaved
 from tests.engine.joins.joining import (
@@ -91,7 +90,7 @@ def check(
         _check_promises(patch)
         if first is not None:
             patch.setattr(interleaved, "in_process", lambda query: planned_as(query, first))
-            patch.setattr(shared_codes, "_HASHED", 1)
+            patch.setattr(pairing, "_HASHED", 1)
         query = planned(sql, JoinKind.INNER, cut, **streams)
         found = run_interleaved(query, picks, restart, exchanging)
     assert bag(tuples(found.rows)) == bag(tuples(reference.table))

@@ -21,7 +21,7 @@ import pyarrow.parquet
 
 import penstock as ps
 import penstock.api.database  # otherwise every child would import it
-import penstock.engine.job
+import penstock.local.scheduling.scheduler
 from tests.waiting import LONGEST
 
 FILES = 24

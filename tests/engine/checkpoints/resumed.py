@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock.engine.checkpoints.resuming import load_run, save_run
-from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
+from penstock.kernel.state import ChunkStore
+from penstock.local.checkpoint import load_run, save_run
+from penstock.local.graph.source_node import SourceNode
+from penstock.local.run import LocalRun
 from penstock.model.clock import Clock, ManualClock
 from penstock.plan.nodes.query import QueryPlan
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
-from penstock.state.chunks import ChunkStore
+from penstock.runs.answer import Outlet
 from tests.planning import in_process
 
 

@@ -24,7 +24,7 @@ import pyarrow.parquet
 
 import penstock as ps
 import penstock.api.database
-import penstock.engine.job  # otherwise every child would import it
+import penstock.local.scheduling.scheduler  # otherwise every child would import it
 from tests.waiting import LONGEST
 
 ROWS = 6_000  # of each file, in the end

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.durable import write_json
-from penstock.engine.checkpoints.checkpoint import DATABASE, Checkpoints
 from penstock.errors import CheckpointError
+from penstock.io.durable_files import write_json
+from penstock.local.checkpoint import DATABASE, Checkpoints
 from tests.waiting import ended_in_time
 
 _open: list[Checkpoints] = []
@@ -136,7 +136,7 @@ def test_epochs_are_counted(tmp_path: Path) -> None:
 
 ENDLESS = """
 import sys
-from penstock.engine.checkpoints.checkpoint import Checkpoints
+from penstock.local.checkpoint import Checkpoints
 store = Checkpoints(sys.argv[1])
 number = store.epoch
 while True:

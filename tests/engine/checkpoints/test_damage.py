@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.engine.checkpoints.checkpoint import Checkpoints
+from penstock.local.checkpoint import Checkpoints
 
 STREAM = "CREATE STREAM s (k STRING, v INT, t INT) FROM FILES 'data/*.csv' PROGRESS ON t DELAY 2;"
 ASKED = """SELECT k, count(*) AS n, sum(v) AS total [RANGE 10, SLIDE 5, WA t] FROM s

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.checkpoints.checkpoint import Checkpoints
 from penstock.errors import CheckpointError, RunError
-from penstock.plan.nodes.stateless import Scan
-from penstock.runs.final_rows import final_rows
-from penstock.state.chunks import ChunkStore, MemoryStore
+from penstock.kernel.state import ChunkStore, MemoryStore
+from penstock.local.checkpoint import Checkpoints
+from penstock.plan.nodes.node import Scan
+from penstock.runs.collected_answer import final_rows
 from tests.engine.checkpoints.resumed import Part, run_in_parts
 from tests.queries import NAMES, assert_late, bound, expected, is_strict, lines
 

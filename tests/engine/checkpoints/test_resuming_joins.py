@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.plan.nodes.joins import JoinKind
+from penstock.kernel.state import MemoryStore
+from penstock.plan.nodes.join import JoinKind
 from penstock.plan.nodes.query import QueryPlan
-from penstock.state.chunks import MemoryStore
 from tests.engine.checkpoints.resumed import Part
 from tests.engine.joins.joining import planned
 from tests.reference.helpers import Stream, bag, tuples

@@ -7,10 +7,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.graph.buffer import Buffer, Flowing, Reader
-from penstock.operators.batch import Batch
-from penstock.operators.groups.bounds import GroupBounds
-from penstock.operators.operator import Progress
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Progress
+from penstock.kernel.progress.group_bounds import GroupBounds
+from penstock.local.graph.buffer import Buffer, Flowing, Reader
 
 
 class Owner:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import penstock as ps
-from penstock.engine.graph.operator_node import OperatorNode
-from penstock.engine.graph.query_graph import QueryGraph
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
+from penstock.local.graph.operator_node import OperatorNode
+from penstock.local.graph.query_graph import QueryGraph
+from penstock.local.run import LocalRun
 from penstock.model.clock import ManualClock
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
+from penstock.runs.answer import Outlet
 from tests.engine.live.scripted import Scripted, speak
 from tests.planning import in_process
 

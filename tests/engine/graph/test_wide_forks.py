@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.graph.node import FEW
-from penstock.engine.graph.operator_node import OperatorNode
-from penstock.engine.run import LocalRun
-from penstock.engine.status import graph_status
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
+from penstock.kernel.stateless import FilterOperator
+from penstock.local.graph.node import FEW
+from penstock.local.graph.operator_node import OperatorNode
+from penstock.local.run import LocalRun
+from penstock.local.status import graph_status
 from penstock.model.clock import ManualClock
-from penstock.operators.stateless.filter import FilterOperator
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
+from penstock.runs.answer import Outlet
 from tests.planning import in_process
 
 SCHEMA = {"k": "BIGINT", "z": "STRING", "v": "BIGINT", "t": "BIGINT"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.model.clock import ManualClock
 from penstock.optimizer.rewrite import with_inputs
-from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.plan.nodes.join import Join, JoinKind
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 from penstock.reference.engine import answer as definition

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.operators.batch import Batch
-from penstock.operators.joins.lookups.lookup import AT_ONCE, LookupOperator
-from penstock.plan.nodes.lookup import Lookup
+from penstock.kernel.batch import Batch
+from penstock.kernel.joins.lookup import AT_ONCE, LookupOperator
+from penstock.plan.nodes.join import Lookup
 from tests.engine.helpers import assert_same
 from tests.reference.helpers import Stream
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.plan.nodes.joins import JoinKind
-from penstock.plan.properties.closing import closing_reach
+from penstock.plan.final_bounds import closing_reach
+from penstock.plan.nodes.join import JoinKind
 from tests.engine.joins.joining import FROM, STREAM, WHERE, planned
 from tests.engine.test_closing import closed, ended
 from tests.reference.helpers import Stream, bag, tuples

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.plan.nodes.joins import JoinKind
+from penstock.plan.nodes.join import JoinKind
 from tests.engine.joins.joining import CUT, FROM, PICKS, RESTART, SCHEMA, STREAM, WHERE, check
 from tests.reference.helpers import Stream
 

@@ -14,22 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.graph import query_graph
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Collected
+from penstock.kernel.build import operator_for
+from penstock.kernel.joins import ordered_joins
+from penstock.kernel.operator import Operator, Progress
+from penstock.local.graph import query_graph
+from penstock.local.run import LocalRun
 from penstock.model.clock import Clock, ManualClock
-from penstock.operators.build import operator_for
-from penstock.operators.joins.ordered import adaptive_join
-from penstock.operators.operator import Operator, Progress
 from penstock.optimizer.rewrite import with_inputs
-from penstock.physical.explain import explain_physical
-from penstock.physical.node import PhysicalNode
-from penstock.physical.plan import PhysicalPlan
 from penstock.plan.algorithms import JoinAlgorithm
-from penstock.plan.nodes.joins import Join
+from penstock.plan.explain import explain_physical
+from penstock.plan.nodes.join import Join
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
+from penstock.plan.physical import PhysicalNode, PhysicalPlan
+from penstock.runs.answer import Outlet
 from tests.engine.helpers import recut
 from tests.engine.joins.joining import CUT, FROM, PROMISE, SCHEMA, WHERE
 from tests.engine.promising import Watched
@@ -110,8 +109,8 @@ def watching(loads: list[float]) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(query_graph, "operator_for", watched)
-        patch.setattr(adaptive_join.JoinLoad, "measure", lambda *_: next(told))
-        patch.setattr(adaptive_join, "_PATIENCE", 0)
+        patch.setattr(ordered_joins.JoinLoad, "measure", lambda *_: next(told))
+        patch.setattr(ordered_joins, "_PATIENCE", 0)
         yield
 
 

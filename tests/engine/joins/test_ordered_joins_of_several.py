@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Collected
+from penstock.local.run import LocalRun
 from penstock.model.clock import ManualClock
 from penstock.plan.algorithms import JoinAlgorithm
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
+from penstock.runs.answer import Outlet
 from tests.engine.helpers import recut
 from tests.engine.joins.joining import CUT, PROMISE
 from tests.engine.joins.test_ordered_joins import watching, with_hint

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import penstock as ps
-from penstock.model.row_form import RowForm
-from penstock.model.schema import Schema
-from penstock.sources.live import LiveSource, nothing
-from penstock.sources.rejects import StreamRejects
-from penstock.sources.rows import read_rows
-from penstock.sources.source import Chunk
+from penstock.io.formats.rows import read_rows
+from penstock.io.sources.rejects import StreamRejects
+from penstock.io.sources.source import Chunk, LiveSource, nothing
+from penstock.model.types import Schema
+from penstock.model.values import RowForm
 
 SECOND = 1_000_000
 

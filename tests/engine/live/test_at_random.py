@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.live.engine import LiveEngine
-from penstock.engine.options import Scheduling
 from penstock.errors import EngineError
+from penstock.io.sinks.sink import Collected
+from penstock.local.graph_options import Scheduling
+from penstock.local.live.engine import LiveEngine
 from penstock.model.clock import ManualClock
-from penstock.runs.isolated import IsolatedOutlet
-from penstock.sinks.sink import Collected
+from penstock.runs.answer import IsolatedOutlet
 from tests.engine.helpers import recut
 from tests.engine.live.scripted import speak
 from tests.engine.live.told import Told

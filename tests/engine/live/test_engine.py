@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.engine.live.engine import LiveEngine
 from penstock.errors import EngineError, SourceError
+from penstock.io.sinks.sink import Callback, Collected
+from penstock.local.live.engine import LiveEngine
 from penstock.model.clock import ManualClock
-from penstock.runs.isolated import IsolatedOutlet
-from penstock.runs.tables import Tables
-from penstock.sinks.callback import Callback
-from penstock.sinks.sink import Collected
+from penstock.runs.answer import IsolatedOutlet
+from penstock.runs.lookup_tables import Tables
 from tests.engine.live.scripted import speak
 from tests.engine.scheduling.test_scheduler import Spoken
 from tests.planning import in_process

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.durable import read_json, write_json
-from penstock.engine.checkpoints.checkpoint import Checkpoints
-from penstock.operators.windows.shared import cell_panes, piece_log, shared_panes
+from penstock.io.durable_files import read_json, write_json
+from penstock.kernel.windows import pane_parts, shared_panes
+from penstock.local.checkpoint import Checkpoints
 from tests.engine.live.scripted import speak
 from tests.engine.live.told import Told
 from tests.waiting import wait_for
@@ -143,8 +143,8 @@ def test_they_come_and_go(
 ) -> None:
     with (
         patch.object(shared_panes, "_FEW_ROWS", few),
-        patch.object(cell_panes, "_SPARSE", sparse),
-        patch.object(piece_log, "_FEW", kept),
+        patch.object(pane_parts, "_SPARSE", sparse),
+        patch.object(pane_parts, "_FEW", kept),
         patch.object(shared_panes, "_NEW", new),
         TemporaryDirectory() as folder,
     ):
@@ -195,7 +195,7 @@ def test_one_more_while_a_piece_is_open(
     monkeypatch.setattr(shared_panes, "_NEW", new)
     monkeypatch.setattr(shared_panes, "_FEW_ROWS", 0)
     monkeypatch.setattr(shared_panes, "_NARROW_FILTERS", 100)
-    monkeypatch.setattr(cell_panes, "_SPARSE", 1000)
+    monkeypatch.setattr(pane_parts, "_SPARSE", 1000)
     for sql in TENS_OF[:3]:
         story.add(sql)
     story.say([4, 3, 4, 3])

@@ -6,12 +6,11 @@ import queue
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.model.row_form import RowForm
-from penstock.model.schema import Schema
-from penstock.sources.live import Attention, LiveSource
-from penstock.sources.rejects import StreamRejects
-from penstock.sources.rows import read_rows
-from penstock.sources.source import Chunk
+from penstock.io.formats.rows import read_rows
+from penstock.io.sources.rejects import StreamRejects
+from penstock.io.sources.source import Attention, Chunk, LiveSource
+from penstock.model.types import Schema
+from penstock.model.values import RowForm
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import penstock as ps
-from penstock.engine.graph.source_node import Ended, SourceNode
-from penstock.engine.reading.in_step import Meeting, is_ahead, meetings
-from penstock.engine.reading.inbox import AHEAD, Inbox
+from penstock.io.sources.rejects import StreamRejects
+from penstock.io.sources.source import Bell, Chunk, LiveSource, Source
+from penstock.local.graph.source_node import Ended, Meeting, SourceNode, is_ahead, meetings
+from penstock.local.scheduling.reading import AHEAD, Inbox
 from penstock.model.clock import ManualClock
-from penstock.model.schema import Schema
-from penstock.sources.bell import Bell
-from penstock.sources.live import LiveSource
-from penstock.sources.rejects import StreamRejects
-from penstock.sources.source import Chunk, Source
+from penstock.model.types import Schema
 from tests.waiting import join
 
 

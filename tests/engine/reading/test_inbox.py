@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.engine.graph.source_node import Ended
-from penstock.engine.reading.inbox import Inbox
-from penstock.sources.bell import Bell
-from penstock.sources.source import Chunk
+from penstock.io.sources.source import Bell, Chunk
+from penstock.local.graph.source_node import Ended
+from penstock.local.scheduling.reading import Inbox
 
 
 def chunk(*values: int) -> Chunk:

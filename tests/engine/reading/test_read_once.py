@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.checkpoints.checkpoint import Checkpoints
+from penstock.local.checkpoint import Checkpoints
 from tests.engine.helpers import CUTS, examples, locally
 from tests.reference.helpers import Stream, bag, database, tuples
 

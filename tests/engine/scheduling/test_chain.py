@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.engine.run import LocalRun
-from penstock.engine.strategy.strategy import Strategy
-from penstock.sources.source import Chunk
+from penstock.io.sources.source import Chunk
+from penstock.local.run import LocalRun
+from penstock.local.strategies import Strategy
 from tests.engine.scheduling.test_cycle import SCHEMA, nowhere, prepared
 
 TWO_WAYS = "SELECT v FROM a UNION ALL SELECT v FROM b WHERE v < 10"

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine.graph.node import GraphNode
-from penstock.engine.options import Scheduling
-from penstock.engine.run import LocalRun
+from penstock.io.sinks.sink import Callback
+from penstock.io.sources.source import Chunk
+from penstock.local.graph.node import GraphNode
+from penstock.local.graph_options import Scheduling
+from penstock.local.run import LocalRun
 from penstock.model.clock import ManualClock
-from penstock.runs.outlet import Outlet
-from penstock.sinks.callback import Callback
-from penstock.sources.source import Chunk
+from penstock.runs.answer import Outlet
 from tests.planning import in_process
 
 SCHEMA = pa.schema([("v", pa.int64())])

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.options import Enabling, Scheduling
-from penstock.engine.run import LocalRun
 from penstock.errors import EngineError
+from penstock.io.formats.rows import read_rows
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import nothing
+from penstock.local.graph.source_node import SourceNode
+from penstock.local.graph_options import Enabling, Scheduling
+from penstock.local.run import LocalRun
 from penstock.model.clock import ManualClock
-from penstock.model.row_form import RowForm
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.live import nothing
-from penstock.sources.rows import read_rows
+from penstock.model.values import RowForm
+from penstock.runs.answer import Outlet
 from tests.engine.live.scripted import Scripted, speak
 from tests.planning import in_process
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.local import answer
-from penstock.engine.options import Scheduling
-from penstock.engine.run import LocalRun
-from penstock.engine.strategy.strategy import Strategy
+from penstock.io.sinks.sink import Collected
+from penstock.local.graph_options import Scheduling
+from penstock.local.run import LocalRun
+from penstock.local.scheduling.scheduler import answer
+from penstock.local.strategies import Strategy
 from penstock.model.clock import ManualClock
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
+from penstock.runs.answer import Outlet
 from tests.engine.helpers import examples, recut
 from tests.planning import in_process
 from tests.queries import NAMES, assert_late, bound, expected, is_strict, lines

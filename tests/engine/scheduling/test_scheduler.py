@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.engine.job import LocalJob
-from penstock.model.row_form import RowForm
-from penstock.model.schema import Schema
-from penstock.runs.outlet import Outlet
-from penstock.sinks.callback import Callback
-from penstock.sources.live import Attention, LiveSource, nothing
-from penstock.sources.rejects import StreamRejects
-from penstock.sources.rows import read_rows
-from penstock.sources.source import Chunk
+from penstock.io.formats.rows import read_rows
+from penstock.io.sinks.sink import Callback
+from penstock.io.sources.rejects import StreamRejects
+from penstock.io.sources.source import Attention, Chunk, LiveSource, nothing
+from penstock.local.scheduling.scheduler import LocalJob
+from penstock.model.types import Schema
+from penstock.model.values import RowForm
+from penstock.runs.answer import Outlet
 from tests.engine.live.scripted import speak
 from tests.planning import in_process
 from tests.waiting import LONGEST, join, wait_for

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.engine.strategy.moves import Move
-from penstock.engine.strategy.rules import RULES
-from penstock.engine.strategy.strategy import Strategy
+from penstock.local.strategies import RULES, Move, Strategy
 
 F, E, B, X = Move
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.strategy.segments import segments
+from penstock.local.scheduling.components import segments
 
 COSTS = st.lists(st.tuples(st.floats(0.1, 100), st.floats(0, 3)), min_size=1, max_size=8)
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.expressions.compile import compile_expression
-from penstock.model.plain_values import to_arrow, to_python
-from penstock.model.schema import Field, Schema
+from penstock.expressions.compiler import compile_expression
+from penstock.expressions.evaluation import evaluator
+from penstock.kernel.grouping.keys import sorted_places
+from penstock.model.ordering import exact_key
 from penstock.model.types import (
     BIGINT,
     BOOLEAN,
@@ -20,16 +21,16 @@ from penstock.model.types import (
     DOUBLE,
     STRING,
     TIMESTAMP,
+    Field,
+    Schema,
     Type,
     array_of,
     from_arrow,
     map_of,
     struct_of,
 )
-from penstock.operators.folding.key_order import sorted_places
+from penstock.model.values import to_arrow, to_python
 from penstock.plan.expressions import Call, Cast, Column, Expression, Literal
-from penstock.scalars.evaluate import evaluator
-from penstock.scalars.ordering import exact_key
 
 STRUCT = struct_of([("x", BIGINT), ("y", array_of(STRING)), ("when", TIMESTAMP)])
 MAP = map_of(STRING, BIGINT)

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model.schema import Schema
-from penstock.model.types import BIGINT, DOUBLE
+from penstock.model.types import BIGINT, DOUBLE, Schema
 from penstock.plan.expressions import Call, Column, Literal
 
 X = Column("c0", DOUBLE)

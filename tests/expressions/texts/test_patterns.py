@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.expressions.texts.patterns import _LAST_CASED, _cases
-from penstock.model.schema import Schema
-from penstock.model.types import BOOLEAN, STRING
+from penstock.expressions.pattern_kernels import _LAST_CASED, _cases
+from penstock.functions.scalar_functions import FUNCTIONS
+from penstock.model.types import BOOLEAN, STRING, Schema
 from penstock.plan.expressions import Call, Column, Literal
-from penstock.scalars.functions import FUNCTIONS
 
 T = Column("c0", STRING)
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model.schema import Schema
-from penstock.model.types import DOUBLE, STRING, decimal_type
+from penstock.model.types import DOUBLE, STRING, Schema, decimal_type
 from penstock.plan.expressions import Cast, Column
 
 NUMBER = st.one_of(

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.model.schema import Schema
-from penstock.model.types import BIGINT, STRING
+from penstock.model.types import BIGINT, STRING, Schema
 from penstock.plan.expressions import Call, Column, Literal
 
 TEXT, NUMBER = Column("c0", STRING), Column("c1", BIGINT)

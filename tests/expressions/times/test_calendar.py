@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.expressions.times.calendar import OF_DAYS
-from penstock.model.duration import DAY
-from penstock.model.schema import Schema
-from penstock.model.types import BIGINT, DATE, STRING, TIMESTAMP
+from penstock.expressions.time_kernels import OF_DAYS
+from penstock.model.durations import DAY
+from penstock.model.types import BIGINT, DATE, STRING, TIMESTAMP, Schema
 from penstock.plan.expressions import Call, Cast, Column, Literal
 
 UNITS = ["week", "month", "quarter", "year"]

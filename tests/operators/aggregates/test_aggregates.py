@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import RunError
-from penstock.functions.aggregates import AGGREGATES
-from penstock.functions.pair_statistics import PAIR_STATISTICS
-from penstock.model.plain_values import to_arrow, to_python
+from penstock.functions.aggregate_functions import AGGREGATES, PAIR_STATISTICS
+from penstock.kernel.aggregates.aggregate import Aggregate
+from penstock.kernel.aggregates.build import _BUILDERS, build
+from penstock.kernel.state import pack, unpack
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -32,11 +33,9 @@ from penstock.model.types import (
     Type,
     decimal_type,
 )
-from penstock.operators.aggregates.aggregate import Aggregate
-from penstock.operators.aggregates.build import _BUILDERS, build
+from penstock.model.values import to_arrow, to_python
 from penstock.plan.expressions import AggregateCall, Column, Literal
-from penstock.reference.aggregate_functions import Input, aggregate
-from penstock.state.chunks import pack, unpack
+from penstock.reference.aggregates import Input, aggregate
 
 DECIMAL = decimal_type(38, 3)
 GROUPS = 3

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.functions.aggregates import AGGREGATES
-from penstock.operators.aggregates.build import build
-from penstock.operators.windows.paned import Paned
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.functions.aggregate_functions import AGGREGATES
+from penstock.kernel.aggregates.build import build
+from penstock.kernel.windows.paned import Paned
+from penstock.plan.nodes.aggregation import WindowAggregate
 from tests.operators.driving import PROMISE, Stream, check, planned
 
 DOUBLES = [None, 0.0, -0.0, 1.0, 0.1, 1e16, -1e16, 1e308, math.nan, math.inf, -math.inf]

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import RunError
-from penstock.functions.python_aggregates import Guarded
+from penstock.functions.user_functions import Guarded
+from penstock.kernel.aggregates.python_states import OfPython
+from penstock.kernel.state import pack, unpack
+from penstock.kernel.windows.paned import Paned
+from penstock.kernel.windows.two_level import TwoLevel
 from penstock.model.clock import ManualClock
 from penstock.model.types import BIGINT, STRING
-from penstock.operators.aggregates.python_states import OfPython
-from penstock.operators.windows.paned import Paned
-from penstock.operators.windows.two_level import TwoLevel
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregation import WindowAggregate
 from penstock.plan.nodes.query import QueryPlan
 from penstock.reference.engine import answer
-from penstock.state.chunks import pack, unpack
 from tests.operators.driving import Operators, restarting, run
 
 

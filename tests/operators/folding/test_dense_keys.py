@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.folding.dense_keys import DenseKeys
+from penstock.kernel.grouping.key_codes import DenseKeys
 from tests.engine.helpers import examples
 
 ANCHORS = st.sampled_from([0, 5000, -(2**63), 2**63 - 1, 2**40])

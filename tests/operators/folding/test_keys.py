@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.plain_values import to_arrow, to_python
+from penstock.kernel.grouping.key_codes import DenseKeys
+from penstock.kernel.grouping.keys import BitCodes, KeyCodes, codes_of
+from penstock.model.ordering import canonical
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -27,10 +29,7 @@ from penstock.model.types import (
     Type,
     decimal_type,
 )
-from penstock.operators.folding.column_codes import BitCodes, codes_of
-from penstock.operators.folding.dense_keys import DenseKeys
-from penstock.operators.folding.keys import KeyCodes
-from penstock.scalars.ordering import canonical
+from penstock.model.values import to_arrow, to_python
 from tests.engine.helpers import examples
 
 VALUES: dict[Type, list[Any]] = {

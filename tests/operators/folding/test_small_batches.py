@@ -1,14 +1,13 @@
 import pyarrow as pa
 import pytest
 
-from penstock.model.row_form import RowForm
-from penstock.model.schema import Field, Schema
-from penstock.model.types import BIGINT
-from penstock.operators.batch import Batch
-from penstock.operators.folding.small_batches import SmallBatches
-from penstock.operators.operator import Item, Progress
-from penstock.operators.windows.paned import Paned
-from penstock.operators.windows.two_level import TwoLevel
+from penstock.kernel.batch import Batch
+from penstock.kernel.grouping.folding import SmallBatches
+from penstock.kernel.operator import Item, Progress
+from penstock.kernel.windows.paned import Paned
+from penstock.kernel.windows.two_level import TwoLevel
+from penstock.model.types import BIGINT, Field, Schema
+from penstock.model.values import RowForm
 from tests.operators.algorithms_helper import Row, Stream, defined, items, outcome
 from tests.operators.restarting import Restarting
 

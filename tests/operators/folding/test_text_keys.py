@@ -7,10 +7,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.kernel.grouping import keys
+from penstock.kernel.grouping.key_codes import TextKeys
+from penstock.kernel.grouping.keys import ValueCodes
 from penstock.model.types import STRING
-from penstock.operators.folding import column_codes
-from penstock.operators.folding.column_codes import ValueCodes
-from penstock.operators.folding.text_keys import TextKeys
 
 TEXTS = st.text("ab\0é", max_size=12) | st.integers(0, 3000).map(str)
 
@@ -54,7 +54,7 @@ def test_columns_have_the_same_codes_with_many_texts_and_with_few() -> None:
     random = np.random.default_rng(1)
     many, few = ValueCodes(STRING), ValueCodes(STRING)
     few._texts = None
-    for size in (column_codes._MANY + 1, 500, 3_000, 40, 3_000):
+    for size in (keys._MANY_TEXTS + 1, 500, 3_000, 40, 3_000):
         texts = pa.array([f"t{number}" for number in random.integers(0, 5_000, size)])
         if size == 500:
             texts = pa.concat_arrays([texts, pa.array([None, ""], pa.string())])

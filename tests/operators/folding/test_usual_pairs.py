@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.kernel.grouping.keys import KeyCodes
 from penstock.model.types import BIGINT, STRING, TIMESTAMP
-from penstock.operators.folding.keys import KeyCodes
 
 
 @pytest.mark.parametrize("odd", [0.0, 0.001, 0.5])

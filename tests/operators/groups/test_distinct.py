@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.groups.distinct import DistinctOperator
-from penstock.plan.nodes.aggregates import Distinct
+from penstock.kernel.groups.distinct import DistinctOperator
+from penstock.plan.nodes.aggregation import Distinct
 from tests.operators.driving import PROMISE, ROWS, Row, Stream, check, examples
 
 

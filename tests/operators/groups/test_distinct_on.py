@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.operators.batch import Batch
-from penstock.operators.groups.distinct_on import DistinctOnOperator
-from penstock.operators.operator import LateRows, Progress
-from penstock.plan.nodes.distinct_on import DistinctOn
-from penstock.state.chunks import MemoryStore
+from penstock.kernel.batch import Batch
+from penstock.kernel.groups.distinct import DistinctOnOperator
+from penstock.kernel.operator import LateRows, Progress
+from penstock.kernel.state import MemoryStore
+from penstock.plan.nodes.aggregation import DistinctOn
 
 
 def operator_for(window: str, keys: str = "k", columns: str = "x", order: str = "") -> Any:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.kernel.groups.group_by import GroupedOperator
+from penstock.kernel.state import Slices
 from penstock.model.punctuation import BEGINNING, END
-from penstock.operators.folding.slices import Slices
-from penstock.operators.groups.grouped import GroupedOperator
-from penstock.plan.nodes.aggregates import GroupAggregate
+from penstock.plan.nodes.aggregation import GroupAggregate
 from tests.operators.driving import (
     ALL,
     DIFFERENTIAL,

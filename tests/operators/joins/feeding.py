@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from penstock.kernel.batch import Batch
+from penstock.kernel.bounds import to_ticks
+from penstock.kernel.build import operator_for
+from penstock.kernel.operator import Item, LateRows, Operator, Progress
 from penstock.model.clock import ManualClock
 from penstock.model.punctuation import BEGINNING, END, Bound, JointPunctuation
-from penstock.operators.batch import Batch
-from penstock.operators.build import operator_for
-from penstock.operators.operator import Item, LateRows, Operator, Progress
-from penstock.operators.ticks import to_ticks
-from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.nodes.joins import Join
+from penstock.optimizer.lowering import lower_node
+from penstock.plan.nodes.join import Join
 from penstock.plan.nodes.query import QueryPlan
 from tests.operators.driving import items
 

@@ -16,29 +16,27 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-import penstock.engine.graph.query_graph as query_graph
-from penstock.engine.checkpoints.resuming import load_run, save_run
-from penstock.engine.graph.source_node import SourceNode
-from penstock.engine.run import LocalRun
-from penstock.model.batch import sign_name
+import penstock.local.graph.query_graph as query_graph
+from penstock.io.sinks.sink import Collected
+from penstock.io.sources.source import Chunk
+from penstock.kernel.batch import Batch
+from penstock.kernel.bounds import to_ticks
+from penstock.kernel.build import operator_for
+from penstock.kernel.operator import Item, Operator, Progress
+from penstock.kernel.state import MemoryStore
+from penstock.local.checkpoint import load_run, save_run
+from penstock.local.graph.source_node import SourceNode
+from penstock.local.run import LocalRun
 from penstock.model.clock import ManualClock
-from penstock.model.punctuation import BEGINNING, Bound
-from penstock.operators.batch import Batch
-from penstock.operators.build import operator_for
-from penstock.operators.operator import Item, Operator, Progress
-from penstock.operators.ticks import to_ticks
+from penstock.model.punctuation import BEGINNING, Bound, sign_name
 from penstock.optimizer.rewrite import with_inputs
-from penstock.physical.node import PhysicalNode
+from penstock.plan.nodes.join import Sequence
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.sequence import Sequence
+from penstock.plan.physical import PhysicalNode
 from penstock.reference.engine import answer
-from penstock.runs.answer import join_tables
-from penstock.runs.final_rows import final_rows
-from penstock.runs.outlet import Outlet
-from penstock.sinks.sink import Collected
-from penstock.sources.source import Chunk
-from penstock.state.chunks import MemoryStore
+from penstock.runs.answer import Outlet, join_tables
+from penstock.runs.collected_answer import final_rows
 from tests.planning import in_process
 from tests.reference.helpers import Row, bag, tuples
 

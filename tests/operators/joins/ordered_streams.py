@@ -10,16 +10,18 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.operators.batch import Batch
-from penstock.operators.joins.join_state import JoinState
-from penstock.operators.joins.oa_join import OaJoin
-from penstock.operators.joins.ordered.adaptive_join import AdaptiveJoin
-from penstock.operators.joins.ordered.filter_order import FilterOrderJoin
-from penstock.operators.joins.ordered.opib_join import OpibJoin
-from penstock.operators.joins.ordered.opob_join import OpobJoin
-from penstock.operators.joins.ordered.sync_filter import SyncFilterJoin
-from penstock.operators.operator import Item, Movable, Progress
-from penstock.plan.nodes.joins import Join
+from penstock.kernel.batch import Batch
+from penstock.kernel.joins.oa_join import OaJoin
+from penstock.kernel.joins.ordered_joins import (
+    AdaptiveJoin,
+    FilterOrderJoin,
+    OpibJoin,
+    OpobJoin,
+    SyncFilterJoin,
+)
+from penstock.kernel.joins.pairing import JoinState
+from penstock.kernel.operator import Item, Movable, Progress
+from penstock.plan.nodes.join import Join
 from tests.reference.helpers import Stream, database
 
 SCHEMA = "k STRING, t BIGINT"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Item
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Item
 
 SECOND = 1_000_000_000
 

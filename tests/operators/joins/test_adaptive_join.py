@@ -9,16 +9,14 @@ import pytest
 
 import penstock as ps
 from penstock.errors import PlanError
+from penstock.kernel.build import operator_for
+from penstock.kernel.joins.ordered_joins import ALPHA, AdaptiveJoin, JoinLoad, JoinMode
+from penstock.kernel.operator import Item, Measured, OperatorStatus
+from penstock.kernel.state import MemoryStore
 from penstock.model.clock import ManualClock
-from penstock.operators.build import operator_for
-from penstock.operators.joins.ordered.adaptive_join import ALPHA, AdaptiveJoin, JoinMode
-from penstock.operators.joins.ordered.load import JoinLoad
-from penstock.operators.measured import Measured, OperatorStatus
-from penstock.operators.operator import Item
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
-from penstock.physical.node import OperatorKind
-from penstock.state.chunks import MemoryStore
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.physical import OperatorKind
 from tests.operators.joins.ordered_streams import WINDOWS, Came, end, expected, feed, join_of, pairs
 from tests.operators.joins.simulated import SECOND, Timer, costing
 

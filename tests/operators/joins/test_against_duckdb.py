@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.operators.batch import Batch
-from penstock.operators.joins import shared_codes
-from penstock.operators.operator import Item, Operator, Progress
-from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.kernel.batch import Batch
+from penstock.kernel.joins import pairing
+from penstock.kernel.operator import Item, Operator, Progress
+from penstock.plan.nodes.join import Join, JoinKind
 from tests.engine.joins.joining import planned
 from tests.operators.joins.feeding import Needed, Outcome, feed, join_of, new
 from tests.operators.restarting import Restarting
@@ -109,7 +109,7 @@ def test_thousands_of_tuples(kind: JoinKind, window: str, condition: str) -> Non
 
 @pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.FULL, JoinKind.ANTI])
 def test_keys_are_forgotten(kind: JoinKind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_codes, "MANY", 8)
+    monkeypatch.setattr(pairing, "MANY", 8)
     for window in WINDOWS:
         check(kind, window, CONDITIONS[2])
 

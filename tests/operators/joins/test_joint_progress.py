@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.kernel.batch import Batch
+from penstock.kernel.build import operator_for
+from penstock.kernel.operator import Item, Progress
 from penstock.model.clock import ManualClock
 from penstock.model.punctuation import JointPunctuation
-from penstock.operators.batch import Batch
-from penstock.operators.build import operator_for
-from penstock.operators.operator import Item, Progress
-from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.nodes.aggregates import GroupAggregate
+from penstock.optimizer.lowering import lower_node
+from penstock.plan.nodes.aggregation import GroupAggregate
 from penstock.reference.engine import evaluate
-from penstock.reference.run import Run
+from penstock.reference.relation import Run
 from tests.operators.joins.feeding import new
 from tests.operators.restarting import Restarting
 from tests.reference.helpers import Stream, ask, bag, tuples

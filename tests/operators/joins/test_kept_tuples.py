@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.joins.kept_tuples import KeptTuples
-from penstock.state.chunks import MemoryStore
+from penstock.kernel.joins.timed_inputs import KeptTuples
+from penstock.kernel.state import MemoryStore
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.kernel.joins.timed_inputs import KeyedTimes, earlier
 from penstock.model.types import INT64_MAX, INT64_MIN
-from penstock.operators.joins.keyed_times import KeyedTimes, earlier
 
 TICK = st.integers(-3, 5) | st.sampled_from([INT64_MIN, INT64_MIN + 1, INT64_MAX - 1, INT64_MAX])
 PAIRS = st.lists(st.tuples(st.integers(0, 4), TICK), max_size=20)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import PlanError
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Item, Operator, Progress
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Item, Operator, Progress
 from penstock.plan.expressions import Column
-from penstock.plan.nodes.joins import JoinKind
+from penstock.plan.nodes.join import JoinKind
 from penstock.reference.engine import evaluate
-from penstock.reference.run import Run
+from penstock.reference.relation import Run
 from tests.engine.joins.joining import CUT, FROM, STREAM, WHERE, planned
 from tests.operators.joins.feeding import Needed, feed, items_of, join_of, new
 from tests.operators.restarting import Restarting

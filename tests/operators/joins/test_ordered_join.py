@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import CheckpointError
-from penstock.operators.joins.join_state import JoinState
-from penstock.operators.joins.ordered import adaptive_join
-from penstock.operators.joins.ordered.opib_join import OpibJoin
-from penstock.operators.operator import Item, Movable
-from penstock.plan.nodes.joins import Join
-from penstock.state.chunks import MemoryStore
+from penstock.kernel.joins import ordered_joins
+from penstock.kernel.joins.ordered_joins import OpibJoin
+from penstock.kernel.joins.pairing import JoinState
+from penstock.kernel.operator import Item, Movable
+from penstock.kernel.state import MemoryStore
+from penstock.plan.nodes.join import Join
 from tests.engine.promising import Watched
 from tests.operators.joins.ordered_streams import (
     ALL,
@@ -105,8 +105,8 @@ def test_joins_of_one_order_keep_it_when_they_move(
     node, came = join_of(window), arrivals(steps)
     told = iter(loads * 100)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adaptive_join.JoinLoad, "measure", lambda *_: next(told))
-        patch.setattr(adaptive_join, "_PATIENCE", 0)
+        patch.setattr(ordered_joins.JoinLoad, "measure", lambda *_: next(told))
+        patch.setattr(ordered_joins, "_PATIENCE", 0)
         made = moving(node, came, [makes[each % len(makes)] for each in moves], every, False)
     assert sorted(pairs(made)) == expected(node, came)
     assert [key(pair) for pair in pairs(made)] == sorted(key(pair) for pair in pairs(made))

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.operator import Operator
-from penstock.operators.over import complete_partitions, framed_aggregates, history
-from penstock.operators.over.complete_partitions import CompletePartitions
-from penstock.operators.over.rows_ahead import RowsAhead
-from penstock.operators.over.rows_in_time import RowsInTime
-from penstock.operators.windows.paned import Paned
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.kernel.operator import Operator
+from penstock.kernel.over import frames, partitions, time_order
+from penstock.kernel.over.partitions import CompletePartitions
+from penstock.kernel.over.time_order import RowsAhead, RowsInTime
+from penstock.kernel.windows.paned import Paned
+from penstock.plan.nodes.aggregation import WindowAggregate
 from penstock.plan.nodes.over import Over
 from tests.operators.driving import PROMISE, ROWS, Operators, Row, Stream, check
 
@@ -192,7 +191,7 @@ LIMITS = [
 @given(rows=ROWS, promise=PROMISE)
 def test_limits(sql: str, rows: list[Row], promise: dict[str, object]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(complete_partitions, "_FEW", 3)
+        patch.setattr(partitions, "_FEW", 3)
         check(f"{sql} LATE SIDE", Stream(rows, promise), OPERATORS)
 
 
@@ -203,6 +202,6 @@ def test_many_runs_of_kept_rows(rows: list[list[Row]], calls: str) -> None:
     given_rows = [row for some in rows for row in some]
     ordered = sorted(given_rows, key=lambda row: row[-1])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(history, "_FEW", 1)
-        patch.setattr(framed_aggregates, "_AT_ONCE", 5)
+        patch.setattr(time_order, "_FEW", 1)
+        patch.setattr(frames, "_AT_ONCE", 5)
         check(f"SELECT k, i, t, {calls} FROM s", Stream(ordered, {"ordered": True}), OPERATORS)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.revising.emitted import Emitted, Groups
+from penstock.kernel.revisions.emitted_rows import Emitted, Groups
 
 VALUES = st.sampled_from([None, 0.0, -0.0, 1.5, float("nan")])
 STATES = st.dictionaries(st.integers(0, 6), VALUES)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.folding import key_expiry
-from penstock.operators.windows.sessions import open_sessions
+from penstock.kernel.grouping import folding as key_expiry
+from penstock.kernel.windows import sessions as open_sessions
 from tests.operators.driving import ALL, DIFFERENTIAL, PROMISE, ROWS, Row, Stream, examples
 from tests.operators.revising_helper import check
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.kernel.state import MemoryStore
 from penstock.plan.nodes.query import QueryPlan
-from penstock.spark.sources.feeds import streams_of
-from penstock.state.chunks import MemoryStore
+from penstock.spark.sources.stream_inputs import streams_of
 from tests.engine.checkpoints.resumed import run_in_parts
 from tests.engine.helpers import recut
 from tests.engine.test_provisional import Running

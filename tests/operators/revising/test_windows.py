@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from penstock.kernel.revisions.revised_panes import RevisingSliding
 from penstock.model.clock import ManualClock
-from penstock.operators.revising.sliding import RevisingSliding
-from penstock.physical.asked import Asked
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregation import WindowAggregate
+from penstock.plan.physical import Asked
 from tests.operators.driving import (
     ALL,
     DIFFERENTIAL,

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.operators.running.key_index import KeyIndex
-from penstock.operators.running.keyed_rows import KeyedRows
+from penstock.kernel.running.running_rows import KeyedRows, KeyIndex
 
 CHANCE = np.random.default_rng(3)
 SCHEMA = pa.schema([("v", pa.int64()), ("s", pa.string())])

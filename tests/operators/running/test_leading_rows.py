@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.operators.batch import Batch
-from penstock.operators.running import leading_rows
-from penstock.operators.running.partitions import RunningPartitions
+from penstock.kernel.batch import Batch
+from penstock.kernel.running import running_over as leading_rows
+from penstock.kernel.running.running_over import RunningPartitions
+from penstock.kernel.state import MemoryStore
 from penstock.optimizer.optimize import executed_query
-from penstock.optimizer.settings import Settings
-from penstock.plan.nodes.running_over import RunningOver
-from penstock.state.chunks import MemoryStore
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.nodes.over import RunningOver
 from tests.reference.helpers import Stream, database
 
 SQL = (

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.running.netting import left_over
+from penstock.kernel.running.running_rows import left_over
 
 ITEM = st.tuples(
     st.sampled_from([1, 2, None]),

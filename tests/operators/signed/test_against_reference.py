@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.folding import key_expiry
-from penstock.operators.joins import kept_tuples
-from penstock.operators.signed import distinct, net_extents
+from penstock.kernel.grouping import folding as key_expiry
+from penstock.kernel.joins import timed_inputs
+from penstock.kernel.retractions import net_groups, net_items
 from tests.operators.joins.interleaved import Given, check, planned, ran
 
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.float64()), ("v", pa.int32()), ("t", pa.int32())])
@@ -208,9 +208,9 @@ def test_forgetting_keys_and_items_changes_nothing(
     relation = f"l {window(ranges[0])} EXCEPT ON (v) r {window(ranges[1])}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(key_expiry, "MANY", 1)
-        patch.setattr(distinct, "_MANY", 1)
-        patch.setattr(kept_tuples, "_SMALL", 1)
-        patch.setattr(net_extents, "_AT_ONCE", 3)
+        patch.setattr(net_groups, "_MANY", 1)
+        patch.setattr(timed_inputs, "_SMALL", 1)
+        patch.setattr(net_items, "_AT_ONCE", 3)
         given_ = streams(rows, ({"delay": 2}, {"delay": 4}))
         check(select.format(relation), given_, turns, every)
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.kernel.batch import Batch
+from penstock.kernel.build import operator_for
+from penstock.kernel.operator import Operator, Progress
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.build import operator_for
-from penstock.operators.operator import Operator, Progress
-from penstock.optimizer.physical.lower import lower_node
+from penstock.optimizer.lowering import lower_node
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
 

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.signed.lineage import segments, stacked
-from penstock.operators.signed.netting import taken_back
+from penstock.kernel.retractions.lineage import segments, stacked, taken_back
 
 
 @given(items=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1, -1])), max_size=40))

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.operators.batch import Batch
-from penstock.operators.stateless.filter import FilterOperator
-from penstock.operators.stateless.many_filters import ManyFilters
-from penstock.plan.nodes.stateless import Filter
+from penstock.kernel.batch import Batch
+from penstock.kernel.filter_sets import ManyFilters
+from penstock.kernel.stateless import FilterOperator
+from penstock.plan.nodes.node import Filter
 from tests.operators.windows.shared.test_filter_cells import LEAF, ROW
 
 TYPES = (pa.int64(), pa.float64(), pa.string())

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Progress
-from penstock.operators.stateless.merge import Merge
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Progress
+from penstock.kernel.order import Merge
+from penstock.optimizer.lowering import lower
 from penstock.optimizer.optimize import SIMPLIFYING, optimize
-from penstock.optimizer.physical.lower import lower
-from penstock.optimizer.settings import Settings
-from penstock.physical.plan import PhysicalPlan
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.nodes.node import Union
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Union
+from penstock.plan.physical import PhysicalPlan
 from tests.engine.helpers import recut
 from tests.engine.side_by_side import (
     TURNS,

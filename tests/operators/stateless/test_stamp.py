@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.kernel.operator import Item, LateRows, Progress
+from penstock.kernel.stateless import StampOperator
+from penstock.kernel.windows.landmark import LandmarkOperator
 from penstock.model.clock import ManualClock
-from penstock.operators.operator import Item, LateRows, Progress
-from penstock.operators.stateless.stamp import StampOperator
-from penstock.operators.windows.landmark import LandmarkOperator
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregation import WindowAggregate
+from penstock.plan.nodes.node import Stamp
 from penstock.plan.nodes.query import QueryPlan
-from penstock.plan.nodes.stateless import Stamp
 from penstock.reference.engine import answer
 from tests.operators.driving import Operators, examples, items, restarting, run
 

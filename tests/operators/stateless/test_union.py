@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Item, Progress
+from penstock.kernel.order import Merge
+from penstock.kernel.progress import group_bounds as melded
+from penstock.kernel.progress.group_bounds import GroupBounds
+from penstock.kernel.state import MemoryStore
+from penstock.kernel.stateless import Meld
 from penstock.model.punctuation import BEGINNING
-from penstock.operators.batch import Batch
-from penstock.operators.groups import melded
-from penstock.operators.groups.bounds import GroupBounds
-from penstock.operators.operator import Item, Progress
-from penstock.operators.stateless.merge import Merge
-from penstock.operators.stateless.union import Meld
-from penstock.plan.nodes.stateless import Union
-from penstock.state.chunks import MemoryStore
+from penstock.plan.nodes.node import Union
 from tests.engine.helpers import recut
 from tests.engine.side_by_side import TURNS, punctuations, rows_of, run_interleaved
 from tests.reference.helpers import Stream, bag, database, tuples
@@ -116,8 +116,8 @@ def test_group_bounds_are_the_lowest_of_all_inputs(
     told: list[tuple[int, int, dict[str, int]]], restarts: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(melded, "_MANY", 2)
-        patch.setattr(melded, "_BLOCK", 2)
+        patch.setattr(melded, "_MANY_GROUPS", 2)
+        patch.setattr(melded, "_GROUPS_A_BLOCK", 2)
         node, store = union(), MemoryStore()
         meld = Meld(node)
         low, highest = [0, 0], [dict[str, int](), dict[str, int]()]

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Progress
-from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Progress
+from penstock.kernel.windows.adapt_wid import AdaptWid, Thresholds
+from penstock.plan.nodes.aggregation import WindowAggregate
 from tests.operators.algorithms_helper import (
     CUTS,
     Row,

@@ -1,9 +1,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Progress
-from penstock.operators.windows.buffering import Buffering
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Progress
+from penstock.kernel.windows.buffering import Buffering
 from tests.operators.algorithms_helper import (
     CUTS,
     Outcome,

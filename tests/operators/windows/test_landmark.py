@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Progress
+from penstock.kernel.windows.landmark import LandmarkOperator
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Progress
-from penstock.operators.windows.landmark import LandmarkOperator
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregation import WindowAggregate
 from tests.operators.driving import (
     ALL,
     DIFFERENTIAL,

@@ -11,18 +11,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.local import answer
 from penstock.errors import RunError
-from penstock.functions.aggregates import AGGREGATES
-from penstock.functions.pair_statistics import PAIR_STATISTICS
+from penstock.functions.aggregate_functions import AGGREGATES, PAIR_STATISTICS
+from penstock.kernel.batch import Batch
+from penstock.kernel.grouping import folding as key_expiry
+from penstock.kernel.operator import Progress
+from penstock.kernel.windows import paned
+from penstock.kernel.windows.paned import Paned
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import ManualClock
 from penstock.model.punctuation import BEGINNING
-from penstock.operators.batch import Batch
-from penstock.operators.folding import key_expiry
-from penstock.operators.operator import Progress
-from penstock.operators.windows import paned
-from penstock.operators.windows.paned import Paned
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregation import WindowAggregate
 from tests.engine.helpers import assert_same, late_rows, locally
 from tests.planning import in_process
 from tests.reference.helpers import Row, Stream, ask, bag, database, tuples

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.operators.operator import Progress
-from penstock.operators.windows.paned import Paned
-from penstock.state.chunks import MemoryStore
+from penstock.kernel.operator import Progress
+from penstock.kernel.state import MemoryStore
+from penstock.kernel.windows.paned import Paned
 from tests.operators.algorithms_helper import Stream, items
 
 

@@ -7,16 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import PlanError
-from penstock.operators.batch import Batch
-from penstock.operators.folding.folder import Folder
-from penstock.operators.operator import Progress
-from penstock.operators.windows.two_level import (
-    LazyFlush,
-    LowLevel,
-    PartialRows,
-    SlowFlush,
-    TwoLevel,
-)
+from penstock.kernel.batch import Batch
+from penstock.kernel.grouping.folding import Folder
+from penstock.kernel.operator import Progress
+from penstock.kernel.windows.two_level import LazyFlush, LowLevel, PartialRows, SlowFlush, TwoLevel
 from tests.operators.algorithms_helper import (
     CUTS,
     Row,

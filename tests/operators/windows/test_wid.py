@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from penstock.operators.batch import Batch
-from penstock.operators.folding.folder import Folder
-from penstock.operators.operator import Progress
-from penstock.operators.windows.wid import Tagger, Wid, joined
+from penstock.kernel.batch import Batch
+from penstock.kernel.grouping.folding import Folder
+from penstock.kernel.operator import Progress
+from penstock.kernel.windows.wid import Tagger, Wid, joined
 from tests.operators.algorithms_helper import (
     CUTS,
     Stream,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.kernel.operator import Operator
 from penstock.model.clock import ManualClock
-from penstock.operators.operator import Operator
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregation import WindowAggregate
 from tests.operators.driving import (
     ALL,
     DIFFERENTIAL,

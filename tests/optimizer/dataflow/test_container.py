@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.optimizer.dataflow.container import Container, slot
-from penstock.optimizer.dataflow.join_costs import JoinCosts
-from penstock.optimizer.dataflow.join_statistics import statistics_of
-from penstock.optimizer.dataflow.search import Search
-from penstock.plan.nodes.joins import Join
+from penstock.optimizer.explain_dataflow import Container, slot
+from penstock.optimizer.join_costs import JoinCosts
+from penstock.optimizer.join_search import Search
+from penstock.optimizer.join_statistics import statistics_of
+from penstock.plan.nodes.join import Join
 
 TIMES = st.floats(0, 1e6)
 

@@ -11,19 +11,17 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine.local import answer
+from penstock.kernel.joins.probes import WindowIndex
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import ManualClock
-from penstock.operators.joins.multiway.window_index import WindowIndex
-from penstock.optimizer.dataflow.encounters import encounters
-from penstock.optimizer.dataflow.join_costs import JoinCosts
-from penstock.optimizer.dataflow.join_statistics import InputStatistics, statistics_of
-from penstock.optimizer.dataflow.search import Search
-from penstock.optimizer.logical.arrange_joins import put_together
-from penstock.optimizer.physical.lower import lower
-from penstock.optimizer.rewrite import with_inputs
-from penstock.optimizer.settings import Settings
-from penstock.plan.join_trees.join_tree import Joined, flat
-from penstock.plan.nodes.joins import Join
+from penstock.optimizer.join_costs import JoinCosts
+from penstock.optimizer.join_order import put_together
+from penstock.optimizer.join_search import Search
+from penstock.optimizer.join_statistics import InputStatistics, encounters, statistics_of
+from penstock.optimizer.lowering import lower
+from penstock.optimizer.rewrite import Settings, with_inputs
+from penstock.plan.join_trees import Joined, flat
+from penstock.plan.nodes.join import Join
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 

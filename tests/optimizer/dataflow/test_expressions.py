@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 import penstock as ps
-from penstock.optimizer.dataflow.container import Container
-from penstock.optimizer.dataflow.expression import DataflowExpression, Operation
-from penstock.optimizer.dataflow.translate import translate
-from penstock.optimizer.logical.arrange_joins import chosen
-from penstock.optimizer.settings import Settings
-from penstock.plan.join_trees.join_tree import Joined, flat, left_deep, orders_of, trees_of
-from penstock.plan.nodes.joins import Join
+from penstock.optimizer.dataflow import DataflowExpression, Operation, translate
+from penstock.optimizer.explain_dataflow import Container
+from penstock.optimizer.join_order import chosen
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.join_trees import Joined, flat, left_deep, orders_of, trees_of
+from penstock.plan.nodes.join import Join
 
 WINDOWS = "r [RANGE 5, WA ts], s [RANGE 5, WA ts], t [RANGE 5, WA ts]"
 TRIANGLE = f"SELECT r.a FROM {WINDOWS} WHERE r.b = s.b AND s.c = t.c AND r.a = t.a"

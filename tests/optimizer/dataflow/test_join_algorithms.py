@@ -7,11 +7,9 @@ import pytest
 
 import penstock as ps
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
-from penstock.physical.host import Host
-from penstock.physical.node import OperatorKind, PhysicalNode
-from penstock.plan.algorithms import JoinAlgorithm, Reason
-from penstock.plan.join_choice import JoinChoice
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.algorithms import JoinAlgorithm, JoinChoice, Reason
+from penstock.plan.physical import Host, OperatorKind, PhysicalNode
 
 ROWS = 4_000
 

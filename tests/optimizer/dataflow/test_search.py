@@ -11,19 +11,18 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine.local import answer
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import ManualClock
-from penstock.optimizer.dataflow.join_costs import JoinCosts
-from penstock.optimizer.dataflow.join_statistics import JoinStatistics, statistics_of
-from penstock.optimizer.dataflow.search import Search
-from penstock.optimizer.logical.arrange_joins import candidates, chosen
+from penstock.optimizer.join_costs import JoinCosts
+from penstock.optimizer.join_order import candidates, chosen
+from penstock.optimizer.join_search import Search
+from penstock.optimizer.join_statistics import JoinStatistics, statistics_of
 from penstock.optimizer.optimize import physical_plan
-from penstock.optimizer.settings import Settings
-from penstock.physical.host import Host
-from penstock.physical.node import OperatorKind
-from penstock.plan.join_trees.arrangement import arranged
-from penstock.plan.join_trees.join_tree import Joined, flat, partitions, trees_of
-from penstock.plan.nodes.joins import Join
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.join_properties import arranged
+from penstock.plan.join_trees import Joined, flat, partitions, trees_of
+from penstock.plan.nodes.join import Join
+from penstock.plan.physical import Host, OperatorKind
 
 
 def joined(rows: dict[str, int], keys: int = 10, delay: int = 0, hint: str = "") -> ps.Query:

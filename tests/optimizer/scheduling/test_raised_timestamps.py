@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.optimizer.scheduling.raised_timestamps import ConcurrentItems, Look, Record, Step
+from penstock.optimizer.conflicts import ConcurrentItems, Look, RaisedStep, Record
 
 COLUMNS = {"r": "ab", "s": "bc", "t": "ac"}
 # the first example of section 3.1: r and s write w_rs, and t reads it
-KEPT: dict[str, Sequence[Step]] = {
+KEPT: dict[str, Sequence[RaisedStep]] = {
     "r": (Record("r"), Look("s"), Record("rs"), Look("t")),
     "s": (Record("s"), Look("r"), Record("rs"), Look("t")),
     "t": (Record("t"), Look("rs")),

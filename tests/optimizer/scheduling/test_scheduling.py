@@ -8,12 +8,10 @@ import pytest
 
 import penstock as ps
 from penstock.experiments.schedules import figure_4
-from penstock.optimizer.dataflow.translate import translate
-from penstock.optimizer.scheduling.conflicts import Conflicts, Removal
-from penstock.optimizer.scheduling.explain import conflicts_of, schedule
-from penstock.optimizer.scheduling.order_invariance import order_matters
-from penstock.optimizer.settings import Settings
-from penstock.plan.join_trees.join_tree import left_deep
+from penstock.optimizer.conflicts import Conflicts, Removal, conflicts_of, order_matters, schedule
+from penstock.optimizer.dataflow import translate
+from penstock.optimizer.rewrite import Settings
+from penstock.plan.join_trees import left_deep
 from penstock.plan.nodes.query import QueryPlan
 from tests.optimizer.any_query import ask_any, each_alone
 from tests.reference.helpers import Row, Stream, bag, database, tuples

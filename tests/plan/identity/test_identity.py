@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.plan.identity.identity import algorithms, differences, identity
+from penstock.plan.identity import algorithms, differences, identity
 
 STREAMS = """
 CREATE STREAM s (k STRING, j INT, x INT, y DOUBLE, ts TIMESTAMP) PROGRESS ON ts DELAY 5 SECONDS;

@@ -12,11 +12,11 @@ import pytest
 
 import penstock as ps
 from penstock.errors import RunError
-from penstock.functions.scalar import SCALARS
-from penstock.functions.signature import Family
-from penstock.plan.nodes.stateless import Project
-from penstock.plan.properties.can_fail import may_fail
-from penstock.scalars.evaluate import evaluator
+from penstock.expressions.evaluation import evaluator
+from penstock.functions.scalar_functions import SCALARS
+from penstock.functions.signatures import Family
+from penstock.plan.expressions import may_fail
+from penstock.plan.nodes.node import Project
 from tests.engine.helpers import locally
 from tests.engine.test_provisional import Running
 from tests.reference.helpers import Stream, ask, bag, tuples

@@ -6,7 +6,7 @@ import pytest
 
 import penstock as ps
 from penstock.plan.expressions import Column
-from penstock.plan.properties.window_times import ticks_between
+from penstock.plan.properties import ticks_between
 
 WINDOWS = "SELECT k, count(*) AS n [RANGE 7, SLIDE 3, WA t] FROM s GROUP BY k"
 START, END = "window_start", "window_end"

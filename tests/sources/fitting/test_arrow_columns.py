@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model.plain_values import to_python
+from penstock.io.formats.arrow import castable, fit_column
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -22,7 +22,7 @@ from penstock.model.types import (
     Type,
     decimal_type,
 )
-from penstock.sources.fitting.arrow_columns import castable, fit_column
+from penstock.model.values import to_python
 
 MONEY = decimal_type(5, 2)
 

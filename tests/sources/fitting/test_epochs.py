@@ -10,16 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model.plain_values import to_python
-from penstock.model.schema import Field, Schema
-from penstock.model.types import EPOCHS, Epoch, Kind, Type, array_of, map_of, struct_of
-from penstock.sources.fitting.arrow_columns import fit_column
-from penstock.sources.fitting.epochs import moment_of
-from penstock.sources.fitting.objects import fit_objects
-from penstock.sources.fitting.text import parse_cells, parse_column
-from penstock.sources.formats.few_json_lines import LinesAlone
-from penstock.sources.formats.json_lines import read_block
-from penstock.sources.rejects import RejectLog
+from penstock.io.formats.arrow import fit_column
+from penstock.io.formats.epochs import moment_of
+from penstock.io.formats.json_lines import LinesAlone, read_block
+from penstock.io.formats.rows import fit_objects
+from penstock.io.formats.text_values import parse_cells, parse_column
+from penstock.io.sources.rejects import RejectLog
+from penstock.model.types import (
+    EPOCHS,
+    Epoch,
+    Field,
+    Kind,
+    Schema,
+    Type,
+    array_of,
+    map_of,
+    struct_of,
+)
+from penstock.model.values import to_python
 
 COUNTED = [Type(kind, epoch=each) for kind, units in EPOCHS.items() for each in units]
 SECONDS = Type(Kind.TIMESTAMP, epoch=Epoch.SECONDS)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model.plain_values import to_python
-from penstock.model.schema import Field, Schema
+from penstock.io.formats.json_lines import read_lines
+from penstock.io.formats.rows import fit_objects, plain_value, why_misfit
+from penstock.io.sources.rejects import RejectLog
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -26,13 +27,13 @@ from penstock.model.types import (
     STRING,
     TIMESTAMP,
     Epoch,
+    Field,
     Kind,
+    Schema,
     Type,
     decimal_type,
 )
-from penstock.sources.fitting.objects import fit_objects, plain_value, why_misfit
-from penstock.sources.formats.json_values import read_lines
-from penstock.sources.rejects import RejectLog
+from penstock.model.values import to_python
 
 MONEY = decimal_type(5, 2)
 SECONDS, MILLIS, NANOS = (

@@ -12,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SourceError
-from penstock.model.plain_values import to_python
+from penstock.io.formats.text_values import (
+    parse_cell,
+    parse_cells,
+    parse_column,
+    parse_whole,
+    why_bad,
+)
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -26,8 +32,7 @@ from penstock.model.types import (
     Type,
     decimal_type,
 )
-from penstock.sources.fitting.cells import parse_cell, why_bad
-from penstock.sources.fitting.text import parse_cells, parse_column, parse_whole
+from penstock.model.values import to_python
 
 DAY = 86_400_000_000
 BAD = "bad"

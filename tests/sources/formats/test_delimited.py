@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.reading.reading import Reading
 from penstock.errors import SourceError
-from penstock.model.schema import Field, Schema
-from penstock.model.types import INT, STRING
-from penstock.sources.files import FileSource
-from penstock.sources.formats import delimited
-from penstock.sources.formats.data_file import DataFile
-from penstock.sources.formats.delimited import BLOCK, read_delimited
-from penstock.sources.live import Attention
-from penstock.sources.rejects import RejectLog
-from penstock.state.chunks import MemoryStore
+from penstock.io.formats import csv_files
+from penstock.io.formats.csv_files import BLOCK, read_delimited
+from penstock.io.formats.data_file import DataFile
+from penstock.io.sources.files import FileSource
+from penstock.io.sources.rejects import RejectLog
+from penstock.io.sources.source import Attention
+from penstock.kernel.state import MemoryStore
+from penstock.local.graph.source_node import Reading
+from penstock.model.types import INT, STRING, Field, Schema
 
 
 def test_columns_by_name(read_file: Any) -> None:
@@ -273,7 +272,7 @@ def test_header_that_cannot_be_one(read_file: Any) -> None:
 
 
 def test_long_cells_in_rows_are_fine(read_file: Any) -> None:
-    assert delimited.BLOCK > 1_000_000
+    assert csv_files.BLOCK > 1_000_000
     rows, _ = read_file("a.csv", "s\n" + "x" * 1_000_000 + "\n", s="STRING")
     assert len(rows[0][0]) == 1_000_000
 

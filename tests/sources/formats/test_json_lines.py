@@ -10,9 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SourceError
-from penstock.model.plain_values import to_python
-from penstock.model.row_form import RowForm
-from penstock.model.schema import Field, Schema
+from penstock.io.formats import json_lines
+from penstock.io.formats.data_file import DataFile
+from penstock.io.formats.json_lines import (
+    LinesAlone,
+    read_at_once,
+    read_few_lines,
+    read_json_lines,
+    read_lines,
+)
+from penstock.io.sources.rejects import RejectLog
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -22,14 +29,11 @@ from penstock.model.types import (
     INT,
     STRING,
     TIMESTAMP,
+    Field,
+    Schema,
     decimal_type,
 )
-from penstock.sources.formats import json_lines
-from penstock.sources.formats.data_file import DataFile
-from penstock.sources.formats.few_json_lines import LinesAlone, read_few_lines
-from penstock.sources.formats.json_lines import read_at_once, read_json_lines
-from penstock.sources.formats.json_values import read_lines
-from penstock.sources.rejects import RejectLog
+from penstock.model.values import RowForm, to_python
 
 ALL = Schema(
     (

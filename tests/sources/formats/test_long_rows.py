@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.sources.formats.long_rows import CsvRowLimit, LineCutter, LongRow
+from penstock.io.formats.long_rows import CsvRowLimit, LineCutter, LongRow
 
 Malformed = list[tuple[int, str]]
 PIECES = ["a", '"', "bb", ",", "\n", '""', '"x"', '"a\nb"', "\r\n", "cccccccc"]

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import SourceError
-from penstock.sources.files import FileSource
-from penstock.sources.formats.data_file import DataFile
-from penstock.sources.formats.parquet import read_parquet
-from penstock.sources.rejects import RejectLog
+from penstock.io.formats.data_file import DataFile
+from penstock.io.formats.parquet import read_parquet
+from penstock.io.sources.files import FileSource
+from penstock.io.sources.rejects import RejectLog
 
 
 @pytest.fixture

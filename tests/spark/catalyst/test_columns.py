@@ -14,20 +14,28 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.errors import RunError
-from penstock.functions.scalar import SCALARS
-from penstock.model.plain_values import to_arrow, to_python
-from penstock.model.schema import Field, Schema
+from penstock.functions.scalar_functions import SCALARS
 from penstock.model.types import (
     BIGINT,
     BOOLEAN,
     INT,
     INTERVAL,
     TIMESTAMP,
+    Field,
+    Schema,
     Type,
     decimal_type,
 )
-from penstock.plan.expressions import FUNCTION_NAMES, Call, Cast, Column, Expression, Literal
-from penstock.plan.properties.can_fail import may_fail
+from penstock.model.values import to_arrow, to_python
+from penstock.plan.expressions import (
+    FUNCTION_NAMES,
+    Call,
+    Cast,
+    Column,
+    Expression,
+    Literal,
+    may_fail,
+)
 from penstock.spark.catalyst.columns import SETTINGS, column_or_reason, spark_column
 from penstock.spark.catalyst.functions import FUNCTIONS, LEFT_OUT
 from penstock.spark.catalyst.types import to_spark

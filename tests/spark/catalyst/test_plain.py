@@ -12,7 +12,7 @@ from penstock.plan.nodes.query import QueryPlan
 from penstock.spark.catalyst.columns import SETTINGS
 from penstock.spark.run.job import Job
 from penstock.spark.session.session import setting
-from penstock.spark.sources.given import Frame, Sources
+from penstock.spark.sources.dataframe import Frame, Sources
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.tasks.test_passing import ROWS, plan

@@ -14,7 +14,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import SourceError
-from penstock.spark.session.worker_python import installed_packages
+from penstock.spark.session.workers import installed_packages
 from tests.reference.helpers import bag, tuples
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import penstock as ps
 from penstock.model.clock import ManualClock
 from penstock.reference.engine import answer as definition
-from penstock.spark.frames.dataframe import dataframe
+from penstock.spark.run.query_frames import dataframe
 from tests.engine.adapting.test_adapting import EAGER
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.plan.properties.late_columns import late_columns
-from penstock.sources.rejects import REJECT_COLUMNS
+from penstock.io.sources.rejects import REJECT_COLUMNS
+from penstock.plan.properties import late_columns
 from tests.spark.streaming import add_file, files_stream, total, written
 
 if TYPE_CHECKING:

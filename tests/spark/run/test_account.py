@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.sources.source import Chunk
-from penstock.spark.run.options import Options
-from penstock.spark.run.streaming import SparkRun
+from penstock.io.sources.source import Chunk
+from penstock.spark.run.streaming import Options, SparkRun
 from tests.planning import on_spark
 from tests.spark.helpers import Committed
 from tests.spark.without_spark import Given, WithoutSpark, rows_of

@@ -12,9 +12,8 @@ import pytest
 import penstock as ps
 from penstock.errors import CheckpointError, EngineError, SourceError
 from penstock.runs.answer import Account
-from penstock.spark.run.options import Options
-from penstock.spark.run.outcome import Tally
-from penstock.spark.run.streaming import SparkRun
+from penstock.spark.run.job_results import Tally
+from penstock.spark.run.streaming import Options, SparkRun
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import Committed
@@ -174,7 +173,7 @@ def test_streams_of_dataframes(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_books_count_a_micro_batch_once() -> None:
-    from penstock.spark.run.books import Books
+    from penstock.spark.run.job_results import Books
 
     books = Books().with_batch(0, Tally(read=5)).with_batch(1, Tally(read=2))
     assert books.with_batch(1, Tally(read=2)) == books

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.run.books import read_books
+from penstock.spark.run.job_results import read_books
 from tests.queries import FOLDER
 from tests.spark.processes import (
     DISTURBED,

@@ -12,8 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import CheckpointError, EngineError
-from penstock.spark.run.options import Options
-from penstock.spark.run.streaming import SparkRun
+from penstock.spark.run.streaming import Options, SparkRun
 from tests.planning import on_spark
 from tests.queries import bound
 from tests.reference.helpers import bag, tuples

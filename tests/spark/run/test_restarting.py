@@ -11,14 +11,12 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.io.sources.rejects import RejectLog
 from penstock.plan.nodes.query import Late
 from penstock.plan.streams import StreamDefinition
-from penstock.sources.rejects import RejectLog
-from penstock.spark.run.options import Options
-from penstock.spark.run.streaming import SparkRun
-from penstock.spark.sources.feed import Feed
-from penstock.spark.sources.feeds import streams_of
-from penstock.spark.sources.filling import fill
+from penstock.spark.run.streaming import Options, SparkRun
+from penstock.spark.sources.feed import Feed, fill
+from penstock.spark.sources.stream_inputs import streams_of
 from tests.planning import on_spark
 from tests.queries import bound
 from tests.reference.helpers import bag, tuples

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import penstock as ps
-from penstock.spark.session import planner, worker_python
+from penstock.spark.session import workers
 from penstock.spark.stateful.step import StageStep
 from tests.waiting import join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCRIPT = Path(worker_python.__file__).with_name("worker_python.sh")
+SCRIPT = Path(workers.__file__).with_name("worker_python.sh")
 PLANNING = "pyspark.sql.streaming.transform_with_state_driver_worker"
 
 
@@ -85,26 +85,26 @@ def hangs_up(after: int) -> Iterator[str]:
 def test_nobody_is_answered_who_is_gone(after: int) -> None:
     pytest.importorskip("pyspark")
     with hangs_up(after) as port:
-        planner._answer("1", port, "a secret")  # says nothing: there is nobody to hear it
+        workers._answer("1", port, "a secret")  # says nothing: there is nobody to hear it
 
 
 def test_nobody_listens_any_more() -> None:
     pytest.importorskip("pyspark")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
-    planner._answer("1", port, "a secret")
+    workers._answer("1", port, "a secret")
 
 
 def test_steps_are_planned_here(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer, processes = planner._answer, list[str]()
+    answer, processes = workers._answer, list[str]()
 
     def counted(process: str, where: str, secret: str) -> None:
         processes.append(process)
         answer(process, where, secret)
 
-    monkeypatch.setattr(planner, "_answer", counted)
+    monkeypatch.setattr(workers, "_answer", counted)
     rows: list[int] = []
     started = count(spark).start(
         lambda row: rows.append(row["n"]), rows=True, checkpoint=tmp_path / "checkpoint"

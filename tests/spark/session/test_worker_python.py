@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.session import worker_python
+from penstock.spark.session import workers
 
-SCRIPT = Path(worker_python.__file__).with_name("worker_python.sh")
+SCRIPT = Path(workers.__file__).with_name("worker_python.sh")
 PLANNING = "pyspark.sql.streaming.transform_with_state_driver_worker"
 OWN_SESSION = """
 import sys

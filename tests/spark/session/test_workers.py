@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.spark.run.options import Options
-from penstock.spark.run.streaming import SparkRun
+from penstock.spark.run.streaming import Options, SparkRun
 from tests.planning import on_spark
 from tests.queries import bound
 from tests.reference.helpers import bag, tuples

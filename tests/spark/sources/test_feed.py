@@ -11,20 +11,16 @@ import pytest
 
 import penstock as ps
 from penstock.errors import CheckpointError, SourceError
-from penstock.model.schema import Field, Schema
-from penstock.model.types import INT
+from penstock.io.checksums import rows_checksum
+from penstock.io.sources.files import FileSource
+from penstock.io.sources.rejects import RejectLog
+from penstock.model.types import INT, Field, Schema
 from penstock.plan.streams import StreamDefinition
 from penstock.runs.status import SourceStatus
-from penstock.sources.checksums import rows_checksum
-from penstock.sources.files import FileSource
-from penstock.sources.rejects import RejectLog
-from penstock.spark.run.books import Books
-from penstock.spark.run.closing import closed_before
-from penstock.spark.run.outcome import Tally
-from penstock.spark.sources.feed import Feed, Portion
-from penstock.spark.sources.feeds import Feeds
-from penstock.spark.sources.file_names import file_name
-from penstock.spark.sources.filling import fill_files
+from penstock.spark.run.job_results import Books, Tally
+from penstock.spark.run.streaming import closed_before
+from penstock.spark.sources.feed import Feed, Portion, fill_files
+from penstock.spark.sources.stream_inputs import Feeds, file_name
 
 SCHEMA = Schema([Field("t", INT)])
 STREAM = StreamDefinition("s", SCHEMA)

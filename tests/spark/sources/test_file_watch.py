@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.spark.sources.feeds import Feeds
-from penstock.spark.sources.file_watch import FileWatch
+from penstock.spark.sources.stream_inputs import Feeds, FileWatch
 
 CREATE = "CREATE STREAM s (t INT) FROM FILES '*.csv' PROGRESS ON t ORDERED; SELECT t FROM s"
 

@@ -12,17 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.kernel.operator import Progress
+from penstock.kernel.progress.sub_sources import NOTHING
+from penstock.kernel.state import MemoryStore
 from penstock.model.clock import ManualClock
-from penstock.model.progress import Delay, Ordered, ProgressPolicy, Slack
-from penstock.model.punctuation import BEGINNING
+from penstock.model.punctuation import BEGINNING, Delay, Ordered, ProgressPolicy, Slack
 from penstock.model.types import STRING
-from penstock.operators.operator import Progress
 from penstock.plan.expressions import Column
 from penstock.plan.streams import StreamProgress
-from penstock.promises.by_sub_source import NOTHING
 from penstock.spark.stateful.registers import SourceRegister, StageRegister, slowest
-from penstock.spark.tasks.reports import NO_MOVES, Moves, Reports
-from penstock.state.chunks import MemoryStore
+from penstock.spark.tasks.messages import NO_MOVES, Moves, Reports
 
 PER_K = Column("k", STRING, "s")
 

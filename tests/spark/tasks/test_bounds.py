@@ -11,17 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.kernel.progress.sub_sources import NOTHING
+from penstock.kernel.state import MemoryStore, pack, unpack
 from penstock.model.arrays import Ints
 from penstock.model.clock import ManualClock
-from penstock.model.progress import Delay, Ordered, ProgressPolicy, Punctuated, Rule, Slack
+from penstock.model.punctuation import Delay, Ordered, ProgressPolicy, Punctuated, Rule, Slack
 from penstock.model.types import BIGINT
 from penstock.plan.expressions import Column
 from penstock.plan.streams import StreamProgress
-from penstock.promises.by_sub_source import NOTHING
 from penstock.spark.stateful.registers import SourceRegister
-from penstock.spark.tasks.bounds import TaskBounds
-from penstock.spark.tasks.reports import Reports
-from penstock.state.chunks import MemoryStore, pack, unpack
+from penstock.spark.tasks.messages import Reports, TaskBounds
 from tests.promises.one_by_one import OneByOne, bound_of, meaningful
 
 RULES: list[Rule] = [Ordered(), Delay(4), Slack(0), Slack(1), Slack(3), Slack(40)]

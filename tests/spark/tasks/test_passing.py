@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import penstock as ps
+from penstock.io.sources.rejects import Reject
 from penstock.runs.answer import Account
-from penstock.sources.rejects import Reject
-from penstock.spark.run.answer import answer
+from penstock.spark.run.batch_job import answer
 from tests.planning import on_spark
 from tests.queries import bound
 from tests.reference.helpers import bag, tuples

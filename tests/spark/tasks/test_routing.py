@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.arrays import Ints
-from penstock.model.schema import Field, Schema
-from penstock.model.types import BIGINT, DOUBLE, INT64_MAX, INT64_MIN, STRING
-from penstock.optimizer.physical.slice_bands import _of_band
-from penstock.physical.slices import TimeSlices
+from penstock.model.types import BIGINT, DOUBLE, INT64_MAX, INT64_MIN, STRING, Field, Schema
+from penstock.optimizer.distribution import _of_band
 from penstock.plan.expressions import Column
+from penstock.plan.join_windows import BandJoin
+from penstock.plan.physical import TimeSlices
 from penstock.spark.tasks.buckets import Router
-from penstock.spark.tasks.routing import SliceRouter
-from penstock.windows.joins import BandJoin
+from penstock.spark.tasks.paths import SliceRouter
 
 T = Column("t", BIGINT)
 SCHEMA = Schema((Field("t", BIGINT),))

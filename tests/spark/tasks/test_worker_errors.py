@@ -8,7 +8,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import CheckpointError, EngineError, RunError, SourceError
-from penstock.spark.tasks.worker_errors import failure
+from penstock.spark.session.worker_errors import failure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,12 +13,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model.plain_values import to_arrow
+from penstock.kernel.aggregates.aggregate import from_sortable
+from penstock.kernel.aggregates.frequencies import Counted, Frequencies, between, count, merge
 from penstock.model.types import DOUBLE, STRING, Type
-from penstock.operators.aggregates.frequencies.counted import Counted
-from penstock.operators.aggregates.frequencies.frequencies import Frequencies, count, merge
-from penstock.operators.aggregates.frequencies.frequent import between
-from penstock.operators.aggregates.sortable import from_sortable
+from penstock.model.values import to_arrow
 
 VALUES: dict[Type, st.SearchStrategy[Any]] = {
     DOUBLE: st.sampled_from([0.0, -0.0, 1.5, -1.5, math.nan, math.inf, -math.inf, 5e-324]),

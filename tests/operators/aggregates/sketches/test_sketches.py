@@ -14,26 +14,16 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine.local import answer
-from penstock.functions.aggregates import AGGREGATES
+from penstock.functions.aggregate_functions import AGGREGATES
+from penstock.kernel.aggregates.aggregate import Aggregate
+from penstock.kernel.aggregates.build import build
+from penstock.kernel.aggregates.sketches import DISTINCT_LG_K, LIMIT
+from penstock.kernel.state import pack, unpack
+from penstock.local.scheduling.scheduler import answer
 from penstock.model.clock import ManualClock
-from penstock.model.plain_values import to_arrow
-from penstock.model.types import (
-    BIGINT,
-    BINARY,
-    DOUBLE,
-    INT,
-    STRING,
-    TIMESTAMP,
-    Type,
-    decimal_type,
-)
-from penstock.operators.aggregates.aggregate import Aggregate
-from penstock.operators.aggregates.build import build
-from penstock.operators.aggregates.sketches.sketched import LIMIT
-from penstock.operators.aggregates.sketches.sketches import DISTINCT_LG_K
+from penstock.model.types import BIGINT, BINARY, DOUBLE, INT, STRING, TIMESTAMP, Type, decimal_type
+from penstock.model.values import to_arrow
 from penstock.plan.expressions import AggregateCall, Column, Literal
-from penstock.state.chunks import pack, unpack
 from tests.planning import in_process
 
 ROWS = 40_000

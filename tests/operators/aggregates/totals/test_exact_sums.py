@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.aggregates.totals.exact_sums import ExactSums, divide, roots
+from penstock.kernel.aggregates.exact_sums import ExactSums, divide, roots
 from tests.engine.helpers import examples
 
 GROUPS = 3

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.functions.pair_statistics import PAIR_STATISTICS
-from penstock.operators.aggregates.totals.pairs import OfPairs, PairSums
+from penstock.functions.aggregate_functions import PAIR_STATISTICS
+from penstock.kernel.aggregates.sums import OfPairs, PairSums
 
 Pairs = list[tuple[int, float, float]]
 small = st.integers(-50, 50).map(lambda each: each / 4)

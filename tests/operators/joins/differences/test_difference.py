@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.joins import kept_tuples
-from penstock.operators.joins.differences import difference
+from penstock.kernel.joins import difference, timed_inputs
 from tests.operators.joins.interleaved import Given, check
 from tests.operators.joins.sequences.feeding_sequences import FedDifference
 
@@ -126,7 +125,7 @@ def test_forgetting_keys_and_tuples_changes_nothing(
     sql = f"SELECT * FROM l {window(ranges[0])} EXCEPT ON (k, v) r {window(ranges[1])}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(difference, "_MANY", 1)
-        patch.setattr(kept_tuples, "_SMALL", 1)
+        patch.setattr(timed_inputs, "_SMALL", 1)
         check(sql, streams(rows, ({"delay": 2}, {"delay": 4})), turns, every)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.joins.differences.intervals import FreeTimes, Intervals, united
+from penstock.kernel.joins.difference import FreeTimes, Intervals, united
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 12), st.integers(0, 8)).map(

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.errors import EngineError
+from penstock.kernel.batch import Batch
+from penstock.kernel.joins.lookup import LookupOperator
+from penstock.kernel.operator import Progress
+from penstock.kernel.state import MemoryStore
 from penstock.model.punctuation import JointPunctuation
-from penstock.operators.batch import Batch
-from penstock.operators.joins.lookups.lookup import LookupOperator
-from penstock.operators.operator import Progress
-from penstock.plan.nodes.lookup import Lookup
-from penstock.state.chunks import MemoryStore
+from penstock.plan.nodes.join import Lookup
 
 ROWS = [("a", 1), (None, 2), ("b", 3), ("a", 4), ("c", 5)]
 TABLE = [("a", 10), ("b", 20), ("a", 30), (None, 40)]

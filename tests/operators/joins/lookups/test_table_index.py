@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model.plain_values import to_arrow
+from penstock.kernel.joins.lookup import TableIndex
 from penstock.model.types import (
     BIGINT,
     BINARY,
@@ -24,7 +24,7 @@ from penstock.model.types import (
     Type,
     decimal_type,
 )
-from penstock.operators.joins.lookups.table_index import TableIndex
+from penstock.model.values import to_arrow
 
 NAN = float("nan")
 LONG = "x" * 70  # too long for a table by hash

@@ -13,23 +13,22 @@ from hypothesis import strategies as st
 
 import penstock as ps
 import tests.engine.interleaved as interleaved
+from penstock.kernel.batch import Batch
+from penstock.kernel.joins import pairing
+from penstock.kernel.joins.multiway_join import MultiwayJoin
+from penstock.kernel.operator import Progress
+from penstock.kernel.state import MemoryStore
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.joins import shared_codes
-from penstock.operators.joins.multiway.multiway_join import MultiwayJoin
-from penstock.operators.operator import Progress
-from penstock.optimizer.logical.arrange_joins import put_together
-from penstock.optimizer.physical.lower import lower
-from penstock.optimizer.rewrite import with_inputs
-from penstock.optimizer.settings import Settings
-from penstock.physical.plan import PhysicalPlan
-from penstock.plan.join_trees.arrangement import arranged
-from penstock.plan.join_trees.join_tree import Joined, JoinInput, JoinTree, flat, orders_of
-from penstock.plan.nodes.joins import Join, JoinKind
+from penstock.optimizer.join_order import put_together
+from penstock.optimizer.lowering import lower
+from penstock.optimizer.rewrite import Settings, with_inputs
+from penstock.plan.join_properties import arranged
+from penstock.plan.join_trees import Joined, JoinInput, JoinTree, flat, orders_of
+from penstock.plan.nodes.join import Join, JoinKind
 from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
+from penstock.plan.physical import PhysicalPlan
 from penstock.reference.engine import answer as definition
-from penstock.state.chunks import MemoryStore
 from tests.engine.interleaved import plainly, run_interleaved
 from tests.engine.joins.joining import (
     CUT,
@@ -95,7 +94,7 @@ def check(
     reference = definition(planned(sql, JoinKind.INNER, None, **streams), ManualClock())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interleaved, "in_process", lambda query: planned_as(query, tree))
-        patch.setattr(shared_codes, "_HASHED", 1)  # tuples of other keys are found as well
+        patch.setattr(pairing, "_HASHED", 1)  # tuples of other keys are found as well
         found = run_interleaved(planned(sql, JoinKind.INNER, cut, **streams), picks, restart)
     assert bag(tuples(found.rows)) == bag(tuples(reference.table))
     assert found.late == plainly([reference.late])

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.operators.joins.partners.places import KeyTimePlaces
-from penstock.operators.joins.partners.sorted_run import SortedRun
-from penstock.operators.joins.partners.tuples import Tuples
+from penstock.kernel.joins.sorted_run import KeyTimePlaces, SortedRun, Tuples
 from tests.operators.driving import examples
 
 LOW, HIGH = -(2**63), 2**63 - 1

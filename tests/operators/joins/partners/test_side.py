@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.operators.joins.partners.side import Side
-from penstock.operators.joins.partners.sorted_run import SortedRun
-from penstock.operators.joins.partners.tuples import Tuples
-from penstock.state.chunks import MemoryStore, Tree
+from penstock.kernel.joins.join_side import Side
+from penstock.kernel.joins.sorted_run import SortedRun, Tuples
+from penstock.kernel.state import MemoryStore, Tree
 
 
 def tuples(first: int, size: int, seed: int = 0) -> Tuples:

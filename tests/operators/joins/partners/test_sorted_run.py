@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.kernel.joins import sorted_run
+from penstock.kernel.joins.sorted_run import SortedRun, Tuples
 from penstock.model.arrays import Codes, Ints
-from penstock.operators.joins.partners import sorted_run
-from penstock.operators.joins.partners.sorted_run import SortedRun
-from penstock.operators.joins.partners.tuples import Tuples
 
 SIZE = 5_000
 
@@ -41,7 +40,7 @@ def test_whoever_comes_while_another_prepares_the_run(monkeypatch: pytest.Monkey
         found: Codes = codes_of.fget(self)
         return found
 
-    monkeypatch.setattr(sorted_run, "_FEW", 0)
+    monkeypatch.setattr(sorted_run, "_FEW_TUPLES", 0)
     monkeypatch.setattr(SortedRun, "codes", property(meanwhile))
     assert looked_up(run, codes).tolist() == list(range(SIZE))
     assert others[1].tolist() == list(range(SIZE))

@@ -7,13 +7,12 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 import penstock as ps
+from penstock.kernel.batch import Batch
+from penstock.kernel.build import operator_for
+from penstock.kernel.operator import Item, Progress
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.build import operator_for
-from penstock.operators.operator import Item, Progress
-from penstock.optimizer.physical.lower import lower_node
-from penstock.plan.nodes.difference import Difference
-from penstock.plan.nodes.sequence import Sequence
+from penstock.optimizer.lowering import lower_node
+from penstock.plan.nodes.join import Difference, Sequence
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.joins.sequences.chronicle import earliest_unused
+from penstock.kernel.joins.sequence_modes import earliest_unused
 from tests.operators.joins.sequences.feeding_sequences import Fed
 
 

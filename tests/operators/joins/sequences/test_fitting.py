@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.joins.sequences import fitting
-from penstock.operators.joins.sequences.fitting import nearest_fitting
+from penstock.kernel.joins import sequence
+from penstock.kernel.joins.sequence import nearest_fitting
 
 
 @given(
@@ -31,5 +31,5 @@ def test_nearest(spans: Any, fit: Any, backward: bool, whole: bool, at_once: int
         expected.append(found[-1 if backward else 0] if found else -1)
     begins, ends = np.array(spans, np.int64).reshape(-1, 2).T
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "AT_ONCE", at_once)
+        patch.setattr(sequence, "AT_ONCE", at_once)
         assert nearest_fitting(begins, ends, fits, backward, whole).tolist() == expected

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.state.chunks import MemoryStore
+from penstock.kernel.state import MemoryStore
 from tests.operators.joins.interleaved import Given, keeping, planned, ran
 from tests.operators.joins.sequences.feeding_sequences import Fed
 from tests.reference.helpers import bag

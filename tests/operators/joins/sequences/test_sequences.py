@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import RunError
-from penstock.operators.joins import kept_tuples
-from penstock.operators.joins.sequences import equal_keys
+from penstock.kernel.joins import sequence, timed_inputs
 from tests.operators.joins.interleaved import Given, check, keeping, planned, ran
 
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.float64()), ("v", pa.int32()), ("t", pa.int32())])
@@ -128,9 +127,9 @@ def test_forgetting_keys_and_tuples_changes_nothing(
     clauses = f"MODE {mode} ON a.v = b.v" + (f" WITHIN {within}" if within is not None else "")
     streams = {"a": Given(SCHEMA, first, {"delay": 2}), "b": Given(SCHEMA, second, {"delay": 4})}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(equal_keys, "_MANY", 1)
-        patch.setattr(kept_tuples, "_SMALL", 1)
-        patch.setattr(kept_tuples, "_PART", 0)  # never in one piece for the sake of taking some
+        patch.setattr(sequence, "_MANY", 1)
+        patch.setattr(timed_inputs, "_SMALL", 1)
+        patch.setattr(timed_inputs, "_PART", 0)  # never in one piece for the sake of taking some
         check(f"SELECT * FROM SEQUENCE(a THEN b {clauses})", streams, turns, every)
 
 

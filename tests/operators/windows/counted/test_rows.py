@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.kernel.batch import Batch
+from penstock.kernel.grouping import folding as key_expiry
+from penstock.kernel.operator import Progress
+from penstock.kernel.windows import counted_rows, row_windows
+from penstock.kernel.windows.row_windows import RowsOperator
 from penstock.model.clock import ManualClock
-from penstock.operators.batch import Batch
-from penstock.operators.folding import key_expiry
-from penstock.operators.operator import Progress
-from penstock.operators.windows.counted import row_partitions, rows, stretches
-from penstock.operators.windows.counted.rows import RowsOperator
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregation import WindowAggregate
 from tests.operators.driving import ALL, ROWS, Row, Stream, check, examples, items, planned
 from tests.operators.windows.ways import Way, against_the_reference, most_held
 
@@ -32,11 +32,11 @@ WINDOWS = [f"{sizes}, WA {order}" for sizes in SIZES for order in ORDERS]
 # How windows are put together: from rows, from blocks of rows, or from panes.
 WAYS: dict[str, Way] = {
     "rows": [],
-    "blocks": [(stretches, "_BLOCK", 2), (stretches, "_LONG", 2)],
-    "few rows at once": [(stretches, "_AT_ONCE", 5)],
-    "panes": [(rows, "_WIDE_PANE", 1)],
-    "rows, keys forgotten": [(key_expiry, "MANY", 1), (row_partitions, "_FEW", 1)],
-    "panes, keys forgotten": [(rows, "_WIDE_PANE", 1), (key_expiry, "MANY", 1)],
+    "blocks": [(counted_rows, "_ROWS_A_BLOCK", 2), (counted_rows, "_LONG", 2)],
+    "few rows at once": [(counted_rows, "_AT_ONCE", 5)],
+    "panes": [(row_windows, "_WIDE_PANE", 1)],
+    "rows, keys forgotten": [(key_expiry, "MANY", 1), (row_windows, "_FEW", 1)],
+    "panes, keys forgotten": [(row_windows, "_WIDE_PANE", 1), (key_expiry, "MANY", 1)],
 }
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.folding import key_expiry
-from penstock.operators.windows.counted import stretches
-from penstock.operators.windows.counted.slide_by_tuple import SlideByTupleOperator
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.kernel.grouping import folding as key_expiry
+from penstock.kernel.windows import counted_rows
+from penstock.kernel.windows.slide_by_tuple import SlideByTupleOperator
+from penstock.plan.nodes.aggregation import WindowAggregate
 from tests.operators.driving import ALL, PROMISE, ROWS, Row, Stream, check, examples
 from tests.operators.windows.ways import Way, against_the_reference, most_held
 
@@ -27,8 +27,8 @@ WINDOWS = [
 ]
 WAYS: dict[str, Way] = {
     "rows": [],
-    "blocks": [(stretches, "_BLOCK", 2), (stretches, "_LONG", 2)],
-    "few rows at once": [(stretches, "_AT_ONCE", 5)],
+    "blocks": [(counted_rows, "_ROWS_A_BLOCK", 2), (counted_rows, "_LONG", 2)],
+    "few rows at once": [(counted_rows, "_AT_ONCE", 5)],
     "keys forgotten": [(key_expiry, "MANY", 1)],
 }
 
@@ -60,8 +60,8 @@ def test_long_windows_share_blocks(aggregate: str) -> None:
         " FROM s GROUP BY k"
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stretches, "_BLOCK", 16)
-        patch.setattr(stretches, "_LONG", 100)
+        patch.setattr(counted_rows, "_ROWS_A_BLOCK", 16)
+        patch.setattr(counted_rows, "_LONG", 100)
         check(sql, Stream(rows, {"delay": 20}), OPERATORS)
 
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.operators.batch import Batch
-from penstock.operators.operator import Progress
-from penstock.operators.windows.paned import Paned
-from penstock.operators.windows.panes.partial import PaneMaker
-from penstock.plan.nodes.aggregates import WindowAggregate
-from penstock.state.chunks import MemoryStore
+from penstock.kernel.batch import Batch
+from penstock.kernel.operator import Progress
+from penstock.kernel.state import MemoryStore
+from penstock.kernel.windows.paned import Paned
+from penstock.kernel.windows.panes import PaneMaker
+from penstock.plan.nodes.aggregation import WindowAggregate
 
 CHANCE = np.random.default_rng(11)
 CALLS = "count(*) AS n, sum(x) AS s, max(x) AS hi, max_by(note, x) AS best"

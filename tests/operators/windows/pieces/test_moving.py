@@ -13,29 +13,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import PlanError
+from penstock.kernel.aggregates import sketches as sketched
+from penstock.kernel.batch import Batch
+from penstock.kernel.grouping import folding as key_expiry
+from penstock.kernel.operator import Item, Movable, Operator, Progress
+from penstock.kernel.state import MemoryStore, pack
+from penstock.kernel.windows.adapt_wid import AdaptWid, Thresholds
+from penstock.kernel.windows.buffering import Buffering
+from penstock.kernel.windows.open_windows import OpenPieces
+from penstock.kernel.windows.paned import Paned
+from penstock.kernel.windows.panes import PaneShape, pane_shape
+from penstock.kernel.windows.punctuated import PunctuatedPaned, PunctuatedTwoLevel, PunctuatedWid
+from penstock.kernel.windows.two_level import LazyFlush, TwoLevel
+from penstock.kernel.windows.wid import Wid
 from penstock.model.clock import ManualClock
 from penstock.model.punctuation import BEGINNING
-from penstock.operators.aggregates.sketches import sketched
-from penstock.operators.batch import Batch
-from penstock.operators.folding import key_expiry
-from penstock.operators.operator import Item, Movable, Operator, Progress
-from penstock.operators.windows.adapt_wid import AdaptWid, Thresholds
-from penstock.operators.windows.buffering import Buffering
-from penstock.operators.windows.low_level import LazyFlush
-from penstock.operators.windows.paned import Paned
-from penstock.operators.windows.panes.shape import PaneShape, pane_shape
-from penstock.operators.windows.pieces.open_pieces import OpenPieces
-from penstock.operators.windows.punctuated import (
-    PunctuatedPaned,
-    PunctuatedTwoLevel,
-    PunctuatedWid,
-)
-from penstock.operators.windows.two_level import TwoLevel
-from penstock.operators.windows.wid import Wid
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.plan.nodes.aggregation import WindowAggregate
+from penstock.plan.window_kinds import Sliding
 from penstock.reference.engine import answer
-from penstock.state.chunks import MemoryStore, pack
-from penstock.windows.sliding import Sliding
 from tests.operators import driving
 from tests.operators.aggregates import test_python_states as python_states
 from tests.operators.algorithms_helper import Stream, defined, items, outcome, streams

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.folding import key_expiry
-from penstock.operators.windows.sessions import open_sessions
-from penstock.operators.windows.sessions.session import SessionOperator
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.kernel.grouping import folding as key_expiry
+from penstock.kernel.windows import sessions as open_sessions
+from penstock.kernel.windows.sessions import SessionOperator
+from penstock.plan.nodes.aggregation import WindowAggregate
 from tests.operators.driving import ALL, DIFFERENTIAL, PROMISE, ROWS, Row, Stream, check, examples
 from tests.operators.windows.ways import Way, against_the_reference, most_held
 

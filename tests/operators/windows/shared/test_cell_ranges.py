@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.operators.folding.folder import Folder, Rows
-from penstock.operators.windows.shared.cell_ranges import merged_ranges
-from penstock.plan.nodes.aggregates import WindowAggregate
+from penstock.kernel.grouping.folding import Folder, Rows
+from penstock.kernel.windows.pane_parts import merged_ranges
+from penstock.plan.nodes.aggregation import WindowAggregate
 
 CALLS = "count(*) AS n, sum(x) AS s, max(x) AS m, first(x) AS f, avg(x) AS a"
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.expressions.compile import compile_predicate
-from penstock.operators.windows.shared.filter_cells import FilterCells, Holds
+from penstock.expressions.compiler import compile_predicate
+from penstock.kernel.filter_sets import FilterCells, Holds
 from penstock.plan.expressions import Expression
-from penstock.plan.nodes.stateless import Filter
+from penstock.plan.nodes.node import Filter
 
 ROW = st.tuples(
     st.sampled_from([None, -(2**63), -1, 0, 1, 2, 3, 2**63 - 1]),

@@ -1,1 +1,0 @@
-"""The in-process host: reads sources batch by batch and drives the kernel's operators."""

@@ -1,1 +1,0 @@
-"""The query graph: nodes, the buffers between them, and what each has promised."""

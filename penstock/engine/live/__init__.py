@@ -1,1 +1,0 @@
-"""Queries that come and go on an engine that goes on."""

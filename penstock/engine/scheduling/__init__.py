@@ -1,1 +1,0 @@
-"""Who is executed next: the cycle, connected parts, and when clocks are looked at."""

@@ -1,1 +1,0 @@
-"""Functions on columns of ARRAYs, STRUCTs and MAPs."""

@@ -1,1 +1,0 @@
-"""Functions and conditions on columns of texts, and columns as texts."""

@@ -1,1 +1,0 @@
-"""Functions on columns of times, and times as texts."""

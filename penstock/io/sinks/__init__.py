@@ -1,0 +1,1 @@
+"""Where results go: the protocol of sinks, and each kind of them."""

@@ -1,0 +1,1 @@
+"""Columnar operators with explicit state."""

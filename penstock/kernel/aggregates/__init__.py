@@ -1,0 +1,1 @@
+"""Aggregate functions, one file per family."""

@@ -1,0 +1,1 @@
+"""Codes for keys, and rows folded by them."""

@@ -1,0 +1,1 @@
+"""Joins, look-ups, differences, sequences."""

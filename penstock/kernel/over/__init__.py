@@ -1,0 +1,1 @@
+"""OVER: rows seen beside others of their partition."""

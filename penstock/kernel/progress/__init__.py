@@ -1,0 +1,1 @@
+"""How far each source has come: bounds, low-watermarks, punctuations."""

@@ -1,0 +1,1 @@
+"""Operators over inputs that retract tuples."""

@@ -1,0 +1,1 @@
+"""Results that may be revised."""

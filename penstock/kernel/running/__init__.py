@@ -1,0 +1,1 @@
+"""Running answers: results that never complete, as changes."""

@@ -1,1 +1,0 @@
-"""From SQL text to a logical plan: `parsing` makes syntax of it, `binding` gives it meaning."""

@@ -1,1 +1,0 @@
-"""Syntax to plan: names are looked up, types checked, windows laid; a module per clause."""

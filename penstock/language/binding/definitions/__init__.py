@@ -1,1 +1,0 @@
-"""CREATE STREAM and TABLE, SPLIT, and rows that are written out."""

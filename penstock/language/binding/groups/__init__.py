@@ -1,1 +1,0 @@
-"""Aggregates, the groups that they are of, and answers that run."""

@@ -1,1 +1,0 @@
-"""OVER, QUALIFY, LIMIT and DISTINCT ON: rows by their place among others."""

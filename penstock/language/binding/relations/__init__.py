@@ -1,1 +1,0 @@
-"""FROM: relations by name, joins and what bounds them, sub-queries."""

@@ -1,1 +1,0 @@
-"""Expressions over one tuple: names resolved, types checked, constants tried."""

@@ -1,1 +1,0 @@
-"""Windows, in our words and in those of others."""

@@ -1,1 +1,0 @@
-"""What the parser found, before any name is looked up.  Scalar expressions are sqlglot's nodes."""

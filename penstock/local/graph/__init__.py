@@ -1,0 +1,1 @@
+"""The query graph: operators, buffers, registers, arcs."""

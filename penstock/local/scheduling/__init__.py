@@ -1,0 +1,1 @@
+"""Which operator is executed next, and which source is read next."""

@@ -1,1 +1,0 @@
-"""Aggregate functions on columns: fold rows, merge and subtract partial results, finish."""

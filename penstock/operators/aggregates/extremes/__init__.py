@@ -1,1 +1,0 @@
-"""Aggregates that keep the best value of each group."""

@@ -1,1 +1,0 @@
-"""Aggregates of all the rows of a group, one beside the other."""

@@ -1,1 +1,0 @@
-"""Approximate aggregates: sketches of the groups with many values."""

@@ -1,1 +1,0 @@
-"""Aggregates that add up, exactly: counts, sums, what follows from them, and bits."""

@@ -1,1 +1,0 @@
-"""Joins: tuples of two inputs that belong together by key and time."""

@@ -1,1 +1,0 @@
-"""EXCEPT ON: what is in the window of one input and not in that of the other."""

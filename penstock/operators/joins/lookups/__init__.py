@@ -1,1 +1,0 @@
-"""Rows of tables, found for the tuples of a stream."""

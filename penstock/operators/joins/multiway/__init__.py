@@ -1,1 +1,0 @@
-"""Joins of any number of inputs in one operator."""

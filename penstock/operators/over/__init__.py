@@ -1,1 +1,0 @@
-"""Rows beside each other: OVER, top-n and the like."""

@@ -1,1 +1,0 @@
-"""Answers that never complete: what changes is said at once, as rows taken back and given."""

@@ -1,1 +1,0 @@
-"""Window aggregation: an operator for every algorithm and window kind."""

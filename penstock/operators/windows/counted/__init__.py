@@ -1,1 +1,0 @@
-"""Windows that count tuples: RANGE n ROWS, and windows that tuples open."""

@@ -1,1 +1,0 @@
-"""Panes: partial results of stretches that do not overlap, of which windows are made."""

@@ -1,1 +1,0 @@
-"""State that moves from one window algorithm to another."""

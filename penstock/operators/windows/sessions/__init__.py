@@ -1,1 +1,0 @@
-"""Session windows: from one gap to the next."""

@@ -1,1 +1,0 @@
-"""Panes that several queries make their windows of."""

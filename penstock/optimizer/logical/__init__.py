@@ -1,1 +1,0 @@
-"""Rules from logical plans to logical plans: what is asked, said in a way that takes less work."""

@@ -1,1 +1,0 @@
-"""Rules that make physical plans and rules that improve them."""

@@ -1,1 +1,0 @@
-"""How joins of several inputs are put together."""

@@ -1,1 +1,0 @@
-"""What sources promise: running bounds, sub-sources, idleness, punctuation, early timers."""

@@ -1,1 +1,0 @@
-"""Plans that change while queries run."""

@@ -1,1 +1,0 @@
-"""Values as the declared types: whole columns at once where Arrow can, cell by cell where not."""

@@ -1,1 +1,0 @@
-"""Formats of files: CSV, JSON lines and Parquet, block by block."""

@@ -1,1 +1,0 @@
-"""Queries as DataFrames, to be written by Spark: rows, late tuples, rejected rows, counts."""

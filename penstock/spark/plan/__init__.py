@@ -1,1 +1,0 @@
-"""A query cut into Spark's stages, and what the tasks of a stage have to know."""

@@ -1,0 +1,93 @@
+"""What went wrong in a worker of Spark, said as it would have been said here."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from penstock import errors
+from penstock.errors import CheckpointError, EngineError, PenstockError
+
+# the name of an error and what it says: a line, and those below it that are set in
+_SAID = re.compile(r"(?:^|: )penstock\.errors\.(\w+): (.*(?:\n  .*)*)", re.MULTILINE)
+_RAISED = re.compile(
+    r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?)$", re.MULTILINE
+)
+_CAUSE = re.compile(r"^(?:Caused by: |: )?[\w.$]+(?:Error|Exception): (.+)$", re.MULTILINE)
+# what Spark, Hadoop and RocksDB say when a file of a checkpoint is not what they wrote
+_OF_STATE = re.compile(
+    r"CANNOT_LOAD_STATE_STORE|CANNOT_READ_STATE|STATE_STORE_|ChecksumException|RocksDB"
+    r"|/spark/(?:offsets|commits|sources|state)/|log file|MALFORMED_LOG|/spark/metadata"
+    r"|Unexpected end-of-input|Unrecognized token"
+)
+_NOISE = re.compile(
+    r"\[STREAM_FAILED\] .*? terminated with exception: | SQLSTATE: \w+|\[[A-Z_.]+\] "
+)
+_EXPECTED, _TRY = "\n  expected: ", "\n  try: "
+
+
+@contextmanager
+def said_shortly() -> Iterator[None]:
+    """What Penstock says in a worker says where and why, and needs no trace around it.  The worker
+    ends with the error, so nothing else loses its own."""
+    try:
+        yield
+    except PenstockError:
+        from pyspark import TaskContext  # programs that only read this file do without
+
+        if TaskContext.get() is not None:
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
+
+def failure(error: BaseException) -> PenstockError:
+    """Spark hands over the trace of a worker as text; what Penstock said is at its end."""
+    if isinstance(error, PenstockError):
+        return error
+    said = _SAID.findall(str(error))
+    if said:
+        name, text = said[-1]
+        kind = getattr(errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, PenstockError):
+            text, _, hint = text.partition(_TRY)
+            message, _, expected = text.partition(_EXPECTED)
+            return kind(message, expected=expected or None, hint=hint or None)
+    if _OF_STATE.search(str(error)):
+        return CheckpointError(
+            f"the checkpoint cannot be read: {_cause(error)}",
+            hint="restore the checkpoint from a copy, or begin anew with another one",
+        )
+    raised = _RAISED.findall(str(error)) if "Traceback" in str(error) else []
+    return EngineError(f"the query failed on Spark: {raised[-1] if raised else _cause(error)}")
+
+
+def _cause(error: BaseException) -> str:
+    """What it all began with, in one line."""
+    causes = _CAUSE.findall(str(error))
+    return _NOISE.sub("", causes[-1] if causes else first_line(error)).strip()
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def is_of_spark(error: BaseException) -> bool:
+    """Whether it comes from Spark or from Java, and not from here or from a sink."""
+    return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+
+
+# What a Python worker of Spark keeps for good is kept out of the garbage collector's way.
+#
+# After every task, PySpark collects garbage.  With all that a worker has imported to look through,
+# that takes longer than most tasks.
+
+
+@cache  # once in a worker
+def settle() -> None:
+    """To be called when a first task has imported what there is to import."""
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,127 @@
+"""Answers Spark's question which states a stateful step has in this process, in which PySpark is
+imported already.
+
+When Spark plans a query, it starts a Python process for every step that only answers this, and
+takes a quarter of a second to import PySpark.  On one machine, the script that is run instead of
+Python (`worker_python.sh`) leaves a line in a named pipe: who asks, where Spark listens, and the
+secret that it wants to hear.  A thread of this process reads it and answers as the process would
+have done; the script waits until Spark ends it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import mkdtemp
+from threading import Thread
+from typing import IO, TYPE_CHECKING, Any
+
+from penstock.model.value_limits import VARIABLE, max_value
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@cache
+def planner_pipe() -> Path:
+    """The pipe in which steps that Spark plans are announced; from now on they are answered."""
+    folder = Path(mkdtemp(prefix="penstock-planner-"))  # nobody else may look into it
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    pipe = folder / "asked"
+    os.mkfifo(pipe, 0o600)
+    # open for writing, too: it is never at its end
+    lines = os.fdopen(os.open(pipe, os.O_RDWR | os.O_CLOEXEC), "r", buffering=1)
+    Thread(target=_answer_all, args=(lines,), name="penstock-planner", daemon=True).start()
+    return pipe
+
+
+def _answer_all(lines: IO[str]) -> None:
+    for line in lines:
+        asked = line.rstrip("\n").split("\t")
+        Thread(target=_answer, args=asked, name="penstock-plans-a-step", daemon=True).start()
+
+
+def _answer(process: str, where: str, secret: str) -> None:
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.serializers import write_int
+    from pyspark.util import local_connect_and_auth
+
+    place = int(where) if where.isdecimal() else where
+    # A query that is stopped meanwhile no longer listens.  Where it does, it is Spark that says
+    # that nobody answered.
+    with suppress(PySparkRuntimeError, OSError, EOFError):
+        file, connection = local_connect_and_auth(place, secret or None)
+        with connection, file:
+            write_int(int(process), file)  # type: ignore[no-untyped-call]
+            file.flush()
+            _worker().main(file, file)
+
+
+@cache
+def _worker() -> Any:
+    """What the process would run, made to fit into one that goes on and has a terminal."""
+    from pyspark.sql.streaming import transform_with_state_driver_worker as worker
+    from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorApiClient
+
+    class Client(StatefulProcessorApiClient):
+        def __del__(self) -> None:  # a process that ends need not close its connections
+            self.sockfile.close()
+            self._client_socket.close()
+
+    module: Any = worker
+    module.StatefulProcessorApiClient = Client
+    module.print = _say_nothing  # it tells about every step
+    return module
+
+
+def _say_nothing(*_: object) -> None:
+    pass
+
+
+# Workers that start in half the time: with the PySpark that is installed, not the one in a zip.
+#
+# Spark puts its Python sources, as an archive, before the installed packages, and what comes from
+# an archive is compiled again in every process.  On one machine there is no need for that:
+# workers can be the Python of this process, and find the packages that it finds.
+#
+# The process that Spark starts to plan a stateful step prints what it does before it has read a
+# line of ours, so it is the script of these workers that keeps this away from the user's
+# terminal; and if it can, it has the question answered where PySpark is imported already
+# (`planner.py`).
+
+_SCRIPT = Path(__file__).with_name("worker_python.sh")
+
+
+@contextmanager
+def installed_packages(spark: SparkSession) -> Iterator[None]:
+    """Functions that are handed to Spark meanwhile run with the packages of this process."""
+    context = spark.sparkContext
+    here = str(context.master).startswith("local")
+    if not (here and os.access(_SCRIPT, os.X_OK) and _is_installed()):
+        yield
+        return
+    python, environment = context.pythonExec, context.environment
+    chosen = {
+        "PENSTOCK_PYTHON": sys.executable,
+        "PENSTOCK_PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "PENSTOCK_PLANNER": str(planner_pipe()),
+        VARIABLE: str(max_value()),
+    }
+    try:
+        context.pythonExec, context.environment = str(_SCRIPT), {**environment, **chosen}
+        yield
+    finally:
+        context.pythonExec, context.environment = python, environment
+
+
+def _is_installed() -> bool:
+    """Whether PySpark is a folder, not an archive that somebody else put there."""
+    found = find_spec("pyspark")
+    return found is not None and found.origin is not None and Path(found.origin).is_file()

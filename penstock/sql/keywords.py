@@ -1,0 +1,136 @@
+"""The words of the language, for those who help to write it: a prompt that completes them.
+
+They are those that the parser looks for, found where it does, so that no list falls behind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from types import CodeType, FunctionType, ModuleType
+
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import TokenType
+
+from penstock.functions.aggregate_functions import AGGREGATES
+from penstock.functions.scalar_functions import SCALARS
+from penstock.sql import parser
+from penstock.sql.parser.parser import Penstock
+
+_WORD = re.compile(r"[A-Z][A-Z_]+")
+_NOT_SPOKEN = frozenset(["RECURSIVE", "WORDY"])
+"""One that the parser knows in order to refuse it, and one that it calls something by."""
+_OF_SQLGLOT = frozenset(
+    [
+        *("BY", "CUBE", "FILTER", "GROUPING", "NULLS", "ROLLUP", "ROWS", "SETS"),
+        *("ASC", "CURRENT", "DESC", "FOLLOWING", "LAST", "OVER", "PARTITION", "PRECEDING"),
+        *("GROUPS", "IGNORE", "RESPECT", "UNBOUNDED", "TIES", "OTHERS", "SIZE"),
+    ]
+)
+"""Words that are looked for in what it has parsed, or made of it, or stand in tables."""
+
+
+@cache
+def words() -> tuple[str, ...]:
+    """
+    >>> {"SELECT", "RANGE", "PROGRESS", "SLACK", "SEMI"} <= set(words())
+    True
+    """
+    found = {word for module in _parsing() for word in _in_module(module)}
+    return tuple(sorted((found | _OF_SQLGLOT) - _NOT_SPOKEN))
+
+
+def _parsing() -> Iterator[ModuleType]:
+    for module in iter_modules(parser.__path__):
+        yield import_module(f"{parser.__name__}.{module.name}")
+
+
+@cache
+def function_names() -> tuple[str, ...]:
+    """
+    >>> {"count", "lower"} <= set(function_names())
+    True
+    """
+    return tuple(sorted({*AGGREGATES, *SCALARS}))
+
+
+def is_complete(sql: str) -> bool:
+    """Whether a text ends with the semicolon of its last statement, not one in a string or behind
+    two dashes.
+
+    >>> is_complete("SELECT 1;"), is_complete("SELECT ';"), is_complete("SELECT 1 -- ;")
+    (True, False, False)
+    """
+    try:
+        tokens = Penstock().tokenize(sql)
+    except TokenError:
+        return False
+    return bool(tokens) and tokens[-1].token_type is TokenType.SEMICOLON
+
+
+def is_closed(sql: str) -> bool:
+    """Whether nothing that a text opens, a string or a comment, goes on behind it.
+
+    >>> is_closed("SELECT 1"), is_closed("SELECT 'a"), is_closed("/* a")
+    (True, False, False)
+    """
+    try:
+        found = Penstock().tokenize(f"{sql}\n;")
+    except TokenError:
+        return False
+    return bool(found) and found[-1].token_type is TokenType.SEMICOLON
+
+
+def is_between_statements(sql: str) -> bool:
+    """Whether another statement may begin behind a text.
+
+    >>> [is_between_statements(each) for each in ("-- a", "SELECT 1;", "SELECT 1", "/* a")]
+    [True, True, False, False]
+    """
+    return is_closed(sql) and (is_complete(sql) or not Penstock().tokenize(sql))
+
+
+def statements_of(sql: str) -> list[str]:
+    """The statements of a text, each as it stands there.  Of a text that is none, all.
+
+    >>> statements_of("SELECT ';' AS a; SELECT 2")
+    ["SELECT ';' AS a;", 'SELECT 2']
+    """
+    try:
+        tokens = Penstock().tokenize(sql)
+    except TokenError:
+        return [sql]
+    found, begin = [], 0
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            found.append(sql[begin : token.end + 1].strip())
+            begin = token.end + 1
+    return [each for each in (*found, sql[begin:].strip()) if each.strip(";").strip()]
+
+
+def _in_module(module: ModuleType) -> Iterator[str]:
+    for value in vars(module).values():
+        if getattr(value, "__module__", module.__name__) != module.__name__:
+            continue  # it belongs to another one
+        if isinstance(value, FunctionType):
+            yield from _in_constants(value.__code__)
+        elif isinstance(value, type):
+            for each in vars(value).values():
+                if isinstance(each, FunctionType):
+                    yield from _in_constants(each.__code__)
+        else:
+            yield from _in_constants(value)
+
+
+def _in_constants(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        if _WORD.fullmatch(value):
+            yield value
+    elif isinstance(value, CodeType):
+        yield from _in_constants(value.co_consts)
+    elif isinstance(value, tuple | list | frozenset | dict):
+        for each in value:
+            yield from _in_constants(each)
