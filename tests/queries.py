@@ -15,7 +15,7 @@ from penstock.io.sinks.text import write_json_lines
 from penstock.optimizer.rewrite import rewritten
 from penstock.plan.nodes.node import Node, Scan
 from penstock.runs.lookup_tables import AnswerSource
-from tests.engine.helpers import recut
+from tests.local.helpers import recut
 from tests.reference.helpers import Row, bag, tuples
 
 FOLDER = Path(__file__).parent / "fixtures" / "queries"

@@ -15,7 +15,7 @@ from penstock.kernel.joins.oa_join import OaJoin
 from penstock.kernel.operator import Item, Progress
 from penstock.kernel.windows.paned import Paned
 from penstock.model.punctuation import JointPunctuation
-from tests.engine.helpers import locally
+from tests.local.helpers import locally
 from tests.promises_kept import Kept
 from tests.reference.helpers import Stream, ask
 from tests.spark.test_every_cut import run_in_cuts

@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.local.checkpoint import Checkpoints
-from tests.engine.checkpoints.resumed import Part
+from tests.local.resumed import Part
 from tests.waiting import LONGEST, wait_for
 
 STREAM = "CREATE STREAM s (k STRING, v INT, t INT) FROM FILES 'data/*.csv' PROGRESS ON t DELAY 2;"

@@ -13,8 +13,8 @@ import pytest
 
 import penstock as ps
 from penstock.errors import BindError, EngineError, ParseError, RunError, SinkError
-from tests.engine.live.scripted import speak
-from tests.engine.scheduling.test_scheduler import Spoken
+from tests.local.live.scripted import speak
+from tests.local.scheduling.test_scheduler import Spoken
 from tests.waiting import LONGEST, join, wait_for
 
 ROWS = [{"v": value} for value in range(25)]

@@ -15,8 +15,8 @@ from penstock.api.execution import Setting
 from penstock.errors import BindError, CheckpointError, EngineError, SinkError
 from penstock.local.checkpoint import Checkpoints
 from penstock.plan.physical import PhysicalPlan
-from tests.engine.live.scripted import speak
-from tests.engine.scheduling.test_scheduler import Spoken
+from tests.local.live.scripted import speak
+from tests.local.scheduling.test_scheduler import Spoken
 from tests.waiting import LONGEST, wait_for
 
 STREAM = "CREATE STREAM s (k STRING, v INT) FROM FILES 's.jsonl' PROGRESS ON v DELAY 0"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from tests.engine.helpers import recut
+from tests.local.helpers import recut
 
 ROWS = [
     {"k": "a", "payload": '{"ts": "2026-01-01 00:00:05"}'},

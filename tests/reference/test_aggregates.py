@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.functions.aggregate_functions import AGGREGATES, ALIASES, PAIR_STATISTICS
-from tests.engine.helpers import locally
+from tests.local.helpers import locally
 from tests.reference.helpers import Stream, ask, examples, plain
 
 NAN, INF = float("nan"), float("inf")

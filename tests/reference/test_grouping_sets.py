@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from tests.engine.helpers import assert_same
+from tests.local.helpers import assert_same
 from tests.reference.helpers import Row, Stream, ask, bag, tuples
 
 SCHEMA = "a STRING, b INT, v INT, t INT"

@@ -22,7 +22,7 @@ from penstock.plan.physical import OperatorKind
 from penstock.runs.run_options import Adaptation
 from penstock.spark.run.job_results import read_books
 from penstock.spark.run.streaming import Options, SparkRun
-from tests.engine.adapting.test_adapting import DELAY, EAGER, stream
+from tests.local.test_adapting import DELAY, EAGER, stream
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import Committed, CrashError

@@ -24,7 +24,7 @@ from penstock.spark.run.streaming import Options, SparkRun
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.tasks import paths
 from penstock.spark.tasks.messages import Message, Packed
-from tests.engine.adapting.test_adapting import EAGER
+from tests.local.test_adapting import EAGER
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.helpers import Committed, CrashError

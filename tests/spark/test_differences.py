@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.plan.nodes.query import Late
-from tests.operators.joins.interleaved import Given, defined, planned
-from tests.operators.signed.test_against_reference import (
+from tests.kernel.joins.interleaved import Given, defined, planned
+from tests.kernel.retractions.test_against_reference import (
     CALLS,
     PROMISE,
     RANGE,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.io.sources.source import Chunk
 from penstock.kernel.progress import group_bounds
 from penstock.spark.tasks import ingest_tasks
-from tests.promises.test_group_punctuation import CALLS, EARLY, SELECTS, STREAM, stream
+from tests.kernel.progress.test_group_punctuation import CALLS, EARLY, SELECTS, STREAM, stream
 from tests.reference.helpers import Stream, ask, bag, tuples
 from tests.spark.test_every_cut import assert_reference, cuts, run_in_cuts
 from tests.spark.without_spark import Given, WithoutSpark, rows_of

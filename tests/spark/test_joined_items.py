@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.plan.nodes.query import QueryPlan
-from tests.operators.joins.interleaved import defined, planned
-from tests.operators.signed.nested import QUERIES
-from tests.operators.signed.test_against_reference import (
+from tests.kernel.joins.interleaved import defined, planned
+from tests.kernel.retractions.nested import QUERIES
+from tests.kernel.retractions.test_against_reference import (
     LATE,
     PROMISE,
     RANGE,
@@ -18,7 +18,7 @@ from tests.operators.signed.test_against_reference import (
     streams,
     window,
 )
-from tests.operators.signed.test_joined_items import JOINS, SELECTS
+from tests.kernel.retractions.test_joined_items import JOINS, SELECTS
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.test_every_cut import cuts, run_in_cuts

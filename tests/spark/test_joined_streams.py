@@ -175,7 +175,7 @@ def test_what_is_counted(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_another_join_is_refused(files: Files) -> None:
-    """Whatever else may not change, tests/plan/identity/test_identity.py has."""
+    """Whatever else may not change, tests/plan/test_identity.py has."""
     files.add()
     files.read(KEYED.format(kind=""))
     files.add()

@@ -14,7 +14,7 @@ import penstock as ps
 from penstock.spark.explain import explain_on_spark
 from penstock.spark.run.job import Job
 from penstock.spark.sources.stream_inputs import batch_sources
-from tests.engine.reading.test_read_once import QUERIES, ROWS, RULES, SPLIT, stream
+from tests.local.scheduling.test_read_once import QUERIES, ROWS, RULES, SPLIT, stream
 from tests.planning import on_spark
 from tests.reference.helpers import bag, database, tuples
 from tests.spark.helpers import streamed

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from penstock.plan.nodes.query import Late, QueryPlan
 from penstock.spark.stages import Stage, entries_of
-from tests.operators.joins.interleaved import Given, defined, keeping, planned
-from tests.operators.joins.sequences.test_sequences import ON, PROMISE, ROWS, SCHEMA
+from tests.kernel.joins.interleaved import Given, defined, keeping, planned
+from tests.kernel.joins.test_sequences import ON, PROMISE, ROWS, SCHEMA
 from tests.planning import on_spark
 from tests.reference.helpers import bag, tuples
 from tests.spark.test_every_cut import cuts, run_in_cuts

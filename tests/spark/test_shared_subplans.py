@@ -13,7 +13,7 @@ from penstock.plan.physical import Host, OperatorKind
 from penstock.spark.explain import explain_on_spark
 from penstock.spark.run.job import Job, in_places
 from penstock.spark.sources.dataframe import Sources
-from tests.engine.test_shared_subplans import QUERIES, STREAM
+from tests.local.test_shared_subplans import QUERIES, STREAM
 from tests.planning import on_spark
 from tests.reference.helpers import Row, Stream, bag, database, tuples
 from tests.spark.helpers import streamed

@@ -29,7 +29,7 @@ from penstock.spark.stages import Stage, StreamReading, WayToEnd, entries_of, re
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.tasks.ingest_tasks import Passing
 from penstock.spark.tasks.messages import Message, Packed, PackedKind
-from tests.engine.test_tables import JOINS, KEYS, NUMBERS, SCHEMA, TABLES
+from tests.local.test_tables import JOINS, KEYS, NUMBERS, SCHEMA, TABLES
 from tests.planning import on_spark
 from tests.reference.helpers import Row, Stream, Table, ask, bag, tuples
 from tests.spark.test_every_cut import assert_reference, cuts, run_in_cuts

@@ -23,8 +23,8 @@ from penstock.spark.run.streaming import Options, SparkRun
 from penstock.spark.sources.dataframe import Sources
 from penstock.spark.sources.stream_inputs import batch_sources
 from penstock.spark.stages import Stage
-from tests.engine.adapting.test_adapting import EAGER
-from tests.engine.test_shared_panes import QUERY
+from tests.local.test_adapting import EAGER
+from tests.local.test_shared_panes import QUERY
 from tests.planning import on_spark
 from tests.reference.helpers import Row, bag, tuples
 from tests.spark.helpers import Committed, CrashError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from penstock.spark.run.batch_job import answer
-from tests.engine.joins.test_window_relations import LATE, STREAM, Joined, joins
+from tests.local.test_window_relations import LATE, STREAM, Joined, joins
 from tests.planning import on_spark
 from tests.reference.helpers import Stream, ask, bag, tuples
 

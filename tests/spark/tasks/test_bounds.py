@@ -21,7 +21,7 @@ from penstock.plan.expressions import Column
 from penstock.plan.streams import StreamProgress
 from penstock.spark.stateful.registers import SourceRegister
 from penstock.spark.tasks.messages import Reports, TaskBounds
-from tests.promises.one_by_one import OneByOne, bound_of, meaningful
+from tests.kernel.progress.one_by_one import OneByOne, bound_of, meaningful
 
 RULES: list[Rule] = [Ordered(), Delay(4), Slack(0), Slack(1), Slack(3), Slack(40)]
 
