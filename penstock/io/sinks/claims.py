@@ -97,7 +97,11 @@ def leave(ledger: Ledger, name: str, epoch: int, owner: str) -> None:
     path, marks = Path(former), ledger.all_marks(name)
     if ledger.kind(name) is OutputKind.DIRECTORY:
         if path.is_dir() and belongs_to(path, owner, name):
-            drop_parts(path, epoch)
+            # and no others: of a copied checkpoint, the place may be where the first one goes on
+            noted = {mark.epoch for mark in marks if mark.epoch >= epoch}
+            for part, number in parts_of(path):
+                if number in noted:
+                    part.unlink()
         return
     saved = [mark for mark in marks if mark.epoch < epoch]
     if not saved:

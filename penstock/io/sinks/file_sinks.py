@@ -100,14 +100,16 @@ class PartFiles:
         self._waiting.append(batch)
 
     def prepare(self, epoch: int) -> None:
-        """Claim the directory, and remove what was written of an epoch before."""
-        if self._begun:
-            return
-        try:
-            self._begin(epoch)
-        except OSError as error:
-            raise cannot_write(self._directory, None, error) from None
-        self._begun = True
+        """Claim the directory, remove what was written of an epoch before, and note in the ledger,
+        which has to be written next, that there is going to be a part of it."""
+        if not self._begun:
+            try:
+                self._begin(epoch)
+            except OSError as error:
+                raise cannot_write(self._directory, None, error) from None
+            self._begun = True
+        if self._waiting and self._ledger is not None:
+            self._note(self._ledger, epoch)
 
     def _begin(self, epoch: int) -> None:
         ledger = self._ledger
@@ -119,15 +121,19 @@ class PartFiles:
                 raise self._is_of_another()
         if ledger is not None and ledger.place(self._name) != self._place:
             leave(ledger, self._name, epoch, self._owner)
-            ledger.note(self._name, self._place, Mark(epoch - 1, 0), kind=OutputKind.DIRECTORY)
+            self._note(ledger, epoch - 1)
         drop_parts(self._directory, epoch)
+
+    def _note(self, ledger: Ledger, epoch: int) -> None:
+        """Note in the ledger that there is going to be a part of an epoch."""
+        if Mark(epoch, 0) not in ledger.marks(self._name, self._place):
+            ledger.note(self._name, self._place, Mark(epoch, 0), kind=OutputKind.DIRECTORY)
 
     def commit(self, epoch: int) -> None:
         """Everything of an epoch has come."""
-        if not self._begun:
-            self.prepare(epoch)
-            if self._ledger is not None:
-                self._ledger.write()
+        self.prepare(epoch)
+        if self._ledger is not None:
+            self._ledger.write()
         if not (self._directory / OWNER).exists():
             raise self._is_lost("while the run was writing to it")
         path = self._directory / f"part-{epoch:08}.{self._format.value}"
@@ -235,7 +241,9 @@ class AppendedFile:
         the checkpoint says that it ended, with the same bytes."""
         marks = self._ledger.all_marks(self._name)
         size = self._path.stat().st_size
-        if not marks or size < marks[0].length:
+        if not marks or self._ledger.kind(self._name) is not OutputKind.FILE:
+            return False
+        if size < marks[0].length:
             return False
         # earlier versions have not marked how a file ended
         known = not size or all(mark.ending for mark in marks if mark.length <= size)

@@ -262,6 +262,44 @@ def test_the_empty_file_of_another(tmp_path: Path) -> None:
     assert found(one) == [7, 8]
 
 
+def test_the_empty_file_of_another_for_one_who_has_a_directory(tmp_path: Path) -> None:
+    sink, ledger = opened(tmp_path)
+    sink.commit(1)
+    ledger.write()
+    others = Ledger(tmp_path / "others.json")
+    parts = PartFiles(tmp_path / "out", OutputFormat.JSONL, others.owner, others, "rows")
+    parts.commit(1)
+    with pytest.raises(SinkError, match="knows nothing of it: its rows are in"):
+        AppendedFile(tmp_path / "out.jsonl", OutputFormat.JSONL, others, "rows")
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out"])
+def test_a_copy_that_goes_on_elsewhere(name: str, tmp_path: Path) -> None:
+    """It leaves alone what the first one has written since."""
+
+    def kept(ledger: Path, name: str) -> tuple[AppendedFile | PartFiles, Ledger]:
+        known = Ledger(ledger)
+        if name.endswith(".jsonl"):
+            return AppendedFile(tmp_path / name, OutputFormat.JSONL, known, "rows"), known
+        path = tmp_path / name
+        return PartFiles(path, OutputFormat.JSONL, known.owner, known, "rows"), known
+
+    def wrote(ledger: Path, name: str, number: int) -> None:
+        sink, known = kept(ledger, name)
+        sink.begin(rows().schema)
+        sink.write(rows(number))
+        sink.commit(number)
+        known.write()
+
+    first, second = tmp_path / "outputs.json", tmp_path / "copy.json"
+    wrote(first, name, 1)
+    shutil.copy(first, second)
+    wrote(first, name, 2)
+    wrote(second, "elsewhere", 2)
+    parts = sorted((tmp_path / "out").glob("part-*"))
+    assert len(parts) == 2 if name == "out" else found(tmp_path) == [1, 2]
+
+
 def test_another_file_where_the_checkpoint_was_moved_to(tmp_path: Path) -> None:
     before, after = tmp_path / "before", tmp_path / "after"
     before.mkdir()
