@@ -11,12 +11,13 @@ JAVA_READY := $(VENV)/.java-ready
 READY := $(VENV)/.packages-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-spark clean
+.PHONY: help setup demo test lint check bench bench-spark clean
 
 help:
 	@echo "make setup   install everything into $(VENV) (the other targets do it when needed)"
 	@echo "make demo    show queries at work on Spark"
 	@echo "make test    run the tests, except the slow ones"
+	@echo "make lint    linter, formatter, types, import rules"
 	@echo "make check   linter, formatter, types, import rules and all tests, with new examples"
 	@echo "make bench   measure: tables here, numbers and plots in out/bench"
 	@echo "make bench-spark   the same on Spark, beside its own windows (some minutes)"
@@ -33,11 +34,13 @@ test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" --hypothesis-profile=same \
 	  -o faulthandler_timeout=300
 
-check: $(READY)
+lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict penstock
 	$(BIN)/lint-imports
+
+check: lint
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 bench: $(READY)
