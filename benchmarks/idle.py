@@ -24,7 +24,7 @@ from benchmarks.result import Bar, Result, Row
 QUERIES = 100
 LIMIT = 1.0  # % of a core
 TUPLES = [{"v": number, "ts": 1_000_000 * (1_700_000_000 + number)} for number in range(40)]
-SCHEMA = {"v": "BIGINT", "ts": "TIMESTAMP"}
+SCHEMA = {"v": "BIGINT", "ts": "TIMESTAMP EPOCH MICROSECONDS"}
 WINDOW = "[RANGE 1 HOUR, SLIDE 1 MINUTE, WA ts]"
 FAR = {"skew": "1 day"}  # nothing is released while somebody looks
 KINDS: dict[str, dict[str, Any]] = {
