@@ -153,7 +153,7 @@ def test_what_is_read_again_and_what_is_not() -> None:
 
 
 def test_two_loops_at_once_do_not_disturb_each_other() -> None:
-    query = ask(database(lambda: ((t,) for t in range(30_000))))
+    query = ask(database([(t,) for t in range(30_000)]))
     pairs = list(zip(query, query, strict=True))
     assert len(pairs) == 3_000
     assert all(left == right for left, right in pairs)

@@ -139,12 +139,13 @@ def test_a_subscriber_that_was_waited_for_may_leave(
         other = listen(live, "a")
         sources["s"].said.put([1])
         wait_for(lambda: other == [1])
+        assert slow.at_work.wait(LONGEST)
         sources["s"].said.put([2])
         leave()
         wait_for(lambda: other == [1, 2])
         slow.go_on.set()
         live.stop()
-        assert slow.found == [1], "what it had in hand"
+        wait_for(lambda: slow.found == [1])  # what it had in hand
 
 
 def test_the_oldest_rows_are_dropped_and_counted(
