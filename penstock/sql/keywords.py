@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.functions.aggregate_functions import AGGREGATES
 from penstock.functions.scalar_functions import SCALARS
+from penstock.model.types import Epoch
 from penstock.sql import parser
 from penstock.sql.parser.parser import Penstock
 
@@ -40,7 +41,7 @@ def words() -> tuple[str, ...]:
     True
     """
     found = {word for module in _parsing() for word in _in_module(module)}
-    return tuple(sorted((found | _OF_SQLGLOT) - _NOT_SPOKEN))
+    return tuple(sorted((found | _OF_SQLGLOT | set(Epoch.__members__)) - _NOT_SPOKEN))
 
 
 def _parsing() -> Iterator[ModuleType]:

@@ -433,6 +433,10 @@ LEFT_OUT: dict[str, str] = {
         _OTHER_DIGITS,
     ),
     "bit_count": "Spark gives an INT",
+    **dict.fromkeys(
+        ("lowest_at_time_zone", "highest_at_time_zone"),
+        "bounds of what clocks will show, which Spark does not know",
+    ),
     **dict.fromkeys(("repeat", "replace", "concat"), "Spark makes texts of any length"),
     "chr": "Spark begins anew at 256",
     **dict.fromkeys(
