@@ -144,8 +144,11 @@ def _matched(texts: Datum, pattern: Datum, new: Datum, *flags: Datum) -> Ints:
     ):
         return np.zeros(1, np.int64)  # row by row
     constants = [each.as_py() for each in (pattern, new, *flags) if isinstance(each, pa.Scalar)]
-    # Matches are rarely all that they could be: the result is looked at, too.
-    return at_most_replaced(texts, *constants) // 8
+    try:
+        # Matches are rarely all that they could be: the result is checked, too.
+        return at_most_replaced(texts, *constants) // 8
+    except RunError:  # a pattern that is none: the function itself fails, if any row needs it
+        return np.zeros(1, np.int64)
 
 
 def _joined(lists: Datum, separator: Datum) -> Ints:

@@ -482,10 +482,15 @@ class Parser(PieceParser):
     PLACEHOLDER_PARSERS = {TokenType.COLON: lambda parser: parser.parameter()}
     LAMBDAS = {}
     TYPE_LITERAL_PARSERS = {}
+    _types = 0  # how many are being parsed: one within the other
 
     def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
         """A type, and what numbers count that stand for it: `TIMESTAMP EPOCH MILLISECONDS`."""
-        found = super()._parse_types(*args, **options)
+        self._types += 1
+        try:
+            found = super()._parse_types(*args, **options)
+        finally:
+            self._types -= 1
         if isinstance(found, exp.DataType) and self.at("EPOCH"):
             unit = epoch_named(self.next_word)
             if unit is not None:
@@ -558,7 +563,10 @@ class Parser(PieceParser):
     def _parse_csv(
         self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
     ) -> list[Any]:
-        """A list in which nothing is missing beside a comma."""
+        """A list in which nothing is missing beside a comma; of types, which may turn out to be the
+        arguments of a function, that is for the caller to say."""
+        if self._types:
+            return super()._parse_csv(parse_method, sep)
         found = parse_method()
         items = [] if found is None else [found]
         while self._match(sep):
