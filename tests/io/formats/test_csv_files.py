@@ -371,7 +371,9 @@ def test_what_is_complete_of_a_file_that_grows(text: bytes, complete: int, tmp_p
 
 
 def test_a_row_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
-    """It would be waited for without a word."""
-    text = b'a,b\n1,2\n3,"' + b"x\n" * BLOCK
-    with pytest.raises(SourceError, match="a row that is too long"):
-        as_it_grows(tmp_path / "a.csv", text, [len(text)])
+    """It would be waited for without a word: it is a rejected row, and what follows is read."""
+    long = b'a,b\n1,2\n3,"' + b"x\n" * BLOCK
+    sizes: list[int | None] = [len(long), len(long) + 2, None]
+    rows, after = as_it_grows(tmp_path / "a.csv", long + b'"\n5,6\n', sizes)
+    assert rows == [("1", "2"), ("5", "6")]
+    assert after == [1, 1, 2]
