@@ -128,7 +128,7 @@ class _Computing:
         return replace(scan, stream=replace(stream, schema=wider, source=DataFrameSource(frame)))
 
     def widened(self, node: Node) -> Node:
-        """The same, with all columns of a stream wherever it is read."""
+        """Rewrite a plan so that every scan of a stream has all of its columns."""
         if isinstance(node, Lookup):
             node = replace(node, table=self.widened(node.table))
         if not isinstance(node, Scan) or node.stream.name not in self.added:

@@ -1,4 +1,5 @@
-"""Why an expression is left to the kernel."""
+"""Scalar functions and operators as Spark columns, where Spark computes exactly the same; and the
+reasons why others are left to the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas of streams and results as Spark has them."""
+"""Types and schemas of streams and results, as Spark has them."""
 
 from __future__ import annotations
 
