@@ -1,6 +1,7 @@
 """Status of the query graph: its nodes, the arcs between them, and the queries that it answers.
 
-Counters are read without a lock; nothing here is on the path of a tuple."""
+Counters are read without a lock; nothing here is on the path of a tuple.
+"""
 
 from __future__ import annotations
 

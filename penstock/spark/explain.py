@@ -80,10 +80,10 @@ def _read_for_all(plan: PhysicalPlan, stream: StreamDefinition) -> Scan:
     return scan_for([scan for scan in scans if scan.stream.name == stream.name], stream)
 
 
-def _all_paths(targets: Iterable[StagePath]) -> Iterator[StagePath]:
+def _all_paths(paths: Iterable[StagePath]) -> Iterator[StagePath]:
     """Yield all paths out of a plan, and those into each stage once."""
     stages: dict[int, Stage] = {}
-    for path in targets:
+    for path in paths:
         yield path
         if isinstance(path.leaf, Stage):
             stages |= {id(stage): stage for stage in path.leaf.stages()}

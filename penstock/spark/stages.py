@@ -2,7 +2,8 @@
 identity of their state, the tables of workers, and the paths that begin at one scan.
 
 A stage is one stateful operator and what feeds it; a path leads from a stream, or from another
-stage, to a stage or to the end; the stateless steps of a path in a row are a segment."""
+stage, to a stage or to the end; the stateless steps of a path in a row are a segment.
+"""
 
 from __future__ import annotations
 
@@ -353,7 +354,7 @@ class Destination:
 
     @property
     def width(self) -> int:
-        """How many columns results have there, without a sign."""
+        """Number of columns that results have there, without a sign."""
         if not self.tail.steps:
             assert isinstance(self.tail.leaf, Stage)
             stage = self.tail.leaf

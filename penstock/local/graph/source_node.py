@@ -52,7 +52,8 @@ class Reading:
     Files are resumed where they were left, and new ones are read from their beginning.  Data that
     the program holds, and rows that it makes, are read again from their first row: those that had
     been read are compared and skipped.  A live source cannot be read again; it resumes with what
-    comes next."""
+    comes next.
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source

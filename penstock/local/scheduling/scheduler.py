@@ -4,7 +4,8 @@ Data that is available is read in step where tuples of several sources meet, and
 the other where they do not.  As soon as one of several sources is live, all of them are read
 concurrently, each in a thread that wakes the scheduler: rows of live sources are handled at once,
 and the others wait for those that they meet.  So are iterators if the run has a thread of its own,
-because their next row may take any time; in the thread of the program they stay in it."""
+because their next row may take any time; in the thread of the program they stay in it.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Catalyst sees all of such a plan, and leaves out columns that are not needed.  It is made where
 Spark gives exactly Penstock's values.  Of a stream that progresses, rows without a progress value
 are left out, and counted if metrics are asked for; if anything else could keep a row from taking
-part, the rows go through `Passing` in `tasks/ingest_tasks.py`."""
+part, the rows go through `Passing` in `tasks/ingest_tasks.py`.
+"""
 
 from __future__ import annotations
 

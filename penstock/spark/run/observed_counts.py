@@ -2,7 +2,8 @@
 decisions about operators.
 
 `lastProgress.observedMetrics` of a streaming query has them for every micro-batch, an `Observation`
-for a table."""
+for a table.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The columns of the DataFrames that users get: results, late tuples or rejected rows, with counts.
 
 A step that emits such columns emits one more row wherever it has counted something, which has the
-counts and nothing else.  Spark sums them up while rows pass, and leaves those rows out."""
+counts and nothing else.  Spark sums them up while rows pass, and leaves those rows out.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The catalog of a Spark session, for SQL: temporary views, tables, and functions of users.
 
 A view over a streaming DataFrame is a stream.  It progresses by its watermark (`withWatermark`), if
-it has one.  Every other view, and a table of the catalog, is a table."""
+it has one.  Every other view, and a table of the catalog, is a table.
+"""
 
 from __future__ import annotations
 

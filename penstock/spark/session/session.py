@@ -1,7 +1,9 @@
 """The Spark session: whether PySpark and Java are installed, in which versions, and how a quiet
 session is started.
 
-PySpark is imported within functions only: whoever may import it is decided by this file."""
+PySpark is imported within functions only, because this file tells first whether it
+is installed.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ class PythonUdf:
 
     It gets the arguments that Spark would give it: Python values, with times without a time zone in
     that of the machine; pandas Series, with times in that of the session; or Arrow arrays.  NULLs
-    are passed as well."""
+    are passed as well.
+    """
 
     function: Callable[..., Any]
     kind: int

@@ -3,7 +3,8 @@ read; how feeds are filled; and the last stamps of streams.
 
 Every file of the feed is one micro-batch of a stream: some data files, some rows of an Arrow file,
 a bound, or the end of the stream.  Tasks read the data itself, with the same readers as the local
-engine, so bad rows are rejected by the same rules."""
+engine, so bad rows are rejected by the same rules.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Lookup tables, as Spark's workers get them: the driver reads each once for every run, and writes
 it to a file.
 
-On one machine, workers map the file into their memory.  On a cluster, Spark sends it to them."""
+On one machine, workers map the file into their memory.  On a cluster, Spark sends it to them.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@ after the other in a batch job.
 
 When Spark plans a query, it starts a Python process only to ask for the states of its steps.  To
 keep that fast, this file imports nothing large, and the contents of a step are unpickled when its
-first row comes."""
+first row comes.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 during the life of a checkpoint.
 
 Numbers and times are hashed as whole columns.  Of other types each value is hashed once, and
-remembered."""
+remembered.
+"""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ class IngestTask:
         in_order: bool = True,
         clock: Clock | None = None,
     ) -> None:
-        """`in_order` unless the rows come as a table, which has no order to be late in; `caches` are
-        the caches of the paths to stages, of which there is one at least."""
+        """`in_order` unless the rows come as a table, which has no order to be late in; `caches`
+        are those of the paths to stages, of which there is one at least."""
         self._task = task
         self._in_order = in_order
         self._counts = reading.counts
