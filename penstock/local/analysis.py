@@ -42,7 +42,7 @@ class MeasuredNode:
             yield from each.walk()
 
     def different(self) -> Iterator[MeasuredNode]:
-        """Each once, also one that several ask for."""
+        """Yield each node once, including those that several others read."""
         yield from {id(each): each for each in self.walk()}.values()
 
     @property
@@ -94,8 +94,8 @@ class Analyzed:
     nanoseconds: int
 
     def stream_times(self) -> list[float | None]:
-        """T of every stream that is read, in the order of the plan: what a tuple takes in all
-        operators on its way (equation 3, with what was measured)."""
+        """Time T of every stream that is read, in the order of the plan: the time of a tuple in all
+        operators on its path (equation 3, with measured values)."""
         return list(_times(self.top))
 
 

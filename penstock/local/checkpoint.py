@@ -81,7 +81,7 @@ class Checkpoints:
 
     @property
     def size(self) -> int:
-        """In bytes, on disk."""
+        """Size on disk in bytes."""
         return (self._directory / DATABASE).stat().st_size
 
     def close(self) -> None:
@@ -448,7 +448,7 @@ def of_operator(store: ChunkStore, name: str) -> ChunkStore:
 
 
 def of_source(store: ChunkStore, scan: SourceNode, what: str) -> ChunkStore:
-    # the name of a stream may have anything in it
+    # the name of a stream may contain any character
     return Within(store, f"{what}/{quote(scan.name, safe='')}/")
 
 
@@ -462,8 +462,8 @@ def _identity(run: LocalRun) -> Tree:
 
 
 def _compare(saved: dict[str, Any], own: dict[str, Any]) -> None:
-    """Whether state is that of these queries.  How their windows are computed may differ: the state
-    says which operators it is of."""
+    """Check that state is that of these queries.  Their windows may be computed differently: the
+    state says which operators it is of."""
     if len(saved["queries"]) != len(own["queries"]):
         raise CheckpointError(
             f"the checkpoint is of {len(saved['queries'])} queries, and these are"
@@ -532,7 +532,7 @@ class Epochs:
 
     @property
     def keeps(self) -> bool:
-        """Whether a later run can go on from here."""
+        """Whether a later run can resume from here."""
         return self._store is not None
 
     @property

@@ -23,8 +23,8 @@ class Carriage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Enabling:
-    """When an idle source makes enabling timestamps (ETS): `on_demand`, when rows wait for its
-    progress, or `every` so many microseconds; neither: never."""
+    """The moments at which an idle source makes enabling timestamps (ETS): `on_demand`, when rows
+    wait for its progress, or `every` so many microseconds; neither: never."""
 
     on_demand: bool = True
     every: int | None = None
@@ -35,14 +35,14 @@ class Enabling:
         >>> Enabling.of("none"), Enabling.of("10 milliseconds")
         (Enabling(on_demand=False, every=None), Enabling(on_demand=False, every=10000))
         """
-        told = text.strip().lower()
-        if told == "on demand":
+        normalized = text.strip().lower()
+        if normalized == "on demand":
             return Enabling()
-        if told == "none":
+        if normalized == "none":
             return Enabling(on_demand=False)
         every = 0
         with suppress(PenstockError):
-            every = parse_duration(told)
+            every = parse_duration(normalized)
         if every <= 0:  # no time between two timestamps
             raise EngineError(
                 f"{text!r} does not say when enabling timestamps are made",

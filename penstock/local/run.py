@@ -172,7 +172,7 @@ class LocalRun:
 
     @property
     def stages(self) -> list[OperatorNode]:
-        """All operators, each before those that feed it, query by query."""
+        """Operators of all queries, each before those that feed it."""
         placed = self.graph.queries.values()
         return list(dict.fromkeys(node for query in placed for node in query.operators))
 
@@ -180,7 +180,7 @@ class LocalRun:
         """Fill the operators that look tuples up in tables; once, before any tuple."""
         waiting, self._unfilled = self._unfilled, []
         tables = tables or Tables(self.clock, self._strict)
-        told: set[tuple[int, Outlet]] = set()
+        reported: set[tuple[int, Outlet]] = set()
         for node in waiting:
             operator, lookup = node.operator, node.node.logical
             assert isinstance(operator, LookupOperator)
@@ -188,9 +188,9 @@ class LocalRun:
             operator.fill(tables.rows(lookup))
             for table, rejects in tables.rejects(lookup):
                 for outlet in node.outlets:
-                    if rejects and (table, outlet) not in told:
+                    if rejects and (table, outlet) not in reported:
                         outlet.on_rejects(rejects)
-                    told.add((table, outlet))
+                    reported.add((table, outlet))
 
     # --- what sources deliver --------------------------------------------------------------------
 
@@ -289,19 +289,19 @@ class LocalRun:
             high = max((scan.ingest.high for scan in scans), default=BEGINNING)
             last = min((last_tick(scan.ingest.stream) for scan in scans), default=0)
             for scan in scans:
-                if reach is None or high + reach > last:  # no value says such a promise
+                if reach is None or high + reach > last:  # no tick is that high
                     closed[scan.name] = ENDED
                 elif high != BEGINNING and closed.get(scan.name) != ENDED:
                     bound = int(high) + reach
                     closed[scan.name] = max(bound, int(closed.get(scan.name, bound)))
         return closed
 
-    def close_scan(self, scan: SourceNode, told: int | str) -> None:
-        if told == ENDED:
+    def close_scan(self, scan: SourceNode, bound: int | str) -> None:
+        if bound == ENDED:
             self.closed[scan.name] = ENDED
             self.end(scan)
         else:
-            scan.close_below(int(told))
+            scan.close_below(int(bound))
 
     def close(self) -> None:
         """End all outlets: everything released has gone to the sinks, and nothing follows."""

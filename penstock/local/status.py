@@ -43,18 +43,18 @@ class NodeStatus:
 
     @property
     def time_per_tuple(self) -> float | None:
-        """In microseconds."""
+        """Time per tuple in microseconds, or None."""
         return self.flow.nanoseconds / self.flow.rows_in / 1000 if self.flow.rows_in else None
 
     @property
     def busy(self) -> float:
-        """The share of the time in which it worked."""
+        """Share of the time in which the node worked."""
         return self.flow.nanoseconds / _SECOND / self.seconds if self.seconds else 0.0
 
     @property
     def idle_waiting(self) -> float:
-        """The share of the time in which it held rows that only progress could release, and nothing
-        came."""
+        """Share of the time in which the node waited idly: it held rows that only progress could
+        release, and none came."""
         return self.flow.waiting / _SECOND / self.seconds if self.seconds else 0.0
 
     def since(self, earlier: NodeStatus) -> NodeStatus:
@@ -113,7 +113,7 @@ class GraphStatus:
 
     @property
     def waiting(self) -> int:
-        """Rows between nodes, all together."""
+        """Number of rows that wait between nodes."""
         return sum(each.waiting for each in self.arcs)
 
     def since(self, earlier: GraphStatus) -> GraphStatus:

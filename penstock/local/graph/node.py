@@ -187,7 +187,7 @@ class Arcs(dict[Register, "OperatorNode"]):
                 self._passed.pop(stride, None)
 
     def concerned(self, progress: Progress) -> list[Register]:
-        """Those for whom a progress says something new."""
+        """Registers for which a progress is new."""
         if progress.ended or progress.groups is not None or progress.joint:
             self._passed.clear()
             return list(self)

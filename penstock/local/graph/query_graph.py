@@ -288,7 +288,7 @@ class QueryGraph(Topology):
             return (made, None), sources
         apart = begun and _keeps(node) and node.operator is not OperatorKind.SHARED_PANES
         known = [] if apart else self._computing.get(computes, [])
-        # in one query, equal branches are apart unless the plan says that they are shared
+        # in one query, equal branches are separate unless the plan shares them
         others = [each for each in known if each not in placed.operators and each.is_clear]
         made = _node_with_same_work(node, producers, others) or self._new(node, producers, computes)
         self._put(made, place, node, placed, below)

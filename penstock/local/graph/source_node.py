@@ -75,8 +75,8 @@ class Reading:
     ) -> Iterator[Chunk]:
         """Yield the rows that have not been read yet; a source that may go on `growing` keeps back
         half a line."""
-        told = {part: read.bad_to for part, read in self.parts.items()}
-        again = RejectsOnceMore(rejects.log, rejects.stream, told)
+        bad_to = {part: read.bad_to for part, read in self.parts.items()}
+        again = RejectsOnceMore(rejects.log, rejects.stream, bad_to)
         if isinstance(self.source, FileSource):
             known = dict(self.parts)
             return self.source.read_on(schema, again, known, growing, attention, followed)
@@ -105,8 +105,8 @@ class Reading:
 
         meanwhile = attention.meanwhile
         if meanwhile is not None:
-            told = meanwhile
-            attention = replace(attention, meanwhile=lambda take: told(lambda: rest(take())))
+            poll = meanwhile
+            attention = replace(attention, meanwhile=lambda take: poll(lambda: rest(take())))
         for chunk in chunks_of(self.source, schema, rejects, attention):
             new = rest(chunk)
             if new is not None:
@@ -129,7 +129,7 @@ class Reading:
     def fed(self, chunk: Chunk) -> None:
         """Note that a chunk is part of the state now."""
         if not chunk.num_rows and chunk.seen is None:
-            return  # a source had nothing to say
+            return  # the source was silent
         read = self.parts.get(chunk.part, PartRead())
         read = replace(read, rows=read.rows + chunk.num_rows)
         if chunk.restart is not None:
@@ -215,7 +215,7 @@ class SourceNode(GraphNode):
         self.log = log
         self._form = ingest.form
         self.reading: Reading | None = None  # if the run can go on later
-        self.again = False  # whether another node reads the stream before, and tells of its rows
+        self.again = False  # whether another node reads the stream first, and reports its rows
         self.caught_up = False  # with files that are followed: they have been read to their end
         self.outside: Sized = ()  # chunks that have come, and have not been delivered yet
         self.flow = Traffic()
@@ -224,7 +224,7 @@ class SourceNode(GraphNode):
         self.held = False  # whether all of its queries are paused, so that it is not read on
         self.full: set[Outlet] = set()  # of the whole graph: outlets that cannot take more now
         self.looks = 0  # at followed files that found nothing left to read
-        self.read_before = 0  # by earlier runs, if this one goes on
+        self.read_before = 0  # by earlier runs that this one resumes
         self._bad = 0  # rows, of those that were reported: others may be read ahead
         self._inbox: deque[Delivered] = deque()
         self.one_by_one = False  # whether a query has to see the effect of every tuple
@@ -440,7 +440,7 @@ class Meeting:
 
 
 def meetings(scans: Sequence[SourceNode], met: Sequence[Meeting]) -> list[Meeting]:
-    """All scans, those together that meet anywhere, in the order in which they were asked for."""
+    """Merge meetings, so that every scan is in one, in the order of the first mention of scans."""
     groups = [Meeting((scan,)) for scan in scans]
     for each in met:
         together = [group for group in groups if set(group.scans) & set(each.scans)]

@@ -238,7 +238,7 @@ class LiveCheckpoint:
 
     @property
     def due(self) -> int | None:
-        """When to save, in microseconds; None: there is nothing new."""
+        """Time of the next save in microseconds, or None if nothing has changed."""
         return None if self._since is None else self._since + self._every
 
     def save(self, queries: LiveQueries) -> list[BaseException]:
@@ -281,8 +281,8 @@ class LiveCheckpoint:
         for first in sorted({number // _BLOCK * _BLOCK for number in numbers}):
             counted = queries.counted(range(first, first + _BLOCK))
             if counted:
-                told = {str(number): list(each) for number, each in counted.items()}
-                self._store.put(_block(first), told)
+                chunk = {str(number): list(each) for number, each in counted.items()}
+                self._store.put(_block(first), chunk)
             else:
                 self._store.drop(_block(first))
 

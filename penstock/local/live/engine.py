@@ -95,8 +95,8 @@ class Altering:
         names = self._nodes(name)
         found = [part.partition(" at ") for part in value.split(";")]
         uses = [
-            (Strategy.of(told), self._some(where, names) if at else names)
-            for told, at, where in found
+            (Strategy.of(text), self._some(where, names) if at else names)
+            for text, at, where in found
         ]
         for strategy, nodes in uses:
             self._graph.use(strategy, nodes)
@@ -126,8 +126,8 @@ class Altering:
 
     def _named(self, value: str, names: Sequence[str]) -> list[str]:
         """Parse names of operators, as the state table has them, with commas between them."""
-        told = [each.strip() for each in value.split(",") if each.strip()]
-        for each in told:
+        wanted = [each.strip() for each in value.split(",") if each.strip()]
+        for each in wanted:
             if each not in names and not self._again:
                 close = nearest(each, names)
                 raise EngineError(
@@ -135,7 +135,7 @@ class Altering:
                     expected=f"one of {', '.join(names)}",
                     hint=close[0] if close else None,
                 )
-        return [each for each in told if each in names]
+        return [each for each in wanted if each in names]
 
 
 # The engine.
@@ -149,9 +149,9 @@ T = TypeVar("T")
 
 
 class LiveEngine:
-    """Runs queries that come and go.  `overload` says what happens to rows that come faster than
-    they are handled.  With a `checkpoint`, lasting queries are restored when another engine is made
-    on it.  With `every`, in microseconds, files are polled, and everything is saved that often.  So
+    """Runs queries that come and go.  `overload` is the policy for rows that come faster than they
+    are handled.  With a `checkpoint`, lasting queries are restored when another engine is made on
+    it.  With `every`, in microseconds, files are polled, and everything is saved that often.  So
     many `threads` work on components of the graph.  Public methods are thread-safe."""
 
     def __init__(
@@ -286,7 +286,7 @@ class LiveEngine:
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """Let several queries come before the sources that they read are opened: they see the same
+        """Defer the opening of sources until several queries have come, so that they see the same
         rows."""
         self._count_opening(1)
         try:
@@ -365,11 +365,11 @@ class LiveEngine:
     def sources(self, name: str) -> list[SourceStatus]:
         """Status of the streams that a query reads."""
 
-        def told() -> list[SourceStatus]:
+        def status() -> list[SourceStatus]:
             placed = self._graph.queries[self._queries.outlet(name)]
             return [source_status(each) for each in placed.sources]
 
-        return self._ask(told)
+        return self._ask(status)
 
     def is_paused(self, name: str) -> bool:
         return self._ask(lambda: self._queries.is_paused(name))

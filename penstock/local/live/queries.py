@@ -31,10 +31,10 @@ from penstock.runs.lookup_tables import Tables
 
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
-    """`state` is running, ended (its streams have come to their end) or failed, with the `error`
-    that has stopped it.  `written` are rows of its result; of all that it has given out, so many
-    rows are `waiting` to be handed to subscribers, and others were `dropped` because there was no
-    room for them."""
+    """Status of a query.  `state` is running, ended (its streams have come to their end) or failed,
+    with the `error` that has stopped it.  `written` counts the rows of its result; of all rows that
+    it has emitted, so many are `waiting` for subscribers, and others were `dropped` because there
+    was no room for them."""
 
     name: str
     state: str
@@ -150,9 +150,9 @@ class QueryRecord:
 
     @staticmethod
     def load(saved: Tree) -> QueryRecord:
-        told = saved["definition"]
-        streams = {name: StreamRecord(**each) for name, each in told["streams"].items()}
-        definition = Definition(SourceText.load(told["text"]), streams)
+        defined = saved["definition"]
+        streams = {name: StreamRecord(**each) for name, each in defined["streams"].items()}
+        definition = Definition(SourceText.load(defined["text"]), streams)
         placement = Placement(**saved["placement"])
         return QueryRecord(**saved | {"definition": definition, "placement": placement})
 
@@ -454,7 +454,8 @@ class LiveQueries:
         )
 
     def drain(self, wait: bool) -> None:
-        """After the last row: wait until subscribers have got everything, or discard what waits."""
+        """Wait, after the last row, until subscribers have got everything; or discard what
+        waits."""
         for entry in list(self._entries.values()):
             if entry.outlet.backlog is not None:
                 entry.outlet.backlog.finish(wait)

@@ -268,7 +268,7 @@ class Worker(ABC):
     def _apply_changes(self, changes: list[Change]) -> None:
         """Apply changes to the graph."""
 
-    # --- what there is to do ---------------------------------------------------------------------
+    # --- deliveries ------------------------------------------------------------------------------
 
     def handle(self, quantum: Quantum) -> None:
         ended = self.queries.ended
@@ -554,8 +554,8 @@ class FirstWorker(Worker):
 
     def _close(self, closing: Mapping[SourceNode, int | str]) -> None:
         run = self.run
-        for scan, told in closing.items():
+        for scan, bound in closing.items():
             if scan in run.scans:  # its queries may have failed
                 group = run.groups[run.graph.component_of(scan).group]
-                self.guarded(group, lambda scan=scan, told=told: run.close_scan(scan, told))  # type: ignore[misc]
+                self.guarded(group, lambda scan=scan, bound=bound: run.close_scan(scan, bound))  # type: ignore[misc]
                 self.go_on(everywhere=True)

@@ -265,7 +265,7 @@ class Inlets:
             for chunk in self._chunks_of(scan, inlet.attention):
                 if not inlet.put(chunk):
                     return
-        except BaseException as failure:  # told where the run is driven
+        except BaseException as failure:  # raised where the run is driven
             inlet.inbox.put(Ended(failure))
         else:
             inlet.inbox.put(Ended())

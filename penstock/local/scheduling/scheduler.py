@@ -193,9 +193,9 @@ class LocalJob:
         self.closed = _closed_below(run)  # by a final run before this one
         self._clock = clock
         self._began = 0  # set by `start`; stamps of other runs must not see a look at the clock
-        told = None if watch is None else lambda scan, chunk: watch(run, scan, chunk)
+        watching = None if watch is None else lambda scan, chunk: watch(run, scan, chunk)
         self._scheduler = Scheduler(
-            run, told, self._epochs, options.every, options.final or not keeps
+            run, watching, self._epochs, options.every, options.final or not keeps
         )
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._failure: BaseException | None = None
@@ -307,9 +307,11 @@ def _text_of(scan: SourceNode, tick: int) -> str:
 def _closed_below(run: LocalRun) -> str | None:
     """Describe the bounds that a final run has promised, unless the streams have gone beyond
     them."""
-    told = [
+    texts = [
         f"tuples of {scan.name} below {_text_of(scan, int(run.closed[scan.name]))}"
         for scan in run.scans
         if scan.ingest.low == run.closed.get(scan.name)
     ]
-    return f"the checkpoint was closed by a final run: {', '.join(told)} are late" if told else None
+    return (
+        f"the checkpoint was closed by a final run: {', '.join(texts)} are late" if texts else None
+    )

@@ -32,7 +32,8 @@ def with_computed_columns(query: QueryPlan) -> QueryPlan:
 
 @dataclass
 class _Computing:
-    """All scans of a stream read the same DataFrame, so they get the same columns."""
+    """Collects the calls that Spark computes.  All scans of a stream read the same DataFrame, so
+    they get the same columns."""
 
     added: dict[str, dict[str, tuple[Field, Call]]] = field(default_factory=dict)  # by stream, text
 

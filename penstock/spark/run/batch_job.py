@@ -277,8 +277,8 @@ class _WorkReport:
         elif "read" in status:
             self.passed[status["read"]] += read
         for each in status.get("operators", ()):
-            told = _InBucket(OperatorStatus.load(each["operator"]), *each["most"])
-            self.operators.setdefault(each["stage"], []).append(told)
+            bucket = _InBucket(OperatorStatus.load(each["operator"]), *each["most"])
+            self.operators.setdefault(each["stage"], []).append(bucket)
 
     def folded(self, config: StageConfig) -> StepWork:
         """Work of folding tuples into panes on all paths to a stage."""

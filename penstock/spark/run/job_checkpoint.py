@@ -97,7 +97,7 @@ class Identity:
     algorithms: list[str]
     buckets: int
     parts: dict[str, list[str]]  # by stream: the sub-sources that were known at the start
-    timed: bool = False  # whether it looks at the clock between micro-batches
+    timed: bool = False  # whether it has timers
     shuffled: list[int] = field(default_factory=list)  # tables that are split by keys, by number
     simplified: list[str] = field(default_factory=list)  # by which rules of the optimizer
     others: list[OtherQuery] = field(default_factory=list)  # that run together with the first
@@ -221,7 +221,7 @@ def claim(directory: Path, own: Identity) -> Identity:
     for number, (its, mine) in enumerate(pairs, start=1):
         of = f"what {where} has of query {number} of {1 + len(own.others)}" if own.others else where
         check_query(its.plan, mine.plan, of)
-        # how windows are computed may change: the state says itself what it is of
+        # the algorithm of windows may change: the state has its own
         had, has = (without_windows(each.algorithms) for each in (its, mine))
         check_algorithms(had, has, of)
     if found.timed != own.timed:  # Spark's state is laid out for timers, or not

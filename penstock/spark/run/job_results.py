@@ -322,9 +322,9 @@ class _Delivery:
         self._sources |= {each["stream"]: SourceStatus(**each) for each in status["sources"]}
         tally.decisions += map(Decision.load, status["decisions"])
         for each in status["operators"]:
-            stage, told = each["stage"], OperatorStatus.load(each["operator"])
+            stage, operator = each["stage"], OperatorStatus.load(each["operator"])
             known = tally.operators.get(stage)
-            tally.operators[stage] = told if known is None else known.plus(told)
+            tally.operators[stage] = operator if known is None else known.plus(operator)
             opened = OpenResults.load(each["open"])
             self._open[stage] = self._open.get(stage, NOTHING_OPEN) | opened
 

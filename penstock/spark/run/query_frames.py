@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("penstock")
-_SHOWN = 5  # rejects that are told of
+_SHOWN = 5  # rejects that are logged
 
 
 class Wanted(Enum):
@@ -57,8 +57,8 @@ def dataframe(
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     sources = _sources(plan.query, spark, strict, buckets, wanted, directory)
     tables = TableFiles(plan.query, spark, directory, strict, buckets)
-    told = adaptation if wanted is Wanted.ROWS else None  # decisions come with rows only
-    job = Job([plan], sources, buckets, strict, tables=[tables], adaptation=told)
+    adapting = adaptation if wanted is Wanted.ROWS else None  # decisions come with rows only
+    job = Job([plan], sources, buckets, strict, tables=[tables], adaptation=adapting)
     _log_rejects(tables.rejects)
     name = metrics if metrics is not None else free_name(job.frames)
     if isinstance(name, str) and job.streaming and job.looks_at_clock:

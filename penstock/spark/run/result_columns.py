@@ -72,9 +72,9 @@ class FrameColumns:
         tables = [self.fitted(rows) for rows in made]
         counted, decided = counted_in(packed), self._decided(packed)
         if counted != NOTHING or decided is not None:
-            told = self.counted(counted, decided)
+            row = self.counted(counted, decided)
             # with other rows: every table costs Spark a little
-            tables[-1:] = [pa.concat_tables([*tables[-1:], told]).combine_chunks()]
+            tables[-1:] = [pa.concat_tables([*tables[-1:], row]).combine_chunks()]
         yield from tables
 
     def _decided(self, packed: Iterable[Packed]) -> str | None:

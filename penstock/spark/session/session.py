@@ -1,9 +1,7 @@
 """The Spark session: whether PySpark and Java are installed, in which versions, and how a quiet
 session is started.
 
-PySpark is imported within functions only, because this file tells first whether it
-is installed.
-"""
+This file imports PySpark within functions only, so that it can report a missing installation."""
 
 from __future__ import annotations
 
@@ -121,7 +119,7 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The session of this process, started if there is none."""
+    """Session of this process; started if there is none."""
     check_installed()
     from pyspark.sql import SparkSession
 

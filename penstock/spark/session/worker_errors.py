@@ -18,7 +18,7 @@ _RAISED = re.compile(
     r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?)$", re.MULTILINE
 )
 _CAUSE = re.compile(r"^(?:Caused by: |: )?[\w.$]+(?:Error|Exception): (.+)$", re.MULTILINE)
-# what Spark, Hadoop and RocksDB say when a file of a checkpoint is not what they wrote
+# messages of Spark, Hadoop and RocksDB about a file of a checkpoint that is not as they wrote it
 _OF_STATE = re.compile(
     r"CANNOT_LOAD_STATE_STORE|CANNOT_READ_STATE|STATE_STORE_|ChecksumException|RocksDB"
     r"|/spark/(?:offsets|commits|sources|state)/|log file|MALFORMED_LOG|/spark/metadata"

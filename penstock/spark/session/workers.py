@@ -1,12 +1,10 @@
-"""Answers Spark's question which states a stateful step has in this process, in which PySpark is
-imported already.
+"""Python workers that start fast: with the installed PySpark, and without a process for planning.
 
-When Spark plans a query, it starts a Python process for every step that only answers this, and
-takes a quarter of a second to import PySpark.  On one machine, the script that is run instead of
-Python (`worker_python.sh`) leaves a line in a named pipe: who asks, where Spark listens, and the
-secret that it wants to hear.  A thread of this process reads it and answers as the process would
-have done; the script waits until Spark ends it.
-"""
+When Spark plans a query, it starts a Python process for every stateful step only to ask for its
+states, which takes a quarter of a second to import PySpark.  On one machine, the script that is run
+instead of Python (`worker_python.sh`) writes a line to a named pipe: the process, the port of
+Spark, and the secret that it expects.  A thread of this process reads it and answers as the process
+would have done; the script waits until Spark ends it."""
 
 from __future__ import annotations
 
@@ -54,8 +52,8 @@ def _answer(process: str, where: str, secret: str) -> None:
     from pyspark.util import local_connect_and_auth
 
     place = int(where) if where.isdecimal() else where
-    # A query that is stopped meanwhile no longer listens.  Where it does, it is Spark that says
-    # that there was no answer.
+    # A query that has been stopped no longer listens.  If it does, Spark reports that there was no
+    # answer.
     with suppress(PySparkRuntimeError, OSError, EOFError):
         file, connection = local_connect_and_auth(place, secret or None)
         with connection, file:
@@ -79,7 +77,7 @@ def _worker() -> Any:
 
     module: Any = worker
     module.StatefulProcessorApiClient = Client
-    module.print = _print_nothing  # it tells about every step
+    module.print = _print_nothing  # it prints a line for every step
     return module
 
 

@@ -135,12 +135,12 @@ class Bucket:
         if self.config.analyzed:
             self._output_paths.look()
         for port, before in enumerate(self._seen):
-            told = slowest([self._progress_on(path) for path in self._paths(port)])
+            reached = slowest([self._progress_on(path) for path in self._paths(port)])
             groups = self._group_bounds_on(port)
-            if told != before or groups is not None:
-                items = self.measured.on_progress(port, replace(told, groups=groups))
+            if reached != before or groups is not None:
+                items = self.measured.on_progress(port, replace(reached, groups=groups))
                 yield from outgoing.add(items)
-                self._seen[port] = told
+                self._seen[port] = reached
         yield from outgoing.add(self.measured.on_time(self.clock.now()))
         if self._watched is not None:
             if any(message.panes for message in messages):  # panes are for the planned operator
@@ -236,23 +236,27 @@ class Bucket:
 
     def _progress_on(self, path: int) -> Progress:
         register = self.registers[path]
-        told = register.progress()
+        reached = register.progress()
         # progress of another stage has gone through the steps before it was sent
-        return told if isinstance(register, StageRegister) else self._segments[path].progress(told)
+        return (
+            reached
+            if isinstance(register, StageRegister)
+            else self._segments[path].progress(reached)
+        )
 
     def _group_bounds_on(self, port: int) -> GroupBounds | None:
         """New bounds of single groups on a port, or None.  Where other tuples come to the port,
         too, they say nothing about those; and where results are counted, no group leaves ahead of
         others."""
-        told = None
+        bounds = None
         for path in (paths := self._paths(port)):
             register = self.registers[path]
             if isinstance(register, SourceRegister):
-                told = register.new_group_bounds()
-                if told is not None:
-                    told = self._segments[path].progress(Progress(groups=told)).groups
+                bounds = register.new_group_bounds()
+                if bounds is not None:
+                    bounds = self._segments[path].progress(Progress(groups=bounds)).groups
         alone = len(paths) == 1 and not self.config.stage.physical.whole_windows
-        return told if alone else None
+        return bounds if alone else None
 
     def _sources(self) -> Tree:
         """Status of the sources, from the first bucket only: all buckets know the same."""

@@ -256,18 +256,18 @@ class OutputPaths:
 
     def status(self, sources: Tree, decisions: Tree) -> dict[int, Tree]:
         """Status of the operators of each query, with that of the `sources`, and decisions."""
-        token, told = self.config.token, dict[int, list[Tree]]()
+        token, reports = self.config.token, dict[int, list[Tree]]()
         first, *others = self._most
         own = _status(token, self._measured, first)
         named = zip(self.parts, others, strict=True)
         parts = [_status(f"{token}/{n}", *part) for n, part in enumerate(named)]
         for each in self.config.destinations:
-            known = told.setdefault(each.query, [own])
+            known = reports.setdefault(each.query, [own])
             if parts and parts[each.part] not in known:
                 known.append(parts[each.part])
         return {
             query: {"sources": sources, "operators": known, "decisions": decisions}
-            for query, known in told.items()
+            for query, known in reports.items()
         }
 
     def save(self, store: ChunkStore) -> None:

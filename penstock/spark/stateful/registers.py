@@ -267,34 +267,34 @@ class StageRegister:
         self._reported = [Progress.load(each, self._origins) for each in required(store, "buckets")]
 
 
-def slowest(told: list[Progress]) -> Progress:
+def slowest(inputs: list[Progress]) -> Progress:
     """Merge the progress of several inputs: the low-watermark of each column."""
-    waiting = [each.bounds for each in told if not each.ended]
+    waiting = [each.bounds for each in inputs if not each.ended]
     common = set.intersection(*map(set, waiting)) if waiting else set()
     bounds = {name: min(each[name] for each in waiting) for name in common}
     high: dict[str, Bound] = {}
-    for each in told:
+    for each in inputs:
         for name, bound in each.high.items():
             high[name] = max(bound, high.get(name, BEGINNING))
-    joint = _slowest_jointly([each.joint for each in told if not each.ended])
+    joint = _slowest_jointly([each.joint for each in inputs if not each.ended])
     return Progress(bounds, high, not waiting, joint=joint)
 
 
-def _slowest_jointly(told: list[tuple[JointPunctuation, ...]]) -> tuple[JointPunctuation, ...]:
+def _slowest_jointly(inputs: list[tuple[JointPunctuation, ...]]) -> tuple[JointPunctuation, ...]:
     """Merge joint bounds on pairs of columns.  A tuple below the lowest bounds on both columns
     would be below both bounds of the input that it comes from, which has promised that there is
     none.  A pair about which an input says nothing is left out: that loses a bound, and nothing
     else."""
-    if not told:
+    if not inputs:
         return ()
-    first, *others = told
+    first, *others = inputs
     found = []
     for promise in first:
         bounds = [promise.bounds]
         for each in others:
             same = [p.on(promise.attributes) for p in each if p.is_on(promise.attributes)]
             bounds += [p.bounds for p in same[:1]]
-        if len(bounds) == len(told):
+        if len(bounds) == len(inputs):
             one, other = zip(*bounds, strict=True)
             found.append(JointPunctuation(promise.attributes, (min(one), min(other))))
     return tuple(found)

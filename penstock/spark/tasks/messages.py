@@ -212,7 +212,7 @@ class TaskBounds(SubSourceBounds):
 
     @property
     def codes(self) -> Codes:
-        """The numbers of the sub-sources elsewhere, in the order of first appearance."""
+        """Numbers of the sub-sources elsewhere, in the order of first appearance."""
         return np.concatenate([np.zeros(0, np.int64), *self._codes])
 
 
@@ -382,7 +382,7 @@ class Message:
     rows: list[RowsPiece] = field(default_factory=list)
     panes: list[Tree] = field(default_factory=list)
     progress: Progress | None = None  # of a bucket
-    joins: list[str] = field(default_factory=list)  # sub-sources that there are from now on
+    joins: list[str] = field(default_factory=list)  # new sub-sources
     leaves: list[str] = field(default_factory=list)  # sub-sources that have come to their end
     promise: int | None = None  # of a source: no later tuple is below it
     ended: bool = False

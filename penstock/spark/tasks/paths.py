@@ -472,8 +472,8 @@ class TaskPath:
 
 
 def split_at_stamp(path: StagePath) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Split the steps behind the one that stamps tuples; all are in the second part if there is
-    none."""
+    """Split the steps of a path after the one that stamps tuples; if there is none, all are in the
+    second part."""
     for number, step in enumerate(path.steps):
         if isinstance(step, Stamp):
             return path.steps[: number + 1], path.steps[number + 1 :]
