@@ -65,12 +65,10 @@ class LocalRun:
         self.groups = [Group(number, self.graph.parts, mode, clock) for number in range(groups)]
         self.adapting = Adapting(self.scheduling.adaptation, clock)
         self.graph.watching = self.adapting.watched
-        self._with_panes: dict[
-            SharedPanes, dict[Outlet, None]
-        ] = {}  # queries that share some, or could
-        self._one_by_one: dict[
-            Outlet, PlacedQuery
-        ] = {}  # queries that see the effect of every tuple
+        # queries that share panes, or could
+        self._with_panes: dict[SharedPanes, dict[Outlet, None]] = {}
+        # queries that see the effect of every tuple
+        self._one_by_one: dict[Outlet, PlacedQuery] = {}
         self._unfilled: list[OperatorNode] = []
         self._timed: list[OperatorNode] = []
         # a resumable run gets plans that share what they have shared before

@@ -468,7 +468,7 @@ class LiveQueries:
         return over and not self._run.graph.component_of(source).busy
 
     def end(self, sources: Iterable[SourceNode]) -> None:
-        """Note that all rows of ended sources are in the results."""
+        """End the queries of ended sources, of which all rows are in the results."""
         for source in sources:
             failure = self.ended.pop(source, None)
             if failure is not None:
